@@ -1,0 +1,60 @@
+# Two commands: `make demo` and `make test`. Each does its whole set-up; uv is used when it is there.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+UV     := $(shell command -v uv 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-pg15 check format bench lock clean
+
+help: ## this list
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: $(VENV)/.run ## run the product: a database of its own, and a short story on the terminal
+	@$(BIN)/assent demo
+
+test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves
+	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+test-pg15: $(VENV)/.dev ## the store and invariant tests on an installed PostgreSQL 15
+	$(BIN)/python -m tests.on_system_postgres 15 $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## the benchmarks; ONLY=name runs one of them
+	$(BIN)/python -m bench $(ONLY)
+
+lock: ## resolve the dependencies anew into requirements/ (needs uv)
+	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
+	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# The environment. `.dev` holds everything that `.run` does, so it satisfies both.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Assent needs Python 3.11 or newer; $$($(PYTHON) --version) was found. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(if $(UV),uv venv -q --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	@[ -e $(VENV)/.dev ] || { $(call install,requirements/run.txt); }
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
+	@$(call install,requirements/dev.txt)
+	@touch $@ $(VENV)/.run
+
+install = echo "Setting up $(VENV) from $(1) …" && \
+  $(if $(UV),uv pip install -q --python $(BIN)/python --require-hashes -r $(1) && \
+             uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .,\
+             $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(1) && \
+             $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .)

@@ -1,0 +1,1 @@
+"""Frozen values that every room shares. Pure: no database, no clock, no network."""

@@ -1,0 +1,227 @@
+"""The contract: what an entity type is, how it lives, when it may be edited, and by whom.
+
+`Contract` is the declaration as its author writes it; `check_contract` finds what its parts say against each
+other. Values are checked against it in `assent.model.values`, the compiler turns it into an envelope.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from assent.model.parse import NAME_PATTERN, Declaration, parse_declaration
+from assent.model.problems import Invalid, Problem
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Role = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class EditWindow(StrEnum):
+    """What an edit means at some point of a workflow."""
+
+    EDITABLE = "editable"
+    """The edit is written and the workflow goes on."""
+    AMEND_ONLY = "amend_only"
+    """The edit is written, unapplied approvals are void, and the workflow goes to its amendment branch."""
+    LOCKED = "locked"
+    """The edit is refused."""
+
+    @property
+    def strictness(self) -> int:
+        return tuple(EditWindow).index(self)
+
+
+def strictest(windows: "Iterator[EditWindow] | list[EditWindow]") -> EditWindow:
+    return max(windows, key=lambda window: window.strictness)
+
+
+class FieldType(StrEnum):
+    TEXT = "text"
+    INTEGER = "integer"
+    MONEY = "money"
+    """An integer of minor units: 1999 is 19.99."""
+    DECIMAL = "decimal"
+    """A decimal number as text, so that no reader rounds it."""
+    DATE = "date"
+    DATETIME = "datetime"
+    BOOLEAN = "boolean"
+    ENUM = "enum"
+    REFERENCE = "reference"
+    """The id of another entity."""
+    LIST = "list"
+    OBJECT = "object"
+
+
+RESERVED_FIELD_NAMES: Final = frozenset({"id", "state", "version", "type"})
+"""`entity.state` and its like are the entity's own in expressions."""
+
+
+class FieldSpec(Declaration):
+    """One field of an entity, or one item of a list."""
+
+    type: FieldType
+    required: bool = False
+    system: bool = False
+    """Written by the workflow only; a person's edit of it is refused."""
+    min: int | float | str | None = None
+    """Smallest number or date; for text and lists the smallest length."""
+    max: int | float | str | None = None
+    values: tuple[str, ...] | None = None
+    """The choices of an enum."""
+    to: Name | None = None
+    """The entity type that a reference leads to."""
+    of: "FieldSpec | None" = None
+    """What a list holds."""
+    fields: Mapping[Name, "FieldSpec"] | None = None
+    """What an object holds; absent means any JSON object."""
+    label: str | None = None
+
+
+class StateSpec(Declaration):
+    edit: EditWindow
+    label: str | None = None
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class TransitionSpec(Declaration):
+    from_: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = Field(alias="from", min_length=1)
+    to: Name
+    approval: Literal["required", "none"] = "none"
+    on_reject: Name | None = None
+    """The state that a rejection leads to."""
+    label: str | None = None
+
+
+class Lifecycle(Declaration):
+    initial: Name
+    states: Mapping[Name, StateSpec]
+    transitions: Mapping[Name, TransitionSpec] = {}
+
+
+class SlotSpec(Declaration):
+    """What a contract changes about a derived slot; the key is the slot's derived id."""
+
+    name: str | None = None
+    """Another id for the slot, in `slot:name` form without the prefix."""
+    enabled: bool = True
+
+
+class Contract(Declaration):
+    contract: Name
+    version: int = Field(ge=1)
+    label: str | None = None
+    fields: Mapping[Name, FieldSpec] = {}
+    lifecycle: Lifecycle
+    slots: Mapping[str, SlotSpec] = {}
+    on_drift: Literal["amend", "fail"] = "amend"
+    workflow: Literal["envelope", "none"] = "envelope"
+    """`none`: transitions go straight through, without a workflow instance."""
+    permissions: Mapping[Name, tuple[Role, ...]] = {}
+    """Action or transition → the roles that may do it."""
+
+    @property
+    def name(self) -> str:
+        return self.contract
+
+    def window(self, state: str) -> EditWindow:
+        return self.lifecycle.states[state].edit
+
+
+BUILT_IN_ACTIONS: Final = frozenset({"create", "update", "transition", "amend"})
+
+
+def parse_contract(data: object) -> tuple[Contract | None, list[Problem]]:
+    """The contract in `data`, with the problems of its form and of its sense."""
+    contract, problems = parse_declaration(Contract, data)
+    if contract is None:
+        return None, problems
+    problems = list(check_contract(contract))
+    return (None if problems else contract), problems
+
+
+def contract_from(data: object) -> Contract:
+    """The contract in `data`; raises `Invalid` with every problem."""
+    contract, problems = parse_contract(data)
+    if contract is None:
+        raise Invalid(problems)
+    return contract
+
+
+def check_contract(contract: Contract) -> Iterator[Problem]:
+    """What the parts of a well-formed contract say against each other."""
+    yield from _check_fields(contract.fields, ("fields",))
+    yield from _check_lifecycle(contract.lifecycle)
+    yield from _check_permissions(contract)
+
+
+def _check_fields(fields: Mapping[str, FieldSpec], path: tuple[str, ...]) -> Iterator[Problem]:
+    for name, spec in fields.items():
+        if path == ("fields",) and name in RESERVED_FIELD_NAMES:
+            yield Problem(
+                "RESERVED_NAME", f"`{name}` is the entity's own; choose another name", (*path, name)
+            )
+        yield from _check_field(spec, (*path, name))
+
+
+_ONLY_WITH: Final[Mapping[str, FieldType]] = {
+    "values": FieldType.ENUM,
+    "to": FieldType.REFERENCE,
+    "of": FieldType.LIST,
+    "fields": FieldType.OBJECT,
+}
+_WITHOUT_LIMITS: Final = frozenset({FieldType.BOOLEAN, FieldType.ENUM, FieldType.REFERENCE, FieldType.OBJECT})
+
+
+def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
+    for key, kind in _ONLY_WITH.items():
+        if getattr(spec, key) is not None and spec.type is not kind:
+            yield Problem(
+                "MISPLACED_KEY", f"`{key}` goes with type {kind}, this is {spec.type}", (*path, key)
+            )
+    if spec.type is FieldType.ENUM and not spec.values:
+        yield Problem("MISSING_KEY", "an enum needs its `values`", path)
+    if spec.values and len(set(spec.values)) != len(spec.values):
+        yield Problem("DUPLICATE", "a value is listed twice", (*path, "values"))
+    if spec.type is FieldType.LIST and spec.of is None:
+        yield Problem("MISSING_KEY", "a list needs `of`, the type of its items", path)
+    for key in ("min", "max"):
+        if getattr(spec, key) is not None and spec.type in _WITHOUT_LIMITS:
+            yield Problem("MISPLACED_KEY", f"`{key}` means nothing for type {spec.type}", (*path, key))
+    if spec.of is not None:
+        yield from _check_field(spec.of, (*path, "of"))
+    if spec.fields:
+        yield from _check_fields(spec.fields, (*path, "fields"))
+
+
+def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
+    states = lifecycle.states
+    known = ", ".join(states)
+
+    def unknown(state: str, *path: str | int) -> Problem:
+        return Problem("UNKNOWN_STATE", f"`{state}` is not one of the states: {known}", ("lifecycle", *path))
+
+    if lifecycle.initial not in states:
+        yield unknown(lifecycle.initial, "initial")
+    for name, transition in lifecycle.transitions.items():
+        at = ("transitions", name)
+        for index, state in enumerate(transition.from_):
+            if state not in states:
+                yield unknown(state, *at, "from", index)
+        if transition.to not in states:
+            yield unknown(transition.to, *at, "to")
+        if transition.on_reject is not None and transition.on_reject not in states:
+            yield unknown(transition.on_reject, *at, "on_reject")
+        if name in BUILT_IN_ACTIONS:
+            yield Problem("RESERVED_NAME", f"`{name}` is a built-in action", ("lifecycle", *at))
+
+
+def _check_permissions(contract: Contract) -> Iterator[Problem]:
+    for action, roles in contract.permissions.items():
+        if not roles:
+            yield Problem(
+                "EMPTY_ROLES", "nobody is listed", ("permissions", action), hint="leave the key out instead"
+            )

@@ -1,0 +1,57 @@
+"""The lives of things that have a status, as tables of allowed moves.
+
+The CHECK constraints and the trigger `restrict_status_regression` in the schema agree with these tables; a test
+asks the database for every pair. A status that leads nowhere is terminal.
+"""
+
+from collections.abc import Mapping
+
+Moves = Mapping[str, frozenset[str]]
+
+
+def _moves(**table: str) -> Moves:
+    return {status: frozenset(targets.split()) for status, targets in table.items()}
+
+
+INSTANCE_MOVES = _moves(
+    running="paused completed failed cancelled",
+    paused="running failed cancelled",
+    completed="",
+    failed="",
+    cancelled="",
+)
+
+STEP_MOVES = _moves(
+    pending="running cancelled skipped failed",
+    running="completed failed skipped cancelled",
+    completed="",
+    failed="",
+    skipped="",
+    cancelled="",
+)
+
+EVENT_MOVES = _moves(
+    pending="processing completed failed dead_letter",
+    processing="completed failed dead_letter pending",
+    completed="",
+    failed="pending processing completed dead_letter",
+    dead_letter="pending",
+)
+
+EFFECT_MOVES = EVENT_MOVES
+"""Effects live as events do: `failed → processing` is the retry, `processing → pending` the sweep's."""
+
+DEFINITION_MOVES = _moves(draft="published archived", published="archived", archived="published")
+"""`archived → published` is a rollback to an older version; nothing goes back to draft."""
+
+MOVES: Mapping[str, Moves] = {
+    "workflow_instances": INSTANCE_MOVES,
+    "workflow_step_executions": STEP_MOVES,
+    "workflow_events_outbox": EVENT_MOVES,
+    "workflow_side_effects_outbox": EFFECT_MOVES,
+    "workflow_definitions": DEFINITION_MOVES,
+}
+
+
+def is_terminal(moves: Moves, status: str) -> bool:
+    return not moves[status]

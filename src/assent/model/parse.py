@@ -1,0 +1,67 @@
+"""From loose data to frozen declarations: pydantic's complaints become our problems.
+
+Every declaration that an author writes (contract, patch, flow) derives from `Declaration`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from assent.model.problems import Path, Problem
+
+D = TypeVar("D", bound="Declaration")
+
+NAME_PATTERN: Final = r"^[a-z][a-z0-9_]{0,62}$"
+"""Names of entity types, fields, states and transitions: plain ASCII, so that no two look alike."""
+
+
+class Declaration(BaseModel):
+    """Base of what authors write: frozen, and closed to keys that we do not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=False)
+
+
+_CODES: Final[dict[str, str]] = {
+    "missing": "MISSING_KEY",
+    "extra_forbidden": "UNKNOWN_KEY",
+    "string_pattern_mismatch": "BAD_NAME",
+    "literal_error": "BAD_VALUE",
+    "enum": "BAD_VALUE",
+    "union_tag_invalid": "BAD_VALUE",
+}
+
+
+def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Problem]]:
+    """`data` as a declaration of `kind`, or every problem that keeps it from being one."""
+    try:
+        return kind.model_validate(data), []
+    except ValidationError as error:
+        return None, [_problem(detail) for detail in error.errors(include_url=False)]
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    kind, path = detail["type"], tuple(detail["loc"])
+    describe: Callable[[ErrorDetails], str] = _MESSAGES.get(kind, lambda d: d["msg"])
+    return Problem(code=_CODES.get(kind, "WRONG_TYPE"), message=describe(detail), path=_without_markers(path))
+
+
+_MESSAGES: Final[dict[str, Callable[[ErrorDetails], str]]] = {
+    "missing": lambda d: f"`{d['loc'][-1]}` is required here",
+    "extra_forbidden": lambda d: f"`{d['loc'][-1]}` is not a key that is known here",
+    "string_pattern_mismatch": lambda d: (
+        f"{shown(d['input'])} is not a name: lower-case ASCII letters, digits and _"
+    ),
+}
+
+
+def _without_markers(path: Path) -> Path:
+    # pydantic marks dictionary keys and union members in the path; authors know neither.
+    return tuple(part for part in path if not (isinstance(part, str) and (part == "[key]" or "[" in part)))
+
+
+def shown(value: Any, length_max: int = 60) -> str:
+    """A short, safe rendering of a value for a message."""
+    text = repr(value)
+    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"

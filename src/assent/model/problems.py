@@ -1,0 +1,91 @@
+"""What is wrong with something that a person or a program handed in.
+
+A problem is a value: a stable code, where it is, what was expected, and what to do about it. Passes collect
+problems; only the outermost door turns a list of them into an exception or an exit code.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a source text; lines and columns count from one."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    code: str
+    """Stable and upper-case, such as `UNKNOWN_FIELD`; programs match on it."""
+    message: str
+    """What was expected and what was found, in one sentence."""
+    path: Path = ()
+    """Keys and indexes from the root of the value to the culprit."""
+    hint: str | None = None
+    """What to do about it, where that is not obvious."""
+    position: Position | None = None
+    """Where it is in the source text, when there is one."""
+    source: str | None = None
+    """The name of that text, usually a file."""
+
+    def under(self, *prefix: str | int) -> Self:
+        """The same problem, seen from a value that holds the culprit under `prefix`."""
+        return replace(self, path=(*prefix, *self.path))
+
+    def at(self, position: Position | None, source: str | None = None) -> Self:
+        return replace(self, position=position or self.position, source=source or self.source)
+
+    @property
+    def where(self) -> str:
+        """The path as people write it: `lifecycle.transitions.submit.from[0]`."""
+        return format_path(self.path)
+
+    def __str__(self) -> str:
+        place = ":".join(
+            str(part)
+            for part in (
+                self.source,
+                self.position and f"{self.position.line}:{self.position.column}",
+                self.where,
+            )
+            if part
+        )
+        text = f"{self.code} {place}: {self.message}" if place else f"{self.code}: {self.message}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def to_json(self) -> dict[str, object]:
+        """The problem as programs read it; absent parts are left out."""
+        found: dict[str, object] = {"code": self.code, "message": self.message, "path": list(self.path)}
+        if self.hint:
+            found["hint"] = self.hint
+        if self.source:
+            found["source"] = self.source
+        if self.position:
+            found |= {"line": self.position.line, "column": self.position.column}
+        return found
+
+
+def format_path(path: Path) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+class Invalid(Exception):
+    """Raised at a door when input has problems; carries all of them, never only the first."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
