@@ -40,6 +40,18 @@ class Source:
         place = self._place(path)
         return place.key or place.position
 
+    def position_inside(self, path: Path, at: Position) -> Position:
+        """Where line and column `at` of the text at `path` stand; an expression's problems are found so."""
+        text, place = self.value(path), self._place(path)
+        wanted = text.split("\n")[at.line - 1 : at.line] if isinstance(text, str) else []
+        for number in (place.position.line + at.line - 1, place.position.line + at.line):
+            # Searched for, because quotes and block scalars put the text elsewhere than the scalar begins.
+            first = place.position.column - 1 if number == place.position.line else 0
+            start = self.line(number).find(wanted[0], first) if wanted and wanted[0] else -1
+            if start >= 0:
+                return Position(number, start + at.column)
+        return place.shown_at
+
     def line(self, number: int) -> str:
         """The text of a line, counted from one; empty beyond the end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
@@ -99,13 +111,18 @@ def located(problems: Iterable[Problem], source: Source) -> list[Problem]:
 
 
 def _located(problem: Problem, source: Source) -> Problem:
-    if problem.position is not None and problem.source is not None:
+    if problem.source is not None:
         return problem
     at_key = problem.code in _ABOUT_THE_KEY
-    position = source.key_position(problem.path) if at_key else source.position(problem.path)
     culprit = problem.path[-1] if at_key and problem.path else source.value(problem.path)
     hint = problem.hint or (name_characters(culprit) if isinstance(culprit, str) else None)
-    return replace(problem, hint=hint).at(position, source.name)
+    return replace(problem, hint=hint).at(_position_of_problem(problem, source, at_key), source.name)
+
+
+def _position_of_problem(problem: Problem, source: Source, at_key: bool) -> Position:
+    if problem.position is not None:
+        return source.position_inside(problem.path, problem.position)
+    return source.key_position(problem.path) if at_key else source.position(problem.path)
 
 
 def _source(document: Document, name: str, lines: tuple[str, ...]) -> Source:
@@ -127,11 +144,13 @@ def _decode(text: str | bytes, limits: Limits) -> tuple[str, Problem | None]:
         raw = text.encode() if isinstance(text, str) else text
         decoded = raw.decode()
     except UnicodeError as error:
-        return "", Problem("NOT_UTF8", "the text is not valid UTF-8", position=_position_of(error, text))
+        return "", Problem(
+            "NOT_UTF8", "the text is not valid UTF-8", position=_position_of_error(error, text)
+        )
     return decoded.removeprefix("\ufeff"), too_large if len(raw) > limits.bytes_max else None
 
 
-def _position_of(error: UnicodeError, text: str | bytes) -> Position:
+def _position_of_error(error: UnicodeError, text: str | bytes) -> Position:
     start = error.start if isinstance(error, UnicodeEncodeError | UnicodeDecodeError) else 0
     before = text[:start] if isinstance(text, str) else text[:start].decode(errors="replace")
     lines = _LINE_BREAK.split(before)

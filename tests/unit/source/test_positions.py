@@ -3,7 +3,7 @@
 import pytest
 
 from assent.compiler.source import Source, located, read_source
-from assent.model.problems import Path, Problem
+from assent.model.problems import Path, Position, Problem
 
 TEXT = """\
 contract: invoice
@@ -81,6 +81,25 @@ def test_a_problem_about_a_key_points_at_the_key(source: Source) -> None:
 def test_a_problem_that_already_has_a_place_keeps_it(source: Source) -> None:
     elsewhere = Problem("X", "?").at(source.position(("fields",)), "other.yaml")
     assert located([elsewhere], source) == [elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("when: entity.total > x", 1, 22),
+        ("when: 'entity.total > x'", 1, 23),
+        ('- {to: entity, when: "entity.total > x"}', 1, 38),
+        ("when: |\n  entity.total > x\n", 2, 18),
+        ('when: "entity.\\x74otal > x"', 1, 7),
+    ],
+    ids=["plain", "quoted", "in a list", "block", "escaped, so only its beginning is known"],
+)
+def test_a_problem_inside_an_expression_points_into_it(text: str, line: int, column: int) -> None:
+    source = read_source(text, "t.yaml")
+    path: Path = (0, "when") if text.startswith("-") else ("when",)
+    inside = Problem("UNKNOWN_VARIABLE", "?", path, position=Position(1, 16))
+    (problem,) = located([inside], source)
+    assert (problem.position, problem.source) == (Position(line, column), "t.yaml")
 
 
 def test_a_name_beyond_ascii_is_spelt_out_in_the_hint() -> None:
