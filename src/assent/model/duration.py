@@ -1,0 +1,44 @@
+"""Lengths of time as authors write them: `90s`, `15m`, `24h`, `3d`."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from assent.model.parse import shown
+from assent.model.problems import Problem
+
+DURATION_MAX: Final = timedelta(days=3650)
+"""Ten years; whatever is longer was typed by mistake, or leaves the range of a timestamp."""
+
+_PATTERN: Final = re.compile(r"([0-9]{1,12})([smhd])")
+_UNITS: Final = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+
+
+def parse_duration(value: object) -> timedelta | Problem:
+    """The length of time that `value` says, or what is wrong with it."""
+    match = _PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return _problem(
+            f"{shown(value)} is not a duration: a whole number and one of s, m, h, d was expected",
+            "write it as `90s`, `15m`, `24h` or `3d`",
+        )
+    length = _length(int(match[1]), match[2])
+    if length is None:
+        return _problem(f"{shown(value)} is out of range: 1s to {DURATION_MAX.days}d was expected")
+    return length
+
+
+def _length(count: int, unit: str) -> timedelta | None:
+    # Compared as numbers first: timedelta itself overflows long before twelve digits of days.
+    if 0 < count <= DURATION_MAX // _UNITS[unit]:
+        return count * _UNITS[unit]
+    return None
+
+
+def _problem(message: str, hint: str | None = None) -> Problem:
+    return Problem(code="BAD_DURATION", message=message, hint=hint)

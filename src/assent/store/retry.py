@@ -1,0 +1,34 @@
+"""Running a transaction again after it lost against others, and never for any other reason."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import asyncpg
+
+T = TypeVar("T")
+
+BACKOFF_S_MIN: Final = 0.005
+BACKOFF_S_MAX: Final = 1.0
+
+LOST_AGAINST_OTHERS: Final = frozenset({"40001", "40P01"})
+"""Serialization failure and deadlock: the same transaction may well succeed the next time."""
+
+
+async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> T:
+    """The result of the first attempt that does not lose against others; the last one's error is raised."""
+    for count in range(1, attempts_max):
+        try:
+            return await attempt()
+        except asyncpg.PostgresError as error:
+            if error.sqlstate not in LOST_AGAINST_OTHERS:
+                raise
+            await asyncio.sleep(backoff_s(count))
+    return await attempt()
+
+
+def backoff_s(attempts: int) -> float:
+    """How long to wait after so many lost attempts: doubling, and random so that losers do not meet again."""
+    ceiling = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2 ** min(attempts, 16))
+    return random.uniform(BACKOFF_S_MIN, ceiling)  # noqa: S311 - jitter is no secret

@@ -1,0 +1,45 @@
+-- name: enter_org
+-- Confines the transaction to one org: the application's role, under row security, at the time of our clock.
+select set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true);
+
+-- name: enter_time
+-- Tells the transaction what time our clock says; for the owning role, which is confined to no org.
+select set_config('assent.now', $1, true);
+
+-- name: create_database
+-- Makes our database on a server of our own; fails where it exists.
+create database assent;
+
+-- name: lock_migrations
+-- Lets one process at a time migrate this database; the number is arbitrary and ours.
+select pg_advisory_xact_lock(7310868735421117);
+
+-- name: find_migrations_table
+-- The table of applied migrations, or null where nothing was ever applied.
+select to_regclass('assent.schema_migrations')::text;
+
+-- name: create_schema
+-- The one schema in which everything lives.
+create schema if not exists assent;
+
+-- name: create_migrations_table
+-- What was applied, and from which text.
+create table if not exists assent.schema_migrations (
+  version integer primary key,
+  name text not null,
+  checksum text not null,
+  applied_at timestamptz not null default clock_timestamp()
+);
+
+-- name: list_applied_migrations
+-- What was applied, oldest first.
+select version, name, checksum, applied_at from assent.schema_migrations order by version;
+
+-- name: insert_migration
+-- Notes that a migration was applied, in the transaction that applies it.
+insert into assent.schema_migrations (version, name, checksum) values ($1, $2, $3);
+
+-- name: enter_migration
+-- A migration may take, and wait, as long as it needs; its time is that of our clock.
+select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
+  set_config('assent.now', $1, true);

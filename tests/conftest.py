@@ -1,0 +1,87 @@
+"""Fixtures for all tests. Whoever asks for `database` gets a migrated one of its own, and a clock to move."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from tests.postgres import SETTINGS, START, Databases, server_url
+from tests.statements import StatementCounter
+
+_DATA_DIR = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the folder of the one server that all workers of this run share."""
+    given = getattr(config, "workerinput", {}).get("assent_data_dir")
+    config.stash[_DATA_DIR] = Path(given or tempfile.mkdtemp(prefix="assent-tests-"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["assent_data_dir"] = str(node.config.stash[_DATA_DIR])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.stash[_DATA_DIR], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(pytestconfig: pytest.Config) -> Iterator[str]:
+    """The server's maintenance database; every worker joins the same server, the last one stops it."""
+    with server_url(pytestconfig.stash[_DATA_DIR]) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def databases(postgres_url: str) -> AsyncIterator[Databases]:
+    async with Databases.on(postgres_url) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="session")
+async def template(databases: Databases) -> str:
+    return await databases.ensure_template()
+
+
+@pytest.fixture
+async def empty_database_url(databases: Databases) -> AsyncIterator[str]:
+    """A database with nothing in it."""
+    async with databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture
+async def database_url(databases: Databases, template: str) -> AsyncIterator[str]:
+    """A migrated database of this test's own."""
+    async with databases.fresh(template) as url:
+        yield url
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock(START)
+
+
+@pytest.fixture
+async def database(database_url: str, clock: MovedClock) -> AsyncIterator[Database]:
+    """A migrated database of this test's own, which goes by `clock`."""
+    database = await Database.open(database_url, settings=SETTINGS, clock=clock)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def statement_counter(database: Database) -> Iterator[StatementCounter]:
+    """Counts the statements of `database` from the beginning of the test; `clear()` starts anew."""
+    counter = StatementCounter()
+    with database.observe(counter):
+        yield counter
