@@ -38,23 +38,30 @@ def require_canonical(value: object, path: tuple[str | int, ...] = ()) -> None:
         return
     if isinstance(value, str):
         _require_text(value, path)
-    elif isinstance(value, int):
-        if abs(value) > INTEGER_MAX:
-            raise NotCanonical("NUMBER_NOT_KEPT", f"{value} is beyond ±2^53-1; send it as a string", path)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise NotCanonical("NUMBER_NOT_KEPT", f"{value} is not a JSON number", path)
+    elif isinstance(value, int | float):
+        _require_number(value, path)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            if not isinstance(key, str):
-                raise NotCanonical("WRONG_TYPE", f"object keys are text, found {type(key).__name__}", path)
-            _require_text(key, path)
+            _require_key(key, path)
             require_canonical(item, (*path, key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             require_canonical(item, (*path, index))
     else:
         raise NotCanonical("WRONG_TYPE", f"{type(value).__name__} is not a JSON type", path)
+
+
+def _require_number(value: float, path: tuple[str | int, ...]) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotCanonical("NUMBER_NOT_KEPT", f"{value} is not a JSON number", path)
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        raise NotCanonical("NUMBER_NOT_KEPT", "an integer beyond ±2^53-1 is rounded by JSON readers", path)
+
+
+def _require_key(key: object, path: tuple[str | int, ...]) -> None:
+    if not isinstance(key, str):
+        raise NotCanonical("WRONG_TYPE", f"object keys are text, found {type(key).__name__}", path)
+    _require_text(key, path)
 
 
 def _require_text(value: str, path: tuple[str | int, ...]) -> None:

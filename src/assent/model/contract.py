@@ -5,6 +5,8 @@ other. Values are checked against it in `assent.model.values`, the compiler turn
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal, DecimalException
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -81,6 +83,8 @@ class FieldSpec(Declaration):
 class StateSpec(Declaration):
     edit: EditWindow
     label: str | None = None
+    final: bool | None = None
+    """Whether a workflow ends on reaching it; unsaid, it does where nothing leaves the state or edits are locked."""
 
 
 def _as_tuple(value: Any) -> Any:
@@ -93,6 +97,9 @@ class TransitionSpec(Declaration):
     approval: Literal["required", "none"] = "none"
     on_reject: Name | None = None
     """The state that a rejection leads to."""
+    auto: bool | None = None
+    """Whether the workflow sets out on its own when it reaches a source state, and not on a command; unsaid, it
+    does where approval is required and the state is not `editable`."""
     label: str | None = None
 
 
@@ -156,6 +163,8 @@ def check_contract(contract: Contract) -> Iterator[Problem]:
     yield from _check_fields(contract.fields, ("fields",))
     yield from _check_lifecycle(contract.lifecycle)
     yield from _check_permissions(contract)
+    if contract.workflow == "none":
+        yield from _check_straight_through(contract.lifecycle)
 
 
 def _check_fields(fields: Mapping[str, FieldSpec], path: tuple[str, ...]) -> Iterator[Problem]:
@@ -188,13 +197,41 @@ def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
         yield Problem("DUPLICATE", "a value is listed twice", (*path, "values"))
     if spec.type is FieldType.LIST and spec.of is None:
         yield Problem("MISSING_KEY", "a list needs `of`, the type of its items", path)
-    for key in ("min", "max"):
-        if getattr(spec, key) is not None and spec.type in _WITHOUT_LIMITS:
-            yield Problem("MISPLACED_KEY", f"`{key}` means nothing for type {spec.type}", (*path, key))
+    yield from _check_limits(spec, path)
     if spec.of is not None:
         yield from _check_field(spec.of, (*path, "of"))
     if spec.fields:
         yield from _check_fields(spec.fields, (*path, "fields"))
+
+
+def _check_limits(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
+    for key in ("min", "max"):
+        bound = getattr(spec, key)
+        if bound is None:
+            continue
+        if spec.type in _WITHOUT_LIMITS:
+            yield Problem("MISPLACED_KEY", f"`{key}` means nothing for type {spec.type}", (*path, key))
+            continue
+        try:
+            limit_of(spec.type, bound)
+        except (ValueError, DecimalException):
+            yield Problem("WRONG_TYPE", f"{bound!r} cannot limit {spec.type}", (*path, key))
+
+
+def limit_of(kind: FieldType, bound: int | float | str) -> Any:
+    """A `min` or `max` as something that a value of this type, or its length, is compared with."""
+    match kind:
+        case FieldType.INTEGER | FieldType.MONEY | FieldType.DECIMAL:
+            return Decimal(str(bound))
+        case FieldType.DATE:
+            return date.fromisoformat(str(bound))
+        case FieldType.DATETIME:
+            moment = datetime.fromisoformat(str(bound))
+            if moment.tzinfo is None:
+                raise ValueError("a time needs its zone")
+            return moment
+        case _:
+            return int(bound)
 
 
 def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
@@ -225,3 +262,16 @@ def _check_permissions(contract: Contract) -> Iterator[Problem]:
             yield Problem(
                 "EMPTY_ROLES", "nobody is listed", ("permissions", action), hint="leave the key out instead"
             )
+
+
+def _check_straight_through(lifecycle: Lifecycle) -> Iterator[Problem]:
+    """Without a workflow there is nobody to ask for approval and no branch for an amendment to go to."""
+    hint = "leave `workflow: none` out"
+    for name, state in lifecycle.states.items():
+        if state.edit is EditWindow.AMEND_ONLY:
+            path = ("lifecycle", "states", name, "edit")
+            yield Problem("NEEDS_WORKFLOW", "`amend_only` needs a workflow to amend in", path, hint)
+    for name, transition in lifecycle.transitions.items():
+        if transition.approval == "required":
+            path = ("lifecycle", "transitions", name, "approval")
+            yield Problem("NEEDS_WORKFLOW", "an approval needs a workflow to ask for it", path, hint)

@@ -1,7 +1,7 @@
 """The lives of things that have a status, as tables of allowed moves.
 
-The CHECK constraints and the trigger `restrict_status_regression` in the schema agree with these tables; a test
-asks the database for every pair. A status that leads nowhere is terminal.
+The CHECK constraints and the trigger `restrict_status_regression` in the schema agree with these tables; a
+test asks the database for every pair. A status that leads nowhere is terminal.
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,9 @@ def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Probl
 def _problem(detail: ErrorDetails) -> Problem:
     kind, path = detail["type"], tuple(detail["loc"])
     describe: Callable[[ErrorDetails], str] = _MESSAGES.get(kind, lambda d: d["msg"])
-    return Problem(code=_CODES.get(kind, "WRONG_TYPE"), message=describe(detail), path=_without_markers(path))
+    code = kind if kind.isupper() else _CODES.get(kind, "WRONG_TYPE")  # upper-case kinds are our own codes
+    hint = detail.get("ctx", {}).get("hint")
+    return Problem(code=code, message=describe(detail), path=_without_markers(path), hint=hint)
 
 
 _MESSAGES: Final[dict[str, Callable[[ErrorDetails], str]]] = {

@@ -1,0 +1,131 @@
+"""What goes into the kernel and what comes out: commands, entities, mutations, rejections, events."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Self
+from uuid import UUID
+
+from assent.model.actor import Actor
+from assent.model.contract import EditWindow
+from assent.model.ids import event_key
+from assent.model.problems import Path, Problem, format_path
+
+NIL_ID: Final = UUID(int=0)
+"""Stands for "no instance" where a key needs one."""
+
+ON_CREATE: Final = "on_create"
+ON_MUTATION: Final = "on_mutation"
+ON_AMENDMENT: Final = "on_amendment"
+"""Somebody edited in an `amend_only` window: the workflow must go to its amendment branch."""
+ON_SUPERSEDED: Final = "on_superseded"
+"""A locked entity was amended by a new one: an instance that still runs is cancelled."""
+ON_EVENT: Final = "on_event"
+"""Something happened under a key that a workflow may be waiting for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One wish to change one entity."""
+
+    org_id: str
+    action: str
+    """`<entity type>.<verb>`, such as `invoice.update`; a transition is a verb too."""
+    actor: Actor
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    entity_id: UUID | None = None
+    """Whom it is about; for `create` the id that the new entity gets, fresh when absent."""
+    expected_version: int | None = None
+    """Refuse unless the entity is at this version."""
+    reason: str | None = None
+    place: str | None = None
+    channel: str = "python"
+    trace_id: str | None = None
+    partition_id: str | None = None
+    by_instance: UUID | None = None
+    """The workflow instance whose own write this is (D19); only the engine sets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity at one version."""
+
+    org_id: str
+    id: UUID
+    type: str
+    contract_version: int
+    state: str
+    version: int
+    data: Mapping[str, Any]
+    data_hash: str
+    edit_window: EditWindow
+    version_id: UUID
+    created_at: datetime
+    updated_at: datetime
+    partition_id: str | None = None
+    instance_id: UUID | None = None
+    amended_from_id: UUID | None = None
+
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What a command did. `changed` is false when there was nothing to do, and then nothing was written."""
+
+    entity: Entity
+    changed: bool
+    audit_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a command did nothing. The order of checks is the order in `assent.kernel.mutate`."""
+
+    code: str
+    message: str
+    path: Path = ()
+    problems: Sequence[Problem] = ()
+    """All of them, where input was bad; the first gives the rejection its code and path."""
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> Self:
+        first = problems[0]
+        return cls(first.code, first.message, first.path, tuple(problems), first.hint)
+
+    def __str__(self) -> str:
+        place = f" at {format_path(self.path)}" if self.path else ""
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        return f"{self.code}{place}: {self.message}{more}"
+
+
+class Refused(Exception):
+    """A rejection, raised to whoever asked for one thing only."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(str(rejection))
+        self.rejection = rejection
+
+    @property
+    def code(self) -> str:
+        return self.rejection.code
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A row to be of the engine's outbox. Its payload carries the id of its cause (D25), so that the same thing
+    happening twice is two events and one thing told twice is one."""
+
+    org_id: str
+    id: UUID
+    event_type: str
+    payload: Mapping[str, Any]
+    instance_id: UUID | None
+    entity_version: int = 0
+    trace_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        return event_key(self.instance_id or NIL_ID, self.event_type, self.payload, self.entity_version)

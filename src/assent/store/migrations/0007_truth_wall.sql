@@ -1,0 +1,160 @@
+-- The doors to entities: lock, write, move the window. Each is one set-based call, and checks again what the kernel
+-- has checked, so that a bug or a stranger above them cannot write what must not be written.
+
+-- What a write may do to an entity's row. Reads the window that the row has under its lock (D17).
+CREATE FUNCTION assent.guard_entity_row() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.entity_type, NEW.partition_id, NEW.amended_from_id, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.entity_type, OLD.partition_id, OLD.amended_from_id, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('entity %s keeps its identity', OLD.id);
+  END IF;
+  IF current_setting('assent.door', true) = 'advance' THEN
+    IF (NEW.version, NEW.state, NEW.data_hash) IS DISTINCT FROM (OLD.version, OLD.state, OLD.data_hash) THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('the window of entity %s moves without its content', OLD.id);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.version <> OLD.version + 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = format('entity %s is at version %s and cannot go to %s', OLD.id, OLD.version, NEW.version);
+  END IF;
+  IF NEW.data_hash <> OLD.data_hash AND OLD.edit_window = 'locked' AND NOT EXISTS (
+       SELECT FROM assent.workflow_instances i
+        WHERE i.org_id = OLD.org_id AND i.id = NEW.written_by_instance AND i.entity_id = OLD.id
+          AND i.status = 'running') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS007',
+      MESSAGE = format('entity %s is locked: its content cannot be edited', OLD.id),
+      HINT = 'Amend it: the amendment is a new entity that refers to this one.';
+  END IF;
+  IF NEW.edit_window <> OLD.edit_window AND (NEW.state = OLD.state OR OLD.instance_id IS NOT NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('the window of entity %s moves only with its state, or with its instance', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER entity_rows_are_guarded BEFORE UPDATE ON assent.entities
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_entity_row();
+
+-- Locks entities and answers how they stand. Order everywhere (D11): instances by id, then entity rows by id.
+CREATE FUNCTION assent.lock_entities(orgs text[], ids uuid[])
+RETURNS SETOF assent.current_entities
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  held uuid[];
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT unnest(orgs)) AS asked (org);
+
+  SELECT coalesce(array_agg(i.instance_id), '{}') INTO held FROM (
+    SELECT DISTINCT e.instance_id
+      FROM unnest(orgs, ids) AS asked (org_id, id) JOIN assent.entities e USING (org_id, id)
+     WHERE e.instance_id IS NOT NULL ORDER BY e.instance_id) i;
+  PERFORM pg_advisory_xact_lock(hashtextextended(i::text, 0)) FROM unnest(held) AS i;
+
+  -- Lock in one statement and read in the next: a join that waits for a row's lock would look for the content of the
+  -- version that the row had before, and lose the row.
+  PERFORM FROM unnest(orgs, ids) AS asked (org_id, id) JOIN assent.entities e USING (org_id, id)
+    ORDER BY e.id FOR UPDATE OF e;
+
+  -- An instance that came while we waited is locked now, out of order and so without waiting: a deadlock would be
+  -- found too late, a retry finds it first.
+  PERFORM FROM unnest(orgs, ids) AS asked (org_id, id) JOIN assent.entities e USING (org_id, id)
+    WHERE e.instance_id <> ALL (held) AND NOT pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0));
+  IF FOUND THEN
+    RAISE serialization_failure USING MESSAGE = 'an instance started while its entity was being locked';
+  END IF;
+
+  RETURN QUERY SELECT c.* FROM unnest(orgs, ids) AS asked (org_id, id)
+    JOIN assent.current_entities c USING (org_id, id);
+END
+$$;
+
+-- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
+-- in a set has its changes in successive layers; nearly always there is one layer.
+CREATE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET assent.door = 'mutate' AS $$
+DECLARE
+  wanted integer;
+  written integer;
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
+
+  FOR current_layer IN 1 .. layers LOOP
+    WITH change AS MATERIALIZED (
+      SELECT * FROM jsonb_to_recordset(changes) AS c (
+        layer integer, org_id text, entity_id uuid, version_id uuid, audit_id uuid, entity_type text,
+        contract_version integer, partition_id text, from_version integer, version integer, from_state text,
+        state text, data jsonb, data_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
+        amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], action text,
+        changed jsonb, place text, reason text, channel text, trace_id text)
+       WHERE c.layer = current_layer
+    ), created AS (
+      INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
+             edit_window, instance_id, written_by_instance, amended_from_id, created_at, updated_at)
+      SELECT org_id, entity_id, entity_type, contract_version, partition_id, state, version, data_hash,
+             edit_window, instance_id, written_by_instance, amended_from_id, at, at
+        FROM change WHERE from_version IS NULL
+      ON CONFLICT (org_id, id) DO NOTHING
+      RETURNING 1
+    ), changed AS (
+      UPDATE assent.entities e
+         SET version = c.version, state = c.state, data_hash = c.data_hash, edit_window = c.edit_window,
+             contract_version = c.contract_version, written_by_instance = c.written_by_instance, updated_at = c.at
+        FROM change c
+       WHERE e.org_id = c.org_id AND e.id = c.entity_id AND e.version = c.from_version
+      RETURNING 1
+    ), versioned AS (
+      INSERT INTO assent.entity_versions (org_id, id, entity_id, version, entity_type, state, data, data_hash,
+             created_at, created_by)
+      SELECT org_id, version_id, entity_id, version, entity_type, state, data, data_hash, at, actor_id FROM change
+      ON CONFLICT (org_id, entity_id, version) DO NOTHING
+    ), audited AS (
+      INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, to_version, from_state, to_state, changes, place, reason, channel, instance_id, trace_id)
+      SELECT org_id, audit_id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id
+        FROM change
+    )
+    SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed)
+      INTO wanted, written;
+    -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
+    IF written <> wanted THEN
+      RAISE serialization_failure USING
+        MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);
+    END IF;
+  END LOOP;
+END
+$$;
+
+-- Keeps the strictest window of an instance's active tokens on its entity (D17); not a version. When the instance has
+-- ended the window stays as it is and the entity is free for its next instance.
+CREATE FUNCTION assent.set_edit_windows(windows jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET assent.door = 'advance' AS $$
+DECLARE
+  wanted integer := jsonb_array_length(windows);
+  written integer;
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT w ->> 'org_id' FROM jsonb_array_elements(windows) w) AS asked (org);
+
+  UPDATE assent.entities e
+     SET edit_window = w.edit_window, instance_id = CASE WHEN NOT w.ended THEN w.instance_id END
+    FROM jsonb_to_recordset(windows)
+           AS w (org_id text, entity_id uuid, instance_id uuid, edit_window text, ended boolean)
+    JOIN assent.workflow_instances i ON i.org_id = w.org_id AND i.id = w.instance_id AND i.entity_id = w.entity_id
+   WHERE e.org_id = w.org_id AND e.id = w.entity_id AND coalesce(e.instance_id, w.instance_id) = w.instance_id;
+  GET DIAGNOSTICS written = ROW_COUNT;
+  IF written <> wanted THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('%s of %s windows belong to another instance', wanted - written, wanted);
+  END IF;
+END
+$$;
+
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.lock_entities(text[], uuid[]), assent.write_entities(jsonb, integer),
+  assent.set_edit_windows(jsonb) TO assent_app;
+-- Triggers run as whoever writes, and this is what they ask.
+GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_app;
