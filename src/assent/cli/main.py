@@ -1,0 +1,19 @@
+"""The command line: the one list of its commands.
+
+Each command lives in a file of its own and imports what it needs when it runs, so that `assent --help` waits
+neither for the compiler nor for a database driver.
+"""
+
+import typer
+
+from assent.cli import templates
+
+app = typer.Typer(
+    name="assent",
+    help="Workflows for business documents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+app.add_typer(templates.app, name="templates")

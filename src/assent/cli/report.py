@@ -1,0 +1,64 @@
+"""Problems on a terminal: where, what, the line itself with a mark under the column, and what to do."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from assent.compiler.source import Source
+from assent.model.problems import Position, Problem
+
+LINE_CELLS_MAX = 100
+"""A longer line is cut around the column that is marked."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that colours only terminals and never breaks lines."""
+    return Console(stderr=stderr, soft_wrap=True, highlight=False, emoji=False, markup=False)
+
+
+def in_reading_order(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda p: (p.source or "", p.position or Position(0, 0), p.code, p.message))
+
+
+def report(problem: Problem, source: Source | None) -> Text:
+    """One problem as text with style."""
+    text = Text()
+    if problem.source:
+        text.append(_safe(_place(problem)), "bold").append(": ")
+    text.append(problem.code, "red").append(" ").append(_safe(problem.message))
+    if source is not None and problem.position is not None:
+        text.append(_excerpt(source.line(problem.position.line), problem.position))
+    if problem.hint:
+        text.append("\n  hint: ", "cyan").append(_safe(problem.hint))
+    return text
+
+
+def summary(problems: Sequence[Problem], what: str) -> Text:
+    if not problems:
+        return Text("✓ ", "green").append(what)
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return Text("✗ ", "red").append(f"{count} in {what}")
+
+
+def _place(problem: Problem) -> str:
+    if problem.position is None:
+        return str(problem.source)
+    return f"{problem.source}:{problem.position.line}:{problem.position.column}"
+
+
+def _excerpt(line: str, position: Position) -> Text:
+    line = _safe(line)
+    start = max(0, position.column - 1 - LINE_CELLS_MAX // 2) if cell_len(line) > LINE_CELLS_MAX else 0
+    before, shown = line[start : position.column - 1], line[start : start + LINE_CELLS_MAX]
+    lead, tail = "…" if start else "", "…" if start + LINE_CELLS_MAX < len(line) else ""
+    margin = f"{position.line:>5} │ "
+    mark = " " * (len(margin) - 2) + "│ " + " " * cell_len(lead + before) + "^"
+    return Text("\n").append(margin, "dim").append(lead + shown + tail).append(f"\n{mark}", "red")
+
+
+def _safe(text: str) -> str:
+    # A source may hold escape codes; what we print must not steer the reader's terminal.
+    text = text.replace("\t", " ")
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
