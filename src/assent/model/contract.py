@@ -84,7 +84,7 @@ class StateSpec(Declaration):
     edit: EditWindow
     label: str | None = None
     final: bool | None = None
-    """Whether a workflow ends on reaching it; unsaid, it does where nothing leaves the state or edits are locked."""
+    """Whether a workflow ends here; unsaid, it does where nothing leaves the state or edits are locked."""
 
 
 def _as_tuple(value: Any) -> Any:
@@ -98,8 +98,8 @@ class TransitionSpec(Declaration):
     on_reject: Name | None = None
     """The state that a rejection leads to."""
     auto: bool | None = None
-    """Whether the workflow sets out on its own when it reaches a source state, and not on a command; unsaid, it
-    does where approval is required and the state is not `editable`."""
+    """Whether the workflow sets out by itself on reaching a source state, without a command; unsaid, it does
+    where approval is required and the state is not `editable`."""
     label: str | None = None
 
 

@@ -14,7 +14,9 @@ STRATEGIES: Final = ("role", "user", "manager", "rule", "permission", "chain")
 def _manager(value: Any) -> Any:
     if value is True or (isinstance(value, str) and value):
         return value
-    raise refuse("WRONG_TYPE", f"`true` or an expression that names a person was expected, found {shown(value)}")
+    raise refuse(
+        "WRONG_TYPE", f"`true` or an expression that names a person was expected, found {shown(value)}"
+    )
 
 
 class People(Declaration):

@@ -1,15 +1,25 @@
 """What a workflow needs to see before it goes on: evidence conditions, and what to do while they fail."""
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Union
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 
-from assent.model.parse import Declaration
+from assent.model.parse import Declaration, shown
+from assent.model.terms import not_empty, refuse
 
 RequirementName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Subject = Annotated[str, StringConstraints(pattern=r"^\$[a-z][a-z0-9_]{0,62}$")]
-NESTING_LEVELS_MAX: Final = 8
+
+
+def _subject(value: str) -> str:
+    if not re.fullmatch(r"\$[a-z][a-z0-9_]{0,62}", value):
+        raise refuse("BAD_VALUE", f"{shown(value)} is not a variable such as `$entity_id`")
+    return value
+
+
+Subject = Annotated[str, AfterValidator(_subject)]
+"""Whose evidence it is: a variable of the workflow."""
 
 
 class RequirementState(StrEnum):
@@ -52,14 +62,14 @@ class DocumentExists(Declaration):
 
 
 class AllOf(Declaration):
-    all: tuple["Requirement", ...] = Field(min_length=1)
+    all: Annotated[tuple["Requirement", ...], AfterValidator(not_empty)]
 
     def compiled(self) -> dict[str, Any]:
         return {"all": [part.compiled() for part in self.all]}
 
 
 class AnyOf(Declaration):
-    any: tuple["Requirement", ...] = Field(min_length=1)
+    any: Annotated[tuple["Requirement", ...], AfterValidator(not_empty)]
 
     def compiled(self) -> dict[str, Any]:
         return {"any": [part.compiled() for part in self.any]}

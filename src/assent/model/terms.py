@@ -5,6 +5,7 @@ compiler, which knows their scope.
 """
 
 import re
+from collections.abc import Sized
 from enum import Enum, auto
 from typing import Annotated, Any, Final
 
@@ -24,7 +25,14 @@ def refuse(code: str, message: str, *, hint: str | None = None) -> PydanticCusto
     """An error that `assent.model.parse` turns into a problem with this code."""
     # Braces in a message would be taken for pydantic's own placeholders.
     context: dict[str, Any] = {"message": message} | ({"hint": hint} if hint else {})
-    return PydanticCustomError(code, "{message}", context)  # type: ignore[arg-type]
+    return PydanticCustomError(code, "{message}", context)
+
+
+def not_empty(value: Sized) -> Any:
+    # pydantic's own `min_length` also complains where the items themselves were bad; this asks for good ones.
+    if not value:
+        raise refuse("WRONG_TYPE", "at least one was expected, found none")
+    return value
 
 
 def _duration(value: str) -> str:

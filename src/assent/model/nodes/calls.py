@@ -1,0 +1,111 @@
+"""Steps that act on something: the kernel, the application, another system, a person's inbox, our workers."""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from assent.model.contract import Name
+from assent.model.graph import NodeKind, Outcome
+from assent.model.nodes.base import Acting, Languages, NodeDeclaration, Timed
+from assent.model.parse import Declaration
+from assent.model.terms import DottedName, Expression, Language, Text, Values, refuse
+
+
+class Action(Acting):
+    """A mutation of an entity through the kernel."""
+
+    kind = NodeKind.ACTION
+    languages: ClassVar[Languages] = {
+        "payload": Language.TEMPLATE,
+        "entity": Language.EXPRESSION,
+        "output": Language.RESULT,
+    }
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["action"]
+    action: DottedName
+    """`<entity type>.<verb>`, such as `invoice.update`."""
+    payload: dict[str, JsonValue] = Field(default_factory=dict)
+    entity: Expression | None = None
+    """The id of another entity; without it the action is on the workflow's own."""
+    writes: tuple[Name, ...] | None = None
+    """The fields that an action of the application writes, where the compiler must know."""
+    output: Values = Field(default_factory=dict)
+
+
+class Operation(Declaration):
+    sdk: DottedName | None = None
+    """A Python function that the application registered."""
+    openapi: DottedName | None = None
+    """`<service>.<operationId>`, called over HTTP."""
+
+    @model_validator(mode="after")
+    def _one_binding(self) -> Self:
+        if (self.sdk is None) == (self.openapi is None):
+            raise refuse("BAD_VALUE", "exactly one of `sdk` and `openapi` was expected")
+        return self
+
+
+class System(Timed, Acting):
+    kind = NodeKind.SYSTEM
+    languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["system"]
+    operation: Operation
+    input: Values = Field(default_factory=dict)
+    output: Values = Field(default_factory=dict)
+    await_: bool = Field(default=False, alias="await")
+    """Whether the token rests until the answer is there; over HTTP it always does."""
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"await": self.await_ or self.operation.openapi is not None}
+
+
+class Webhook(Timed, Acting):
+    kind = NodeKind.WEBHOOK_OUT
+    languages: ClassVar[Languages] = {
+        "url": Language.TEMPLATE,
+        "headers": Language.TEMPLATE,
+        "body": Language.TEMPLATE,
+        "output": Language.RESULT,
+    }
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["webhook_out"]
+    url: Text
+    method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"] = "POST"
+    headers: dict[str, Text] = Field(default_factory=dict)
+    body: JsonValue = None
+    await_: bool = Field(default=False, alias="await")
+    output: Values = Field(default_factory=dict)
+
+
+class Notification(NodeDeclaration):
+    kind = NodeKind.NOTIFICATION
+    languages: ClassVar[Languages] = {
+        "to": Language.TEMPLATE,
+        "subject": Language.TEMPLATE,
+        "text": Language.TEMPLATE,
+    }
+
+    type: Literal["notification"]
+    channel: Literal["email", "sms", "in_app", "chat"]
+    to: Text
+    subject: Text | None = None
+    text: Text
+
+
+class Task(Timed, Acting):
+    """Background work of our own workers."""
+
+    kind = NodeKind.TASK
+    languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["task"]
+    task: DottedName
+    input: Values = Field(default_factory=dict)
+    output: Values = Field(default_factory=dict)
+    await_: bool = Field(default=True, alias="await")
+    priority: int = Field(default=0, ge=-100, le=100)

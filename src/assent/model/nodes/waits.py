@@ -1,0 +1,56 @@
+"""Steps that wait: for a time, for an event, for evidence."""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from assent.model.contract import Name
+from assent.model.graph import NodeKind, Outcome
+from assent.model.nodes.base import Languages, NodeDeclaration, Timed, in_seconds
+from assent.model.requirements import OnFail, Requirement
+from assent.model.terms import Cron, Duration, Expression, Language, Text, Values, not_empty, refuse
+
+
+class WaitTimer(NodeDeclaration):
+    kind = NodeKind.WAIT_TIMER
+    languages: ClassVar[Languages] = {"until": Language.EXPRESSION}
+
+    type: Literal["wait_timer"]
+    for_: Duration | None = Field(default=None, alias="for")
+    until: Expression | None = None
+    cron: Cron | None = None
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if sum(value is not None for value in (self.for_, self.until, self.cron)) != 1:
+            raise refuse("BAD_VALUE", "exactly one of `for`, `until` and `cron` was expected")
+        return self
+
+    def config(self) -> dict[str, Any]:
+        return in_seconds(super().config(), "for")
+
+
+class WaitEvent(Timed):
+    kind = NodeKind.WAIT_EVENT
+    languages: ClassVar[Languages] = {"key": Language.TEMPLATE, "output": Language.RESULT}
+
+    type: Literal["wait_event"]
+    key: Text
+    """What the event is known by, such as `delivery:pod:{entity.shipment_id}`."""
+    output: Values = Field(default_factory=dict)
+    outcomes: tuple[Name, ...] = ()
+    """Other answers than `completed`, given by whoever sends the event."""
+
+
+class Requirements(Timed):
+    kind = NodeKind.REQUIREMENTS
+    languages: ClassVar[Languages] = {"on_fail.blocker.resolution": Language.VERB}
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["requirements"] = "requirements"
+    requirements: Annotated[tuple[Requirement, ...], AfterValidator(not_empty)]
+    """All of them; `any` inside a requirement loosens it."""
+    on_fail: OnFail | None = None
+
+    def config(self) -> dict[str, Any]:
+        return super().config() | {"requirements": [part.compiled() for part in self.requirements]}

@@ -1,0 +1,108 @@
+"""The patch: an org's nodes and edges for the slots of an envelope."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from assent.model.contract import EditWindow, Name
+from assent.model.kinds import one_of, parse_graph
+from assent.model.nodes import (
+    Action,
+    Approval,
+    Condition,
+    Form,
+    Join,
+    NodeDeclaration,
+    NodeRef,
+    Notification,
+    PolicyGate,
+    Requirements,
+    Rule,
+    Script,
+    Split,
+    System,
+    Task,
+    WaitEvent,
+    WaitTimer,
+    Webhook,
+)
+from assent.model.parse import Declaration
+from assent.model.problems import Problem
+from assent.model.terms import Capability
+from assent.model.terms import Condition as ConditionText
+
+IN: Final = "in"
+OUT: Final = "out"
+
+NODES_MAX: Final = 2_000
+EDGES_MAX: Final = 8_000
+PRIORITY_MAX: Final = 10_000
+
+PATCH_KINDS: Final[Mapping[str, type[NodeDeclaration]]] = {
+    "action": Action,
+    "approval": Approval,
+    "condition": Condition,
+    "form": Form,
+    "notification": Notification,
+    "parallel_join": Join,
+    "parallel_split": Split,
+    "policy_gate": PolicyGate,
+    "requirements": Requirements,
+    "rule": Rule,
+    "script": Script,
+    "system": System,
+    "task": Task,
+    "wait_event": WaitEvent,
+    "wait_timer": WaitTimer,
+    "webhook_out": Webhook,
+}
+if TYPE_CHECKING:
+    PatchNode = NodeDeclaration
+else:
+    PatchNode = one_of(PATCH_KINDS)
+
+
+class PatchEdge(Declaration):
+    from_: NodeRef = Field(alias="from")
+    to: NodeRef
+    on: Name | None = None
+    """The outcome that it answers; unsaid, `approved` of an approval and `completed` of all else."""
+    when: ConditionText = None
+    guard: Capability | None = None
+    priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
+
+
+class SlotPatch(Declaration):
+    """What fills one slot."""
+
+    nodes: tuple[PatchNode, ...] = Field(default=(), max_length=NODES_MAX)
+    edges: tuple[PatchEdge, ...] = Field(default=(), max_length=EDGES_MAX)
+    entry: Literal["serial", "branch"] | None = None
+    """`serial`: one way in; `branch`: a choice of several. Unsaid, whatever the edges say."""
+    exit: Literal["single", "join"] | None = None
+    """`single`: one way out; `join`: several that exclude each other."""
+    edit: EditWindow | None = None
+    """A stricter edit window than the slot's."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.nodes and not self.edges
+
+
+class Base(Declaration):
+    entity_type: Name
+    envelope_version: int = Field(ge=1)
+
+
+class Patch(Declaration):
+    patch: Name
+    version: int = Field(default=1, ge=1)
+    label: str | None = None
+    base: Base
+    slots: Mapping[str, SlotPatch] = {}
+
+
+def parse_patch(data: object) -> tuple[Patch | None, list[Problem]]:
+    """The patch in `data`, or every problem of its form."""
+    return parse_graph(Patch, data)
