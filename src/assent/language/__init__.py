@@ -1,0 +1,65 @@
+"""Expressions, templates and verbs: read, check, evaluate, explain. Pure: no database, clock or network."""
+
+from assent.language.check import check, check_condition
+from assent.language.conditions import Condition, parse_condition, prepare
+from assent.language.explain import Explanation, explain
+from assent.language.json_form import from_json, to_json
+from assent.language.parse import parse
+from assent.language.program import Evaluation, Program, compile_expression
+from assent.language.render import render, tree
+from assent.language.scope import OPEN, Scope, entity_type, event_scope, scope_of
+from assent.language.syntax import (
+    EXPRESSION_CHARACTERS_MAX,
+    EXPRESSION_DEPTH_LEVELS_MAX,
+    EXPRESSION_DEREFERENCES_MAX,
+    Expression,
+    variables_in,
+)
+from assent.language.templates import (
+    TEMPLATE_CHARACTERS_MAX,
+    TEMPLATE_EXPRESSIONS_MAX,
+    Template,
+    check_template,
+    compile_template,
+    parse_template,
+    render_template,
+)
+from assent.language.types import Kind, Type, type_of_field
+
+__all__ = [
+    "EXPRESSION_CHARACTERS_MAX",
+    "EXPRESSION_DEPTH_LEVELS_MAX",
+    "EXPRESSION_DEREFERENCES_MAX",
+    "OPEN",
+    "TEMPLATE_CHARACTERS_MAX",
+    "TEMPLATE_EXPRESSIONS_MAX",
+    "Condition",
+    "Evaluation",
+    "Explanation",
+    "Expression",
+    "Kind",
+    "Program",
+    "Scope",
+    "Template",
+    "Type",
+    "check",
+    "check_condition",
+    "check_template",
+    "compile_expression",
+    "compile_template",
+    "entity_type",
+    "event_scope",
+    "explain",
+    "from_json",
+    "parse",
+    "parse_condition",
+    "parse_template",
+    "prepare",
+    "render",
+    "render_template",
+    "scope_of",
+    "to_json",
+    "tree",
+    "type_of_field",
+    "variables_in",
+]

@@ -1,0 +1,138 @@
+"""Static checks: every variable exists, and only like is compared with like.
+
+Whatever has no declared type is let through; `assent.language.values` defines what happens with it.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from assent.language.likeness import Typed, complaints
+from assent.language.marks import marked
+from assent.language.render import render_node
+from assent.language.scope import Scope
+from assent.language.syntax import (
+    And,
+    Compare,
+    Expression,
+    Index,
+    ListOf,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Variable,
+)
+from assent.language.types import BOOLEAN, UNKNOWN, Kind, Type, list_of
+from assent.model.problems import Problem
+
+
+def check(expression: Expression, scope: Scope) -> tuple[Type, list[Problem]]:
+    """The type of what the expression yields, and everything that cannot be right in it."""
+    checker = _Checker(scope, expression.text)
+    return checker.visit(expression.root), checker.problems
+
+
+def check_condition(expression: Expression, scope: Scope) -> list[Problem]:
+    """The problems of an expression that must say yes or no."""
+    checker = _Checker(scope, expression.text)
+    checker.visit_condition(expression.root)
+    return checker.problems
+
+
+def infer(node: Node, scope: Scope) -> Type:
+    """The type of a node; unknown where nothing is declared."""
+    return _Checker(scope, "").visit(node)
+
+
+class _Checker:
+    """One walk over a tree: gives each node its type and notes what is wrong."""
+
+    def __init__(self, scope: Scope, text: str) -> None:
+        self._scope = scope
+        self._text = text
+        self.problems: list[Problem] = []
+
+    def visit(self, node: Node) -> Type:
+        match node:
+            case Literal(kind=kind):
+                return Type(kind)
+            case Variable():
+                return self._variable(node)
+            case Index():
+                return self._index(node)
+            case ListOf(items=items):
+                return _list_type([self.visit(item) for item in items])
+            case Compare(left=left, right=right):
+                for complaint in complaints(node, self._typed(left), self._typed(right)):
+                    self._note(complaint.code, complaint.message, complaint.node, complaint.hint)
+            case Not(operand=operand):
+                self.visit_condition(operand)
+            case And(parts=parts) | Or(parts=parts):
+                for part in parts:
+                    self.visit_condition(part)
+        return BOOLEAN
+
+    def visit_condition(self, node: Node) -> None:
+        found = self.visit(node)
+        if found.kind not in (Kind.BOOLEAN, Kind.UNKNOWN):
+            message = f"expected a condition that is true or false, but `{render_node(node)}` is {found}"
+            self._note("NOT_A_CONDITION", message, node, "compare it with something")
+
+    def _note(self, code: str, message: str, node: Node, hint: str | None = None) -> None:
+        self.problems.append(marked(code, message, self._text, node.span, hint))
+
+    def _typed(self, node: Node) -> Typed:
+        if not isinstance(node, ListOf):
+            return Typed(node, self.visit(node))
+        items = tuple(self._typed(item) for item in node.items)
+        return Typed(node, _list_type([item.type for item in items]), items)
+
+    def _variable(self, node: Variable) -> Type:
+        root, *names = node.path
+        if root not in self._scope.roots:
+            if not self._scope.open:
+                self._unknown(node, f"there is no variable `{root}` here", root, self._scope.roots)
+            return UNKNOWN
+        found, so_far = self._scope.roots[root], root
+        for name in names:
+            inner = found.member(name)
+            if inner is None:
+                lack = "has no" if found.fields else f"is {found} and has no"
+                self._unknown(node, f"`{so_far}` {lack} `{name}`", name, found.fields)
+                return UNKNOWN
+            found, so_far = inner, f"{so_far}.{name}"
+        return found
+
+    def _unknown(self, node: Node, message: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(name, names, n=1)
+        known_names = f"known here: {', '.join(names[:12])}" if names else None
+        self._note("UNKNOWN_VARIABLE", message, node, f"did you mean `{near[0]}`?" if near else known_names)
+
+    def _index(self, node: Index) -> Type:
+        target, key = self.visit(node.target), self.visit(node.key)
+        if target.kind not in (Kind.UNKNOWN, Kind.LIST, Kind.OBJECT):
+            message = f"`{render_node(node.target)}` is {target} and cannot be indexed"
+            self._note("NOT_A_COLLECTION", message, node)
+            return UNKNOWN
+        wanted = Kind.INTEGER if target.kind is Kind.LIST else Kind.TEXT
+        if key.kind not in (wanted, Kind.INTEGER, Kind.UNKNOWN):
+            message = f"expected {Type(wanted)} as index, but `{render_node(node.key)}` is {key}"
+            self._note("BAD_INDEX", message, node.key)
+        if target.kind is Kind.LIST:
+            return target.item or UNKNOWN
+        return self._entry(node, target)
+
+    def _entry(self, node: Index, target: Type) -> Type:
+        if not isinstance(node.key, Literal):
+            return UNKNOWN
+        name = str(node.key.value)
+        found = target.member(name)
+        if found is None:
+            self._unknown(node, f"`{render_node(node.target)}` has no `{name}`", name, target.fields)
+        return found or UNKNOWN
+
+
+def _list_type(items: list[Type]) -> Type:
+    kinds = {item.kind for item in items}
+    return list_of(Type(kinds.pop()) if len(kinds) == 1 else UNKNOWN)

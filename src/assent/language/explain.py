@@ -1,0 +1,81 @@
+"""Why a condition is true or false, in plain words: which part decided it, and with which values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assent.language.closures import Read, Variables
+from assent.language.lowering import Lowering
+from assent.language.render import render_node, render_value
+from assent.language.scope import OPEN, Scope
+from assent.language.syntax import ORDERING, And, Compare, Expression, Node, Not, Or
+from assent.language.values import alike
+
+_SHOWN_CHARACTERS_MAX: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    text: str
+    """The part of the expression that is explained, in canonical spelling."""
+    result: Any
+    values: dict[str, Any]
+    """What was read for it."""
+    parts: tuple["Explanation", ...] = ()
+    """The parts that decided the result."""
+    remark: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, level: int = 0) -> Iterator[str]:
+        head = f"{'  ' * level}{self.text} is {_word(self.result)}"
+        if self.parts:
+            yield f"{head}, because"
+            for part in self.parts:
+                yield from part.lines(level + 1)
+        else:
+            facts = ", ".join(f"{name} is {_word(value)}" for name, value in self.values.items())
+            yield f"{head}: {facts}{self.remark}" if facts else f"{head}{self.remark}"
+
+
+def explain(expression: Expression, variables: Variables, scope: Scope = OPEN) -> Explanation:
+    """Why the expression has the result that it has for these variables."""
+    return _explain(expression.root, variables, Lowering(scope, record=True))
+
+
+def _explain(node: Node, variables: Variables, lowering: Lowering) -> Explanation:
+    read: Read = {}
+    result = lowering.lower(node)(variables, read)
+    parts = tuple(_explain(part, variables, lowering) for part in _parts(node))
+    if isinstance(node, And | Or):
+        parts = _deciding(parts, result)
+    remark = _remark(node, variables, lowering)
+    return Explanation(render_node(node), result, read, parts, remark)
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, And | Or):
+        return node.parts
+    return (node.operand,) if isinstance(node, Not) else ()
+
+
+def _deciding(parts: tuple[Explanation, ...], result: bool) -> tuple[Explanation, ...]:
+    """One false part makes an `and` false, one true part an `or` true; otherwise all of them decide."""
+    return tuple(part for part in parts if (part.result is True) is result)
+
+
+def _remark(node: Node, variables: Variables, lowering: Lowering) -> str:
+    if not isinstance(node, Compare) or node.operator not in ORDERING:
+        return ""
+    left, right = (lowering.lower(side)(variables, {}) for side in (node.left, node.right))
+    if left is None or right is None:
+        return "; nothing is before or after a missing value"
+    return "" if alike(left, right) else "; these are of unlike types"
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "missing"
+    text = render_value(value)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}…"

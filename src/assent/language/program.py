@@ -1,0 +1,70 @@
+"""Programs: checked expressions made ready to run.
+
+A program never raises: absent variables and values of unexpected types have defined results. Each run tells
+which variables it read and what they were, which is the evidence that a step keeps. There is no `eval`.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from assent.language.closures import Run, Variables
+from assent.language.evidence import as_evidence
+from assent.language.lowering import Lowering
+from assent.language.scope import OPEN, Scope
+from assent.language.syntax import Expression
+
+
+class Evaluation(NamedTuple):
+    """What one run of a program found."""
+
+    expression: str
+    variables: dict[str, Any]
+    """What was read, by name; parts that were not needed were not read."""
+    result: Any
+
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is met: only `true` is true."""
+        return self.result is True
+
+    def to_json(self) -> dict[str, Any]:
+        """The evaluation as a step's output keeps it."""
+        return {
+            "expression": self.expression,
+            "variables": {name: as_evidence(value) for name, value in self.variables.items()},
+            "result": as_evidence(self.result),
+        }
+
+
+class Program:
+    """An expression or a template that is ready to run."""
+
+    __slots__ = ("_quiet", "_recording", "text")
+
+    def __init__(self, text: str, recording: Run, quiet: Run) -> None:
+        self.text = text
+        self._recording = recording
+        self._quiet = quiet
+
+    def __call__(self, variables: Variables) -> Evaluation:
+        read: dict[str, Any] = {}
+        result = self._recording(variables, read)
+        return Evaluation(self.text, read, result)
+
+    def value(self, variables: Variables) -> Any:
+        """The result alone, for where no evidence is kept."""
+        return self._quiet(variables, _UNREAD)
+
+    def holds(self, variables: Variables) -> bool:
+        return self._quiet(variables, _UNREAD) is True
+
+
+_UNREAD: Final[dict[str, Any]] = {}
+
+
+def compile_expression(expression: Expression, scope: Scope = OPEN) -> Program:
+    """The program of an expression.
+
+    The scope matters where text meets text: decimals and times are compared as such only if it declares them.
+    """
+    recording, quiet = (Lowering(scope, record=record).lower(expression.root) for record in (True, False))
+    return Program(expression.text, recording, quiet)

@@ -1,0 +1,157 @@
+"""The syntax tree of expressions.
+
+Every node knows its span in the source text; spans do not take part in equality, so that two spellings of one
+expression are equal trees.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from assent.language.types import Kind
+
+EXPRESSION_CHARACTERS_MAX: Final = 500
+EXPRESSION_DEPTH_LEVELS_MAX: Final = 10
+EXPRESSION_DEREFERENCES_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets into the source text, the end not included."""
+
+    start: int
+    end: int
+
+    def to(self, other: "Span") -> "Span":
+        return Span(self.start, other.end)
+
+
+NOWHERE: Final = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+class Operator(StrEnum):
+    EQUAL = "=="
+    NOT_EQUAL = "!="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    IN = "in"
+    CONTAINS = "contains"
+    STARTS_WITH = "startsWith"
+    ENDS_WITH = "endsWith"
+
+
+EQUALITY: Final = frozenset({Operator.EQUAL, Operator.NOT_EQUAL})
+ORDERING: Final = frozenset(
+    {Operator.GREATER, Operator.GREATER_OR_EQUAL, Operator.LESS, Operator.LESS_OR_EQUAL}
+)
+
+LiteralValue = None | bool | int | Decimal | str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Located):
+    kind: Kind
+    """Part of equality, because Python holds that `True == 1`."""
+    value: LiteralValue
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Located):
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Located):
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Located):
+    """`target[key]`; also `target[key].name`, whose last part is an index by a literal."""
+
+    target: "Variable | Index"
+    key: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Located):
+    operator: Operator
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Located):
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class And(Located):
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Located):
+    parts: tuple["Node", ...]
+
+
+Node = Literal | ListOf | Variable | Index | Compare | Not | And | Or
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    root: Node
+    text: str = field(compare=False)
+    """As its author wrote it; spans are offsets into it."""
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case ListOf(items=items):
+            return items
+        case Index(target=target, key=key):
+            return (target, key)
+        case Compare(left=left, right=right):
+            return (left, right)
+        case Not(operand=operand):
+            return (operand,)
+        case And(parts=parts) | Or(parts=parts):
+            return parts
+        case Literal() | Variable():
+            return ()
+
+
+def depth_of(node: Node) -> int:
+    return 1 + max(map(depth_of, children(node)), default=0)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def dereferences_of(node: Node) -> int:
+    """How many times the expression steps into a value: each `.name` and each `[key]`."""
+    return sum(_own_dereferences(part) for part in walk(node))
+
+
+def _own_dereferences(node: Node) -> int:
+    if isinstance(node, Variable):
+        return len(node.path) - 1
+    return int(isinstance(node, Index))
+
+
+def variables_in(expression: Expression) -> tuple[str, ...]:
+    """The names of the variables that the expression may read, in order of appearance."""
+    names = (".".join(node.path) for node in walk(expression.root) if isinstance(node, Variable))
+    return tuple(dict.fromkeys(names))

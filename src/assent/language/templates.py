@@ -1,0 +1,184 @@
+"""Templates: text with expressions in braces, for messages, event keys and payloads.
+
+`{{` and `}}` are plain braces. A template that is one expression and nothing else yields the value itself, of
+whatever type; any other yields text, in which a missing value is empty.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from assent.language.check import check
+from assent.language.closures import Read, Run, Variables
+from assent.language.evidence import as_evidence
+from assent.language.lowering import Lowering
+from assent.language.marks import marked, moved, position_at
+from assent.language.parse import parse
+from assent.language.program import Program
+from assent.language.render import render
+from assent.language.scope import OPEN, Scope
+from assent.language.syntax import Expression, Span
+from assent.language.types import Kind
+from assent.model.problems import Position, Problem
+
+TEMPLATE_CHARACTERS_MAX: Final = 10_000
+TEMPLATE_EXPRESSIONS_MAX: Final = 50
+
+_PIECE: Final = re.compile(
+    r"""(?P<plain>[^{}]+)
+    | (?P<brace>\{\{ | \}\})
+    | \{ (?P<inner> (?: [^{}'"] | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" )* ) \}""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """An expression in braces, and where it begins."""
+
+    expression: Expression
+    origin: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    parts: tuple[str | Hole, ...]
+    text: str = field(compare=False)
+
+    @property
+    def holes(self) -> tuple[Hole, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Hole))
+
+    @property
+    def whole(self) -> Hole | None:
+        """The only part, if it is an expression; its value is the template's, unchanged."""
+        return self.holes[0] if len(self.parts) == 1 and self.holes else None
+
+
+def parse_template(text: str) -> tuple[Template | None, list[Problem]]:
+    """The template in `text`, or what keeps it from being one."""
+    if len(text) > TEMPLATE_CHARACTERS_MAX:
+        message = f"a template has at most {TEMPLATE_CHARACTERS_MAX} characters, this one has {len(text)}"
+        return None, [Problem("TEMPLATE_TOO_LONG", message)]
+    parts: list[str | Hole] = []
+    problems: list[Problem] = []
+    for piece in _pieces(text):
+        if isinstance(piece, Problem):
+            problems.append(piece)
+        elif (inner := piece["inner"]) is not None:
+            hole, found = _hole(inner, position_at(text, piece.start("inner")))
+            parts += [hole] if hole else []
+            problems += found
+        else:
+            parts.append(piece["plain"] or piece[0][0])
+    problems += _too_many(parts)
+    return (None if problems else Template(_joined(parts), text)), problems
+
+
+def _pieces(text: str) -> Iterator[re.Match[str] | Problem]:
+    """The matches one after the other, up to the first brace that leads nowhere."""
+    offset = 0
+    while offset < len(text):
+        piece = _PIECE.match(text, offset)
+        if piece is None:
+            side = "is not closed" if text[offset] == "{" else "closes nothing"
+            hint = "a plain brace is written twice: {{ or }}"
+            span = Span(offset, offset + 1)
+            yield marked("TEMPLATE_SYNTAX", f"the brace {text[offset]} {side}", text, span, hint)
+            return
+        yield piece
+        offset = piece.end()
+
+
+def _hole(inner: str, origin: Position) -> tuple[Hole | None, list[Problem]]:
+    expression, problems = parse(inner)
+    hole = Hole(expression, origin) if expression else None
+    return hole, [moved(problem, origin) for problem in problems]
+
+
+def _too_many(parts: Sequence[str | Hole]) -> list[Problem]:
+    count = sum(isinstance(part, Hole) for part in parts)
+    if count <= TEMPLATE_EXPRESSIONS_MAX:
+        return []
+    message = f"a template has at most {TEMPLATE_EXPRESSIONS_MAX} expressions, this one has {count}"
+    return [Problem("TEMPLATE_TOO_LONG", message)]
+
+
+def _joined(parts: Sequence[str | Hole]) -> tuple[str | Hole, ...]:
+    """Neighbouring texts as one, so that `{{` does not split its surroundings."""
+    joined: list[str | Hole] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+def check_template(template: Template, scope: Scope) -> list[Problem]:
+    """The problems of every expression in the template, each at its place in the template's text."""
+    return [problem for hole in template.holes for problem in _check_hole(hole, template, scope)]
+
+
+def _check_hole(hole: Hole, template: Template, scope: Scope) -> Iterator[Problem]:
+    expression = hole.expression
+    found, problems = check(expression, scope)
+    if template.whole is None and found.kind in (Kind.LIST, Kind.OBJECT):
+        message = f"{found} cannot stand within text"
+        span = Span(0, len(expression.text))
+        problems.append(
+            marked("NOT_TEXT", message, expression.text, span, "take a part of it, or name it alone")
+        )
+    for problem in problems:
+        yield moved(problem, hole.origin)
+
+
+def compile_template(template: Template, scope: Scope = OPEN) -> Program:
+    """The program that fills the template in."""
+    recording, quiet = (_lower(template, Lowering(scope, record=record)) for record in (True, False))
+    return Program(template.text, recording, quiet)
+
+
+def _lower(template: Template, lowering: Lowering) -> Run:
+    if template.whole is not None:
+        return lowering.lower(template.whole.expression.root)
+    parts = [
+        lowering.lower(part.expression.root) if isinstance(part, Hole) else part for part in template.parts
+    ]
+
+    def run(variables: Variables, read: Read) -> str:
+        return "".join([part if isinstance(part, str) else as_text(part(variables, read)) for part in parts])
+
+    return run
+
+
+def as_text(value: Any) -> str:
+    """A value as it reads within text; missing is empty."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, date):
+        return value.isoformat()
+    return orjson.dumps(as_evidence(value)).decode() if isinstance(value, list | dict) else str(value)
+
+
+def render_template(template: Template) -> str:
+    """The canonical text of a template."""
+    return "".join(
+        f"{{{render(part.expression)}}}" if isinstance(part, Hole) else _escaped(part)
+        for part in template.parts
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,147 @@
+"""What comparisons mean for values as they come: of any type, or missing.
+
+JSON has neither decimals nor times, so text stands in for them: where text meets a number it is read as a
+decimal, where it meets a time it is read as ISO 8601. Text that cannot be read so is unlike the other side.
+Unlike values are unequal and in no order. Nothing here raises, whatever it is given.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from assent.model.values import DECIMAL_DIGITS_MAX
+
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9:]{5,6})?)?")
+
+
+def as_decimal(value: object) -> object:
+    """Text that is a decimal number as that number; anything else as it is."""
+    if isinstance(value, str) and len(value) <= DECIMAL_DIGITS_MAX and _DECIMAL.fullmatch(value):
+        return Decimal(value)
+    return value
+
+
+def as_time(value: object) -> object:
+    """A date or an ISO 8601 text as the moment it begins, in UTC unless it says otherwise; else as it is."""
+    if isinstance(value, str):
+        value = _read_time(value)
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return value
+
+
+def _read_time(text: str) -> datetime | str:
+    if not _TIME.fullmatch(text):
+        return text
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def is_number(value: object) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, Decimal) and value.is_finite()
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two values are equal; `True` is not 1, and null equals null only."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    pair = alike(left, right)
+    return pair is not None and bool(pair[0] == pair[1])
+
+
+def different(left: object, right: object) -> bool:
+    return not same(left, right)
+
+
+def ordered(test: Callable[[Any, Any], bool], left: object, right: object) -> bool:
+    """Whether `test` (such as `operator.lt`) holds of two values that have an order; else false."""
+    pair = alike(left, right)
+    return pair is not None and test(*pair)
+
+
+def alike(left: object, right: object) -> tuple[Any, Any] | None:
+    """Both values in one comparable form, or None when there is none."""
+    if isinstance(left, UUID):
+        left = str(left)
+    if isinstance(right, UUID):
+        right = str(right)
+    if isinstance(left, str) and isinstance(right, str):
+        return left, right
+    if isinstance(left, date) or isinstance(right, date):
+        left, right = as_time(left), as_time(right)
+        return (left, right) if isinstance(left, datetime) and isinstance(right, datetime) else None
+    left, right = as_decimal(left), as_decimal(right)
+    return (_exact(left), _exact(right)) if is_number(left) and is_number(right) else None
+
+
+def _exact(value: Any) -> int | Decimal:
+    # A float stands for the decimal that JSON spelled: 0.1 is one tenth, not its binary neighbour.
+    return Decimal(repr(value)) if isinstance(value, float) else value
+
+
+def member(needle: object, stack: object) -> bool:
+    """Whether `stack`, a list, holds a value equal to `needle`, or, an object, has it as a key."""
+    if needle is None:
+        return False
+    if isinstance(stack, Mapping):
+        return _key(needle) in stack
+    if not isinstance(stack, list | tuple | frozenset | set):
+        return False
+    return _listed(needle, stack)
+
+
+def _listed(needle: object, stack: Iterable[object]) -> bool:
+    if isinstance(needle, str):
+        # Equal texts were found by the faster `in`; what is left is text that stands for something else.
+        return any(needle == item if isinstance(item, str) else same(needle, item) for item in stack)
+    return any(same(needle, item) for item in stack)
+
+
+def contains(stack: object, needle: object) -> bool:
+    """`member` the other way round; text also contains its parts."""
+    if isinstance(stack, str):
+        return isinstance(needle, str) and needle in stack
+    return member(needle, stack)
+
+
+def starts_with(text: object, prefix: object) -> bool:
+    return isinstance(text, str) and isinstance(prefix, str) and text.startswith(prefix)
+
+
+def ends_with(text: object, suffix: object) -> bool:
+    return isinstance(text, str) and isinstance(suffix, str) and text.endswith(suffix)
+
+
+def looked_up(target: object, key: object) -> object:
+    """`target[key]`, or None: wrong types, absent keys and indexes outside the list are all missing."""
+    if isinstance(target, Mapping):
+        return target.get(_key(key))
+    if isinstance(target, list | tuple) and isinstance(key, int) and not isinstance(key, bool):
+        return target[key] if 0 <= key < len(target) else None
+    return None
+
+
+def _key(key: object) -> str | None:
+    # Keys of JSON objects are text, so an integer asks for its digits.
+    if isinstance(key, str):
+        return key
+    return str(key) if isinstance(key, int) and not isinstance(key, bool) else None
