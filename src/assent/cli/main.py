@@ -6,7 +6,7 @@ neither for the compiler nor for a database driver.
 
 import typer
 
-from assent.cli import templates
+from assent.cli import expression, schema, templates
 
 app = typer.Typer(
     name="assent",
@@ -16,4 +16,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command()(schema.schema)
+app.command()(expression.expression)
 app.add_typer(templates.app, name="templates")

@@ -1,7 +1,9 @@
 """Problems on a terminal: where, what, the line itself with a mark under the column, and what to do."""
 
+import json
 from collections.abc import Sequence
 
+import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +18,19 @@ LINE_CELLS_MAX = 100
 def console(*, stderr: bool = False) -> Console:
     """A console that colours only terminals and never breaks lines."""
     return Console(stderr=stderr, soft_wrap=True, highlight=False, emoji=False, markup=False)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_problems(problems: Sequence[Problem], sources: Sequence[Source]) -> None:
+    """Every problem in reading order on standard error, each with its line."""
+    by_name = {source.name: source for source in sources}
+    out = console(stderr=True)
+    for problem in in_reading_order(problems):
+        out.print(report(problem, by_name.get(problem.source or "")))
 
 
 def in_reading_order(problems: Sequence[Problem]) -> list[Problem]:

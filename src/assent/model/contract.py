@@ -92,7 +92,9 @@ def _as_tuple(value: Any) -> Any:
 
 
 class TransitionSpec(Declaration):
-    from_: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)] = Field(alias="from", min_length=1)
+    from_: Annotated[
+        tuple[Name, ...], BeforeValidator(_as_tuple, json_schema_input_type=Name | tuple[Name, ...])
+    ] = Field(alias="from", min_length=1)
     to: Name
     approval: Literal["required", "none"] = "none"
     on_reject: Name | None = None
@@ -129,6 +131,10 @@ class Contract(Declaration):
     """`none`: transitions go straight through, without a workflow instance."""
     permissions: Mapping[Name, tuple[Role, ...]] = {}
     """Action or transition → the roles that may do it."""
+
+    def __hash__(self) -> int:
+        # Equal contracts agree on these; the mappings inside could not be hashed.
+        return hash((self.contract, self.version))
 
     @property
     def name(self) -> str:

@@ -20,7 +20,9 @@ NAME_PATTERN: Final = r"^[a-z][a-z0-9_]{0,62}$"
 class Declaration(BaseModel):
     """Base of what authors write: frozen, and closed to keys that we do not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, strict=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, strict=False, use_attribute_docstrings=True
+    )
 
 
 _CODES: Final[dict[str, str]] = {

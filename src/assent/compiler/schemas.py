@@ -1,0 +1,53 @@
+"""JSON Schemas of what authors write, made from the models, so that editors complete and check files.
+
+A schema knows the form of a file and not its sense: what it accepts may still have problems for the compiler.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from assent.model.contract import Contract
+from assent.model.flow import Flow
+from assent.model.parse import Declaration
+from assent.model.patch import Patch
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_MODELS: Final[Mapping[str, type[Declaration]]] = {"contract": Contract, "patch": Patch, "flow": Flow}
+SCHEMA_KINDS: Final = tuple(_MODELS)
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """The JSON Schema (Draft 2020-12) of a contract, a patch or a flow."""
+    schema = _tidied(_MODELS[kind].model_json_schema(by_alias=True))
+    return {"$schema": DIALECT, "title": f"Assent {kind}", **schema}
+
+
+def schema_text(kind: str) -> str:
+    """The schema as it is checked in: indented, with keys in order."""
+    return json.dumps(schema_of(kind), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _tidied(value: Any, key: str = "") -> Any:
+    """Without the titles and null choices that pydantic adds, and closed to names that match no pattern."""
+    if isinstance(value, list):
+        return [_tidied(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named = key in ("properties", "$defs")
+    kept = {name: _tidied(item, name) for name, item in value.items() if named or name != "title"}
+    if named:
+        return kept
+    if "patternProperties" in kept:
+        kept.setdefault("additionalProperties", False)
+    return _without_null(kept)
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    choices = schema.get("anyOf", [])
+    if {"type": "null"} not in choices or schema.get("default", "") is not None:
+        return schema
+    rest = [choice for choice in choices if choice != {"type": "null"}]
+    schema = {name: item for name, item in schema.items() if name not in ("anyOf", "default")}
+    return schema | (rest[0] if len(rest) == 1 else {"anyOf": rest})
