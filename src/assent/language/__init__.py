@@ -25,6 +25,11 @@ from assent.language.templates import (
     render_template,
 )
 from assent.language.types import Kind, Type, type_of_field
+from assent.language.verb_calls import bind_verb, check_verb
+from assent.language.verb_parse import parse_verb
+from assent.language.verb_syntax import Call, render_verb
+from assent.language.verb_values import ArgumentType
+from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
 
 __all__ = [
     "EXPRESSION_CHARACTERS_MAX",
@@ -33,6 +38,9 @@ __all__ = [
     "OPEN",
     "TEMPLATE_CHARACTERS_MAX",
     "TEMPLATE_EXPRESSIONS_MAX",
+    "ArgumentSpec",
+    "ArgumentType",
+    "Call",
     "Condition",
     "Evaluation",
     "Explanation",
@@ -42,21 +50,28 @@ __all__ = [
     "Scope",
     "Template",
     "Type",
+    "VerbRegistry",
+    "VerbSpec",
+    "bind_verb",
     "check",
     "check_condition",
     "check_template",
+    "check_verb",
     "compile_expression",
     "compile_template",
     "entity_type",
     "event_scope",
     "explain",
     "from_json",
+    "load_verbs",
     "parse",
     "parse_condition",
     "parse_template",
+    "parse_verb",
     "prepare",
     "render",
     "render_template",
+    "render_verb",
     "scope_of",
     "to_json",
     "tree",

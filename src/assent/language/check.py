@@ -20,6 +20,7 @@ from assent.language.syntax import (
     Node,
     Not,
     Or,
+    Span,
     Variable,
 )
 from assent.language.types import BOOLEAN, UNKNOWN, Kind, Type, list_of
@@ -91,23 +92,32 @@ class _Checker:
         root, *names = node.path
         if root not in self._scope.roots:
             if not self._scope.open:
-                self._unknown(node, f"there is no variable `{root}` here", root, self._scope.roots)
+                self._unknown(node.span, f"there is no variable `{root}` here", root, self._scope.roots)
             return UNKNOWN
         found, so_far = self._scope.roots[root], root
         for name in names:
             inner = found.member(name)
             if inner is None:
                 lack = "has no" if found.fields else f"is {found} and has no"
-                self._unknown(node, f"`{so_far}` {lack} `{name}`", name, found.fields)
+                self._unknown(
+                    self._part(node, so_far, name), f"`{so_far}` {lack} `{name}`", name, found.fields
+                )
                 return UNKNOWN
             found, so_far = inner, f"{so_far}.{name}"
         return found
 
-    def _unknown(self, node: Node, message: str, name: str, known: Iterable[str]) -> None:
+    def _part(self, node: Variable, before: str, name: str) -> Span:
+        """Where `name` stands in a variable that is written without aliases and brackets; else all of it."""
+        start = node.span.start + len(before) + 1
+        span = Span(start, start + len(name))
+        return span if self._text[node.span.start : span.end] == f"{before}.{name}" else node.span
+
+    def _unknown(self, span: Span, message: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = get_close_matches(name, names, n=1)
-        known_names = f"known here: {', '.join(names[:12])}" if names else None
-        self._note("UNKNOWN_VARIABLE", message, node, f"did you mean `{near[0]}`?" if near else known_names)
+        all_names = f"known here: {', '.join(names[:12])}" if names else None
+        hint = f"did you mean `{near[0]}`?" if near else all_names
+        self.problems.append(marked("UNKNOWN_VARIABLE", message, self._text, span, hint))
 
     def _index(self, node: Index) -> Type:
         target, key = self.visit(node.target), self.visit(node.key)
@@ -129,7 +139,7 @@ class _Checker:
         name = str(node.key.value)
         found = target.member(name)
         if found is None:
-            self._unknown(node, f"`{render_node(node.target)}` has no `{name}`", name, target.fields)
+            self._unknown(node.span, f"`{render_node(node.target)}` has no `{name}`", name, target.fields)
         return found or UNKNOWN
 
 

@@ -28,9 +28,6 @@ def constant(value: object) -> Run:
 
 
 def path_reader(path: tuple[str, ...]) -> Run:
-    if len(path) == 2:
-        return _field_reader(*path)
-
     def run(variables: Variables, read: Read) -> Any:
         value: Any = variables
         for name in path:
@@ -40,10 +37,23 @@ def path_reader(path: tuple[str, ...]) -> Run:
     return run
 
 
-def _field_reader(root: str, name: str) -> Run:
+def field_reader(root: str, name: str) -> Run:
+    """`path_reader` for `entity.grand_total` and its like, which nearly all variables are."""
+
     def run(variables: Variables, read: Read) -> Any:
         owner = variables.get(root)
         return owner.get(name) if type(owner) is dict else looked_up(owner, name)
+
+    return run
+
+
+def recorded_field_reader(root: str, name: str) -> Run:
+    full_name = f"{root}.{name}"
+
+    def run(variables: Variables, read: Read) -> Any:
+        owner = variables.get(root)
+        value = read[full_name] = owner.get(name) if type(owner) is dict else looked_up(owner, name)
+        return value
 
     return run
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from assent.language.build import exact_number
+from assent.language.literals import exact_number
 from assent.language.parse import parse
 from assent.language.render import render_node
 from assent.language.syntax import (

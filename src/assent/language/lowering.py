@@ -41,8 +41,7 @@ class Lowering:
     def lower(self, node: Node) -> Run:
         match node:
             case Variable() | Index():
-                run = self._reader(node)
-                lowered = closures.recorded(run, render_node(node)) if self._record else run
+                lowered = self._recorded(node) if self._record else self._reader(node)
             case Literal(value=value):
                 lowered = closures.constant(value)
             case ListOf(items=items):
@@ -57,10 +56,17 @@ class Lowering:
                 lowered = self._compare(node)
         return lowered
 
+    def _recorded(self, node: Variable | Index) -> Run:
+        if isinstance(node, Variable) and len(node.path) == 2:
+            return closures.recorded_field_reader(*node.path)
+        return closures.recorded(self._reader(node), render_node(node))
+
     def _reader(self, node: Variable | Index) -> Run:
-        # Of `org.owners[entity.cost_center]` the entry and the key are evidence; all the owners are not.
         if isinstance(node, Variable):
-            return closures.path_reader(node.path)
+            return (
+                closures.field_reader(*node.path) if len(node.path) == 2 else closures.path_reader(node.path)
+            )
+        # Of `org.owners[entity.cost_center]` the entry and the key are evidence; all the owners are not.
         return closures.index(self._reader(node.target), self.lower(node.key))
 
     def _compare(self, node: Compare) -> Run:
