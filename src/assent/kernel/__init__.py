@@ -1,0 +1,6 @@
+"""The one door for changes of entities: policy, window, lifecycle, rules, versions, audit, events."""
+
+from assent.kernel.mutate import Kernel, Outcome
+from assent.kernel.registry import Action, Registry
+
+__all__ = ["Action", "Kernel", "Outcome", "Registry"]

@@ -1,7 +1,7 @@
 """What graphs are made of: nodes, edges, and the slots between system nodes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -117,6 +117,9 @@ class Edge:
     leaves_slot: bool = False
     """A rejection on its way out: the slot's other tokens are cancelled."""
 
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
     @property
     def order(self) -> tuple[int, str]:
         return self.priority, self.id
@@ -163,6 +166,9 @@ class Slot:
     """Whether every way through must hold an approval, or a node that waives it."""
     enabled: bool = True
     filled: bool = False
+
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"window": self.window.value}

@@ -115,8 +115,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A row to be of the engine's outbox. Its payload carries the id of its cause (D25), so that the same thing
-    happening twice is two events and one thing told twice is one."""
+    """A row to be of the engine's outbox.
+
+    Its payload carries the id of its cause (D25): the same thing happening twice is two events, one thing
+    told twice is one.
+    """
 
     org_id: str
     id: UUID

@@ -45,7 +45,7 @@ def _duration(value: str) -> str:
 def seconds_of(duration: str) -> int:
     """The length of a duration that was checked before."""
     found = parse_duration(duration)
-    assert not isinstance(found, Problem), found  # noqa: S101 - declarations let only durations in
+    assert not isinstance(found, Problem), found
     return int(found.total_seconds())
 
 

@@ -1,10 +1,11 @@
 """How we talk to PostgreSQL: one set of options, JSON by orjson, and errors that say what to do."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -26,6 +27,24 @@ SERVER_VERSION_MIN: Final = 15
 _JSONB_VERSION: Final = b"\x01"
 
 
+class Json:
+    """A JSON value as an element of an array argument: `unnest($1::jsonb[])`.
+
+    Without it asyncpg takes a list among the values for a further dimension of the array. It also tells the
+    null of JSON, `Json(None)`, from that of SQL.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def json_array(values: Iterable[object]) -> list[Json]:
+    """JSON values as one array argument."""
+    return [Json(value) for value in values]
+
+
 async def connect(url: str, settings: Settings) -> "asyncpg.Connection[asyncpg.Record]":
     """One connection of its own, outside every pool."""
     with _explained(url):
@@ -44,6 +63,8 @@ async def open_pool(url: str, settings: Settings) -> Pool:
             url,
             min_size=settings.pool_connections_min,
             max_size=settings.pool_connections_max,
+            # Out of reach: by default a connection is thrown away, prepared statements and all, every 50,000.
+            max_queries=2**40,
             init=_prepare,
             reset=_keep_as_it_is,
             **_options(settings),
@@ -80,12 +101,23 @@ async def _prepare(connection: Connection) -> None:
         "jsonb", schema="pg_catalog", format="binary", encoder=_encode_jsonb, decoder=_decode_jsonb
     )
     await connection.set_type_codec(
-        "json", schema="pg_catalog", format="binary", encoder=orjson.dumps, decoder=orjson.loads
+        "json", schema="pg_catalog", format="binary", encoder=_encode_json, decoder=orjson.loads
     )
 
 
 def _encode_jsonb(value: object) -> bytes:
-    return _JSONB_VERSION + orjson.dumps(value)
+    return _JSONB_VERSION + _encode_json(value)
+
+
+def _encode_json(value: object) -> bytes:
+    return orjson.dumps(value.value if isinstance(value, Json) else value, default=_as_plain)
+
+
+def _as_plain(value: object) -> str:
+    # asyncpg has a UUID class of its own, which orjson does not take for one.
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _decode_jsonb(data: bytes) -> Any:

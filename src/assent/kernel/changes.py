@@ -1,0 +1,211 @@
+"""What a draft would make of an entity: window, lifecycle and the content that results. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from assent.kernel.draft import Draft
+from assent.model.canonical import canonical_hash
+from assent.model.contract import Contract, EditWindow
+from assent.model.ids import new_id
+from assent.model.mutation import Entity, Rejection
+from assent.model.problems import Problem
+from assent.model.values import check_changes, check_required
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One entity from one version to the next; `before` is nothing when it is new."""
+
+    draft: Draft
+    before: Entity | None
+    after: Entity
+    audit_id: UUID
+    amended: Entity | None = None
+    """The locked entity that this new one amends."""
+
+    @property
+    def is_empty(self) -> bool:
+        before, after = self.before, self.after
+        return before is not None and (before.data, before.state) == (after.data, after.state)
+
+    @property
+    def is_edit(self) -> bool:
+        return self.before is not None and self.before.data != self.after.data
+
+    @property
+    def changed_fields(self) -> dict[str, list[Any]]:
+        """Field → [before, after], for the audit log."""
+        old: Mapping[str, Any] = self.before.data if self.before else {}
+        new = self.after.data
+        return {
+            name: [old.get(name), new.get(name)]
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        }
+
+
+def check_access(draft: Draft, entity: Entity | None) -> Rejection | None:
+    """Whether the entity is there, at the version that the command is about, and open to it."""
+    command = draft.command
+    if draft.verb == "create":
+        if entity is None:
+            return None
+        return Rejection("ALREADY_EXISTS", f"there is an entity {entity.id} already", ("entity_id",))
+    if entity is None or entity.type != draft.contract.name or _in_another_partition(draft, entity):
+        message = f"no {draft.contract.name} {command.entity_id}"
+        return Rejection("NOT_FOUND", message, ("entity_id",))
+    if command.expected_version not in (None, entity.version):
+        message = f"expected version {command.expected_version}, found version {entity.version}"
+        hint = "read it again and decide anew"
+        return Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint)
+    return check_window(draft, entity) or check_lifecycle(draft, entity)
+
+
+def _in_another_partition(draft: Draft, entity: Entity) -> bool:
+    return draft.command.partition_id not in (None, entity.partition_id)
+
+
+def check_window(draft: Draft, entity: Entity) -> Rejection | None:
+    """The edit window, read under the entity's lock. An instance's own writes are exempt (D19)."""
+    if draft.is_own_write:
+        return _check_own_write(draft, entity)
+    if draft.verb == "amend":
+        return _check_amendable(entity)
+    if draft.verb == "transition" or entity.edit_window is not EditWindow.LOCKED:
+        return None
+    return _locked(entity)
+
+
+def check_locked_edit(change: "Change") -> Rejection | None:
+    """A transition may leave a locked state, but whatever else came with it may not edit the content."""
+    before = change.before
+    if before is None or before.edit_window is not EditWindow.LOCKED or change.draft.is_own_write:
+        return None
+    return _locked(before) if change.is_edit else None
+
+
+def _locked(entity: Entity) -> Rejection:
+    message = f"{entity.type} {entity.id} is {entity.state} and locked; its content cannot be edited"
+    hint = f"`{entity.type}.amend` makes a new one that refers to it"
+    return Rejection("WORKFLOW_EDIT_LOCKED", message, ("entity_id",), hint=hint)
+
+
+def _check_own_write(draft: Draft, entity: Entity) -> Rejection | None:
+    if draft.command.by_instance == entity.instance_id:
+        return None
+    message = f"{entity.type} {entity.id} belongs to another instance than {draft.command.by_instance}"
+    return Rejection("NOT_OWN_ENTITY", message, ("by_instance",))
+
+
+def _check_amendable(entity: Entity) -> Rejection | None:
+    if entity.edit_window is EditWindow.LOCKED:
+        return None
+    message = (
+        f"{entity.type} {entity.id} is {entity.edit_window}: only what is locked is amended by a new entity"
+    )
+    return Rejection("AMEND_NOT_LOCKED", message, ("entity_id",), hint=f"use `{entity.type}.update`")
+
+
+def check_lifecycle(draft: Draft, entity: Entity) -> Rejection | None:
+    """Whether the transition may leave from here, and whether it is a person's to make (D18)."""
+    if draft.transition is None:
+        return None
+    spec = draft.contract.lifecycle.transitions[draft.transition]
+    if entity.state not in spec.from_:
+        message = f"`{draft.transition}` leaves from {' or '.join(spec.from_)}, found {entity.state}"
+        return Rejection("ILLEGAL_TRANSITION", message, ("action",))
+    if draft.contract.workflow == "envelope" and not draft.is_own_write:
+        message = f"`{draft.transition}` is made by the workflow of {entity.type}"
+        return Rejection("WORKFLOW_REQUIRED", message, ("action",), hint="send it to the instance instead")
+    return None
+
+
+def check_result(
+    draft: Draft, changes: Mapping[str, Any], base: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """The content that results from changes to `base`, with what the contract says against it."""
+    if not changes:
+        return dict(base), [] if draft.verb != "create" else check_required(
+            draft.contract.fields, base, ("payload",)
+        )
+    path = ("payload",) if draft.action is None else ("changes",)
+    fields = draft.contract.fields
+    kept, problems = check_changes(fields, changes, path)
+    if not draft.is_own_write and draft.command.actor.kind != "system":
+        problems += [
+            Problem("SYSTEM_FIELD", f"`{name}` is written by the workflow only", (*path, name))
+            for name in kept
+            if fields[name].system and kept[name] != base.get(name)
+        ]
+    data = {name: value for name, value in {**base, **kept}.items() if value is not None}
+    return data, problems + check_required(fields, data, path)
+
+
+def base_content(draft: Draft, entity: Entity | None) -> Mapping[str, Any]:
+    """What changes apply to. An amendment starts without what the workflow had written about the old one."""
+    if entity is None or draft.verb != "amend":
+        return entity.data if entity else {}
+    fields = draft.contract.fields
+    return {name: value for name, value in entity.data.items() if name in fields and not fields[name].system}
+
+
+def requested_change(draft: Draft, entity: Entity | None, data: dict[str, Any], now: datetime) -> Change:
+    """The change that makes `data` the content, by the rules of the draft's verb."""
+    audit_id = new_id(now)
+    if draft.verb == "create":
+        return Change(draft, None, _new_entity(draft, data, now), audit_id)
+    assert entity is not None
+    if draft.verb == "amend":
+        return Change(draft, None, _new_entity(draft, data, now, entity), audit_id, amended=entity)
+    after = entity.evolve(data=data, **_next_state(draft, entity))
+    if after.data != entity.data:
+        after = after.evolve(data_hash=canonical_hash(data))
+    if (after.data, after.state) != (entity.data, entity.state):
+        after = after.evolve(
+            version=entity.version + 1,
+            version_id=new_id(now),
+            updated_at=now,
+            contract_version=draft.contract.version,
+        )
+    return Change(draft, entity, after, audit_id)
+
+
+def _next_state(draft: Draft, entity: Entity) -> dict[str, Any]:
+    if draft.transition is None:
+        return {}
+    state = draft.contract.lifecycle.transitions[draft.transition].to
+    if entity.instance_id is not None:
+        # The window follows the instance's tokens, which `advance` knows and we do not (D17).
+        return {"state": state}
+    return {"state": state, "edit_window": draft.contract.window(state)}
+
+
+def _new_entity(
+    draft: Draft, data: dict[str, Any], now: datetime, amended_from: Entity | None = None
+) -> Entity:
+    contract, command = draft.contract, draft.command
+    return Entity(
+        org_id=command.org_id,
+        id=draft.new_entity_id,
+        type=contract.name,
+        contract_version=contract.version,
+        state=contract.lifecycle.initial,
+        version=1,
+        data=data,
+        data_hash=canonical_hash(data),
+        edit_window=contract.window(contract.lifecycle.initial),
+        version_id=new_id(now),
+        created_at=now,
+        updated_at=now,
+        partition_id=amended_from.partition_id if amended_from else command.partition_id,
+        instance_id=_instance_to_come(contract, now),
+        amended_from_id=amended_from.id if amended_from else None,
+    )
+
+
+def _instance_to_come(contract: Contract, now: datetime) -> UUID | None:
+    """The id that the workflow instance will have, so that no command can slip in before it (D18)."""
+    return new_id(now) if contract.workflow == "envelope" else None

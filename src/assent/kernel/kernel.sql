@@ -1,0 +1,81 @@
+-- name: lock_entities
+-- Locks instances and entities in the agreed order and answers how the entities stand.
+SELECT * FROM assent.lock_entities($1::text[], $2::uuid[]);
+
+-- name: write_entities
+-- Writes head, version and audit row of every change, or nothing.
+SELECT assent.write_entities($1::jsonb, $2::integer);
+
+-- name: emit_events
+-- Inserts the events whose receipt is new (WF-11), and wakes the workers once.
+WITH incoming AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset($1::jsonb) AS e (
+    org_id text, id uuid, created_at timestamptz, instance_id uuid, receipt_instance_id uuid, entity_version integer,
+    event_type text, payload jsonb, key text, trace_id text)
+), fresh AS (
+  INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
+  SELECT org_id, receipt_instance_id, 'events', key, created_at FROM incoming
+  ON CONFLICT DO NOTHING
+  RETURNING org_id, instance_id, event_idempotency_key
+), written AS (
+  INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, entity_version, event_type,
+         payload_json, event_idempotency_key, trace_id)
+  SELECT i.org_id, i.created_at, i.id, i.instance_id, i.entity_version, i.event_type, i.payload, i.key, i.trace_id
+    FROM incoming i
+    JOIN fresh f ON f.org_id = i.org_id AND f.instance_id = i.receipt_instance_id AND f.event_idempotency_key = i.key
+  RETURNING id
+)
+SELECT count(*) AS written, pg_notify('assent_events', '') FROM written HAVING count(*) > 0;
+
+-- name: load_rules
+-- The enabled rules for some entity types of some orgs, in the order in which they apply, with the orgs' settings.
+SELECT r.org_id, r.id, r.name, r.entity_type, r.action, r.timing, r.condition, r.outcome, r.outcome_json,
+       coalesce(o.settings, '{}') AS settings
+  FROM assent.workflow_rules r
+  LEFT JOIN assent.orgs o ON o.org_id = r.org_id
+ WHERE r.org_id = ANY ($1::text[]) AND r.entity_type = ANY ($2::text[]) AND r.enabled
+ ORDER BY r.org_id, r.entity_type, r.priority, r.name;
+
+-- name: record_rule_evaluations
+-- Keeps the evidence of every rule that was asked.
+INSERT INTO assent.workflow_rule_evaluations (org_id, id, rule_id, rule_name, timing, action, entity_type, entity_id,
+       entity_version, expression, variables, result, outcome, actor_id, trace_id, at)
+SELECT org_id, id, rule_id, rule_name, timing, action, entity_type, entity_id, entity_version, expression, variables,
+       result, outcome, actor_id, trace_id, at
+  FROM jsonb_to_recordset($1::jsonb) AS e (
+    org_id text, id uuid, rule_id uuid, rule_name text, timing text, action text, entity_type text, entity_id uuid,
+    entity_version integer, expression text, variables jsonb, result boolean, outcome text, actor_id text,
+    trace_id text, at timestamptz);
+
+-- name: keep_rule
+-- Keeps a checked rule, or replaces the one of the same name.
+INSERT INTO assent.workflow_rules (org_id, id, name, entity_type, action, timing, condition, outcome, outcome_json,
+       priority, enabled)
+VALUES ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9::jsonb, $10, $11)
+ON CONFLICT (org_id, entity_type, name) DO UPDATE
+   SET action = excluded.action, timing = excluded.timing, condition = excluded.condition,
+       outcome = excluded.outcome, outcome_json = excluded.outcome_json, priority = excluded.priority,
+       enabled = excluded.enabled, updated_at = assent.now()
+RETURNING id;
+
+-- name: read_entity
+-- One entity as it stands.
+SELECT * FROM assent.current_entities WHERE org_id = $1 AND id = $2;
+
+-- name: read_versions
+-- Every version of an entity, oldest first.
+SELECT id, version, state, data, data_hash, created_at, created_by FROM assent.entity_versions
+ WHERE org_id = $1 AND entity_id = $2 ORDER BY version;
+
+-- name: read_audit
+-- Who did what to an entity, oldest first.
+SELECT * FROM assent.audit_log WHERE org_id = $1 AND entity_id = $2 ORDER BY id;
+
+-- name: read_actor
+-- An active member with roles, and the capabilities that the roles carry.
+SELECT m.user_id, m.kind, m.roles, coalesce(array_agg(DISTINCT c.capability)
+         FILTER (WHERE c.capability IS NOT NULL), '{}') AS capabilities
+  FROM assent.members m
+  LEFT JOIN assent.role_capabilities c ON c.org_id = m.org_id AND c.role = ANY (m.roles)
+ WHERE m.org_id = $1 AND m.user_id = $2 AND m.active
+ GROUP BY m.org_id, m.user_id;

@@ -1,0 +1,204 @@
+"""The one door for changes of entities, for one as for many.
+
+The order in which a command is checked, and so the order of its rejections: names → policy → payload →
+existence, version → edit window → lifecycle → rules before → the action and its result → rules after.
+Everything is decided in memory under the locks; then entities with versions and audit, events, and evidence
+are written, one statement for each, however many commands there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from assent.kernel.changes import (
+    Change,
+    base_content,
+    check_access,
+    check_locked_edit,
+    check_result,
+    requested_change,
+)
+from assent.kernel.draft import Draft, draft
+from assent.kernel.events import events_of
+from assent.kernel.registry import Registry
+from assent.kernel.rows import change_rows, entity_from, event_row
+from assent.kernel.rules import RuleBook, RuleEffects, entity_view
+from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
+from assent.store.database import Connection, Database
+from assent.store.queries import load_queries
+
+Outcome = Mutation | Rejection
+
+_SQL: Final = load_queries("assent.kernel", "kernel.sql")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one call has read and decided so far; later commands see what earlier ones did."""
+
+    now: datetime
+    entities: dict[tuple[str, UUID], Entity] = field(default_factory=dict)
+    rules: RuleBook = field(default_factory=RuleBook)
+    changes: list[Change] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+    def entity(self, draft: Draft) -> Entity | None:
+        return self.entities.get((draft.command.org_id, draft.entity_id)) if draft.entity_id else None
+
+    def accept(self, change: Change) -> None:
+        self.entities[change.after.org_id, change.after.id] = change.after
+        self.changes.append(change)
+        self.events += events_of(change, self.now)
+
+
+class Kernel:
+    """Runs commands against the contracts and actions of one application."""
+
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self.database = database
+        self.registry = registry
+
+    async def mutate(self, command: Command) -> Mutation:
+        """One command in a transaction of its own; raises `Refused` when it is rejected."""
+        (outcome,) = await self.mutate_many([command])
+        if isinstance(outcome, Rejection):
+            raise Refused(outcome)
+        return outcome
+
+    async def mutate_many(self, commands: Sequence[Command]) -> list[Outcome]:
+        """Commands of one org in one transaction. Those that are rejected write nothing; the others go on."""
+        orgs = {command.org_id for command in commands}
+        if not orgs:
+            return []
+        if len(orgs) > 1:
+            raise ValueError(f"expected commands of one org, found {sorted(orgs)}")
+
+        async def work(connection: Connection) -> list[Outcome]:
+            return await self.mutate_in(connection, commands)
+
+        return await self.database.run(work, org_id=orgs.pop())
+
+    async def mutate_in(self, connection: Connection, commands: Sequence[Command]) -> list[Outcome]:
+        """The same inside the caller's transaction: it commits or rolls back with the caller's rows."""
+        now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
+        drafts = [draft(self.registry, command, now, limit) for command in commands]
+        batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now)
+        outcomes = [
+            await _carry_out(connection, batch, item) if isinstance(item, Draft) else item for item in drafts
+        ]
+        await _write(connection, batch)
+        return outcomes
+
+
+async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime) -> Batch:
+    batch = Batch(now)
+    if not drafts:
+        return batch
+    named = sorted({(d.command.org_id, d.entity_id) for d in drafts if d.entity_id})
+    if named:
+        orgs, ids = [org for org, _ in named], [entity_id for _, entity_id in named]
+        rows = await connection.fetch(_SQL.lock_entities, orgs, ids)
+        batch.entities = {(row["org_id"], row["id"]): entity_from(row) for row in rows}
+    types = sorted({d.contract.name for d in drafts})
+    orgs = sorted({d.command.org_id for d in drafts})
+    batch.rules = RuleBook.of(await connection.fetch(_SQL.load_rules, orgs, types))
+    return batch
+
+
+async def _carry_out(connection: Connection, batch: Batch, draft: Draft) -> Outcome:
+    entity = batch.entity(draft)
+    if rejection := check_access(draft, entity):
+        return rejection
+    effects = RuleEffects()
+    if draft.action is not None and draft.action.needs_connection:
+        verdict = await _decide_in_savepoint(connection, batch, draft, entity, effects)
+    else:
+        verdict = await _decide(connection, batch, draft, entity, effects)
+    if isinstance(verdict, Rejection):
+        batch.evidence += effects.evidence
+        return verdict
+    if verdict.is_empty:
+        return Mutation(verdict.after, changed=False)
+    batch.accept(verdict)
+    batch.events += effects.events
+    batch.evidence += effects.evidence
+    return Mutation(verdict.after, changed=True, audit_id=verdict.audit_id)
+
+
+class _Undo(Exception):
+    """Rolls a savepoint back; never leaves this module."""
+
+
+async def _decide_in_savepoint(
+    connection: Connection, batch: Batch, draft: Draft, entity: Entity | None, effects: RuleEffects
+) -> Change | Rejection:
+    """User code that touches the database has a savepoint of its own: a rejection undoes what it wrote."""
+    verdict: Change | Rejection | None = None
+    try:
+        async with connection.transaction():
+            verdict = await _decide(connection, batch, draft, entity, effects)
+            if isinstance(verdict, Rejection) or verdict.is_empty:
+                raise _Undo
+    except _Undo:
+        pass
+    assert verdict is not None
+    return verdict
+
+
+async def _decide(
+    connection: Connection, batch: Batch, draft: Draft, entity: Entity | None, effects: RuleEffects
+) -> Change | Rejection:
+    base = base_content(draft, entity)
+    asked = {**base, **(draft.payload if draft.action is None else {})}
+    view = entity_view(draft, entity, asked)
+    if denied := batch.rules.apply("before", draft, view, batch.now, effects):
+        return denied
+    try:
+        changes = await _run_action(connection, draft, entity, effects)
+    except Refused as refusal:
+        return refusal.rejection
+    change = _result(draft, entity, {**changes, **effects.take_sets()}, base, batch.now)
+    if isinstance(change, Rejection):
+        return change
+    view = entity_view(draft, change.after, change.after.data)
+    if denied := batch.rules.apply("after", draft, view, batch.now, effects):
+        return denied
+    if sets := effects.take_sets():
+        return _result(draft, entity, {**change.after.data, **sets}, base, batch.now)
+    return change
+
+
+async def _run_action(
+    connection: Connection, draft: Draft, entity: Entity | None, effects: RuleEffects
+) -> dict[str, Any]:
+    if draft.action is None:
+        return dict(draft.payload)
+    assert entity is not None
+    seen = entity.evolve(data={**entity.data, **effects.sets})
+    run: Any = draft.action.run
+    if draft.action.needs_connection:
+        return dict(await run(connection, seen, draft.payload))
+    return dict(run(seen, draft.payload))
+
+
+def _result(
+    draft: Draft, entity: Entity | None, changes: dict[str, Any], base: Any, now: datetime
+) -> Change | Rejection:
+    data, problems = check_result(draft, changes, base)
+    if problems:
+        return Rejection.of(problems)
+    change = requested_change(draft, entity, data, now)
+    return check_locked_edit(change) or change
+
+
+async def _write(connection: Connection, batch: Batch) -> None:
+    if batch.changes:
+        rows, layers = change_rows(batch.changes, batch.now)
+        await connection.execute(_SQL.write_entities, rows, layers)
+    if batch.events:
+        await connection.execute(_SQL.emit_events, [event_row(event, batch.now) for event in batch.events])
+    if batch.evidence:
+        await connection.execute(_SQL.record_rule_evaluations, batch.evidence)

@@ -1,0 +1,97 @@
+"""Between the kernel's values and the rows that its statements take and give."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from assent.kernel.changes import Change
+from assent.model.contract import EditWindow
+from assent.model.mutation import NIL_ID, Entity, Event
+
+Row = dict[str, Any]
+
+
+def entity_from(row: "asyncpg.Record | Mapping[str, Any]") -> Entity:
+    return Entity(
+        org_id=row["org_id"],
+        id=row["id"],
+        type=row["entity_type"],
+        contract_version=row["contract_version"],
+        state=row["state"],
+        version=row["version"],
+        data=row["data"],
+        data_hash=row["data_hash"],
+        edit_window=EditWindow(row["edit_window"]),
+        version_id=row["version_id"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        partition_id=row["partition_id"],
+        instance_id=row["instance_id"],
+        amended_from_id=row["amended_from_id"],
+    )
+
+
+def change_rows(changes: Iterable[Change], now: datetime) -> tuple[list[Row], int]:
+    """Rows for `write_entities`, and how many layers they have: the most changes that one entity gets."""
+    layers: dict[Any, int] = {}
+    rows = []
+    for change in changes:
+        layer = layers[change.after.id] = layers.get(change.after.id, 0) + 1
+        rows.append({"layer": layer, **_entity_columns(change, now), **_audit_columns(change)})
+    return rows, max(layers.values(), default=0)
+
+
+def _entity_columns(change: Change, now: datetime) -> Row:
+    before, after = change.before, change.after
+    return {
+        "org_id": after.org_id,
+        "entity_id": after.id,
+        "version_id": after.version_id,
+        "entity_type": after.type,
+        "contract_version": after.contract_version,
+        "partition_id": after.partition_id,
+        "from_version": before.version if before else None,
+        "version": after.version,
+        "from_state": before.state if before else None,
+        "state": after.state,
+        "data": after.data,
+        "data_hash": after.data_hash,
+        "edit_window": after.edit_window,
+        "instance_id": after.instance_id,
+        "written_by_instance": change.draft.command.by_instance,
+        "amended_from_id": after.amended_from_id,
+        "at": now,
+    }
+
+
+def _audit_columns(change: Change) -> Row:
+    command = change.draft.command
+    return {
+        "audit_id": change.audit_id,
+        "actor_id": command.actor.id,
+        "actor_kind": command.actor.kind,
+        "actor_roles": sorted(command.actor.roles),
+        "action": command.action,
+        "changed": change.changed_fields,
+        "place": command.place,
+        "reason": command.reason,
+        "channel": command.channel,
+        "trace_id": command.trace_id,
+    }
+
+
+def event_row(event: Event, now: datetime) -> Row:
+    return {
+        "org_id": event.org_id,
+        "id": event.id,
+        "created_at": now,
+        "instance_id": event.instance_id,
+        "receipt_instance_id": event.instance_id or NIL_ID,
+        "entity_version": event.entity_version,
+        "event_type": event.event_type,
+        "payload": event.payload,
+        "key": event.key,
+        "trace_id": event.trace_id,
+    }
