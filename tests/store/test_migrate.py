@@ -1,0 +1,148 @@
+"""Migrations: forward only, once each, by one process at a time, and never edited afterwards."""
+
+import asyncio
+
+import asyncpg
+import pytest
+from tests.postgres import START
+
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.store.errors import StoreError
+from assent.store.migrate import Migration, load_migrations, migrate, status
+from assent.store.queries import load_queries
+from assent.store.settings import Settings
+
+FIRST = Migration(1, "things", "create table assent.things (id int);\ncreate index on assent.things (id);")
+SECOND = Migration(
+    2,
+    "count",
+    """\
+create function assent.count_things() returns bigint language plpgsql as $$
+begin
+  return (select count(*) from assent.things);
+end
+$$;
+do $$ begin insert into assent.things values (1), (2); end $$;
+""",
+)
+BROKEN = Migration(3, "broken", "insert into assent.things values (3);\n\nselect from assent.nothing;")
+
+WAITING = """
+  select count(*) from pg_locks join pg_database on pg_database.oid = pg_locks.database
+  where locktype = 'advisory' and not granted and datname = current_database()
+"""
+
+
+@pytest.fixture
+async def connection(empty_database_url):
+    connection = await asyncpg.connect(empty_database_url)
+    yield connection
+    await connection.close()
+
+
+async def test_what_is_missing_is_applied_in_order_and_only_once(empty_database_url, connection):
+    assert await migrate(empty_database_url, [FIRST]) == [FIRST]
+    assert await migrate(empty_database_url, [FIRST, SECOND]) == [SECOND]
+    assert await migrate(empty_database_url, [FIRST, SECOND]) == []
+    assert await connection.fetchval("select assent.count_things()") == 2
+    noted = await connection.fetch("select version, name, checksum from assent.schema_migrations order by 1")
+    assert [tuple(row) for row in noted] == [(m.version, m.name, m.checksum) for m in (FIRST, SECOND)]
+
+
+async def test_status_tells_what_is_missing_and_writes_nothing(empty_database_url, connection):
+    before = await status(empty_database_url, [FIRST, SECOND])
+    assert (before.applied, before.pending) == ([], [FIRST, SECOND])
+    assert await connection.fetchval("select to_regnamespace('assent')") is None
+    await migrate(empty_database_url, [FIRST])
+    after = await status(empty_database_url, [FIRST, SECOND])
+    assert (after.applied, after.pending) == ([FIRST], [SECOND])
+
+
+async def test_a_migration_that_fails_leaves_nothing_and_names_its_line(empty_database_url, connection):
+    with pytest.raises(StoreError, match=r'0003_broken failed at line 3: relation "assent.nothing" does not'):
+        await migrate(empty_database_url, [FIRST, SECOND, BROKEN])
+    assert await connection.fetchval("select assent.count_things()") == 2
+    assert (await status(empty_database_url, [FIRST, SECOND, BROKEN])).pending == [BROKEN]
+
+
+async def test_an_applied_migration_must_not_be_edited(empty_database_url):
+    await migrate(empty_database_url, [FIRST])
+    edited = Migration(1, "things", FIRST.sql + " -- a word more")
+    for act in (migrate, status):
+        with pytest.raises(StoreError, match="0001_things was changed after it was applied"):
+            await act(empty_database_url, [edited, SECOND])
+
+
+async def test_a_database_from_a_newer_version_is_left_alone(empty_database_url):
+    await migrate(empty_database_url, [FIRST, SECOND])
+    with pytest.raises(StoreError, match="0002_count, which this version of Assent does not know"):
+        await migrate(empty_database_url, [FIRST])
+
+
+async def test_a_gap_in_what_was_applied_is_an_error(empty_database_url, connection):
+    await migrate(empty_database_url, [FIRST, SECOND])
+    await connection.execute("delete from assent.schema_migrations where version = 1")
+    with pytest.raises(StoreError, match="0002_count where 0001_things was expected"):
+        await migrate(empty_database_url, [FIRST, SECOND])
+
+
+async def test_of_two_at_once_one_applies_and_the_other_finds_nothing_to_do(empty_database_url, connection):
+    await connection.execute(load_queries("assent.store", "store.sql").lock_migrations)
+    both = [asyncio.create_task(migrate(empty_database_url, [FIRST, SECOND])) for _ in range(2)]
+    while await connection.fetchval(WAITING) < 2:
+        assert not any(task.done() for task in both)
+    await connection.execute("select pg_advisory_unlock_all()")
+    assert sorted(await asyncio.gather(*both), key=len) == [[], [FIRST, SECOND]]
+
+
+async def test_a_migration_runs_at_the_time_of_the_databases_clock(empty_database_url, connection):
+    database = await Database.open(empty_database_url, clock=MovedClock(START))
+    when = Migration(1, "when", "create table assent.moment as select current_setting('assent.now') as said")
+    await migrate(database, [when])
+    await database.close()
+    assert await connection.fetchval("select said from assent.moment") == START.isoformat()
+
+
+async def test_a_migration_is_not_held_to_the_time_limits_of_ordinary_statements(
+    empty_database_url, connection
+):
+    settings = Settings(statement_timeout_ms=20_000, lock_timeout_ms=20_000)
+    database = await Database.open(empty_database_url, settings=settings)
+    limits = """
+      create table assent.limits as
+      select current_setting('statement_timeout') as a, current_setting('lock_timeout') as b
+    """
+    await migrate(database, [Migration(1, "limits", limits)])
+    await database.close()
+    assert tuple(await connection.fetchrow("select a, b from assent.limits")) == ("0", "0")
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (["0001_a.sql", "0003_c.sql"], "Expected migration 0002 after 0001, found 0003_c"),
+        (["0002_b.sql"], "Expected migration 0001 after 0000, found 0002_b"),
+        (["0001_a.sql", "0001_b.sql"], "Expected migration 0002 after 0001, found 0001_b"),
+        (["1_a.sql"], "Expected a migration named such as 0001_tables.sql, found 1_a.sql"),
+    ],
+)
+def test_files_out_of_line_are_refused(tmp_path, names, complaint):
+    for name in names:
+        (tmp_path / name).write_text("select 1")
+    with pytest.raises(StoreError, match=complaint):
+        load_migrations(tmp_path)
+
+
+def test_line_ends_do_not_change_a_checksum(tmp_path):
+    (tmp_path / "0001_a.sql").write_bytes(b"select\r\n1")
+    assert load_migrations(tmp_path)[0].checksum == Migration(1, "a", "select\n1").checksum
+
+
+async def test_our_own_migrations_apply_to_an_empty_database_and_the_template_has_them_all(
+    empty_database_url, database
+):
+    ours = load_migrations()
+    assert ours
+    assert await migrate(empty_database_url) == ours
+    assert (await status(database)).pending == []

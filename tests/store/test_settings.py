@@ -1,0 +1,54 @@
+"""Settings from the environment."""
+
+from pathlib import Path
+
+import pytest
+
+from assent.model.problems import Invalid
+from assent.store.settings import Settings
+
+
+def test_an_empty_environment_gives_the_defaults():
+    assert Settings.from_environment({}) == Settings()
+    assert Settings.from_environment({"ASSENT_LOCK_TIMEOUT_MS": " "}) == Settings()
+
+
+def test_each_setting_is_read_from_its_variable():
+    settings = Settings.from_environment(
+        {
+            "ASSENT_DATABASE_URL": "postgresql://someone@somewhere/assent",
+            "ASSENT_DATA_DIR": "~/data",
+            "ASSENT_PAYLOAD_BYTES_MAX": "2048",
+            "ASSENT_STATEMENT_TIMEOUT_MS": "0",
+        }
+    )
+    assert settings.database_url == "postgresql://someone@somewhere/assent"
+    assert settings.data_dir == Path.home() / "data"
+    assert (settings.payload_bytes_max, settings.statement_timeout_ms) == (2048, 0)
+
+
+@pytest.mark.parametrize("text", ["ten", "-1", "1e3", "1_000", "1.5", "٣", "0", "9" * 30])
+def test_a_number_that_is_none_or_out_of_range_names_its_variable(text):
+    with pytest.raises(Invalid, match=r"ASSENT_POOL_CONNECTIONS_MAX: expected a whole number from 1 to 1000"):
+        Settings.from_environment({"ASSENT_POOL_CONNECTIONS_MAX": text})
+
+
+def test_every_bad_variable_is_told_at_once():
+    with pytest.raises(Invalid) as caught:
+        Settings.from_environment({"ASSENT_LOCK_TIMEOUT_MS": "x", "ASSENT_PAYLOAD_BYTES_MAX": "y"})
+    assert [problem.where for problem in caught.value.problems] == [
+        "ASSENT_LOCK_TIMEOUT_MS",
+        "ASSENT_PAYLOAD_BYTES_MAX",
+    ]
+
+
+@pytest.mark.parametrize("url", ["mysql://u:secret@host/db", "host=here password=secret", "http://[secret"])
+def test_a_url_of_something_else_is_refused_without_showing_its_password(url):
+    with pytest.raises(Invalid, match="ASSENT_DATABASE_URL: expected postgresql://") as caught:
+        Settings.from_environment({"ASSENT_DATABASE_URL": url})
+    assert "secret" not in str(caught.value)
+
+
+def test_a_pool_cannot_begin_larger_than_it_may_grow():
+    with pytest.raises(Invalid, match="ASSENT_POOL_CONNECTIONS_MIN: expected at most"):
+        Settings.from_environment({"ASSENT_POOL_CONNECTIONS_MIN": "20"})
