@@ -1,6 +1,6 @@
 """From a command to a draft: everything that can be refused before anything is read or locked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -47,7 +47,9 @@ class Draft:
 
 
 def draft(registry: Registry, command: Command, now: datetime, payload_bytes_max: int) -> Draft | Rejection:
-    """Names, then policy, then the shape of the payload; the first that fails is the answer."""
+    """The frame, names, policy, then the payload; the first that fails is the answer."""
+    if problems := list(_check_frame(command)):
+        return Rejection.of(problems)
     entity_type, _, verb = command.action.partition(".")
     contract = registry.contracts.get(entity_type)
     if contract is None:
@@ -61,7 +63,7 @@ def draft(registry: Registry, command: Command, now: datetime, payload_bytes_max
     if denied := check_policy(contract, asked_for, command.actor):
         return denied
     found, problems = _resolve(registry, contract, command, verb, now)
-    problems = _check_frame(command, verb) + (problems or _check_size(found.payload, payload_bytes_max))
+    problems = problems or _check_size(found.payload, payload_bytes_max)
     return Rejection.of(problems) if problems else found
 
 
@@ -77,16 +79,18 @@ def _unknown_action(registry: Registry, entity_type: str, verb: str) -> Rejectio
     )
 
 
-def _check_frame(command: Command, verb: str) -> list[Problem]:
-    """What stands around the payload."""
-    problems = [
-        Problem("TEXT_NOT_KEPT", f"expected at most {TEXT_LENGTH_MAX} plain characters", (name,))
-        for name in ("reason", "place", "channel", "trace_id", "partition_id")
-        if not _is_kept(getattr(command, name))
-    ]
-    if verb != "create" and command.entity_id is None:
-        problems.append(Problem("MISSING_KEY", f"`{verb}` needs the id of an entity", ("entity_id",)))
-    return problems
+def _check_frame(command: Command) -> Iterator[Problem]:
+    """What stands around the payload, and that the payload is one."""
+    for name in ("org_id", "action", "reason", "place", "channel", "trace_id", "partition_id"):
+        if not _is_kept(getattr(command, name)):
+            message = f"expected at most {TEXT_LENGTH_MAX} characters, without NUL and in valid UTF-8"
+            yield Problem("TEXT_NOT_KEPT", message, (name,))
+    payload: object = command.payload  # callers without a type checker send anything
+    if not isinstance(payload, Mapping):
+        found = type(payload).__name__
+        yield Problem("WRONG_TYPE", f"expected an object, found {found}", ("payload",))
+    if command.entity_id is None and not command.action.endswith(".create"):
+        yield Problem("MISSING_KEY", f"`{command.action}` needs the id of an entity", ("entity_id",))
 
 
 def _is_kept(text: str | None) -> bool:

@@ -71,26 +71,35 @@ class Kernel:
     async def mutate_many(self, commands: Sequence[Command]) -> list[Outcome]:
         """Commands of one org in one transaction. Those that are rejected write nothing; the others go on."""
         orgs = {command.org_id for command in commands}
-        if not orgs:
-            return []
         if len(orgs) > 1:
             raise ValueError(f"expected commands of one org, found {sorted(orgs)}")
+        drafts = self._drafts(commands)
+        if not any(isinstance(item, Draft) for item in drafts):
+            return [item for item in drafts if isinstance(item, Rejection)]
 
         async def work(connection: Connection) -> list[Outcome]:
-            return await self.mutate_in(connection, commands)
+            return await _carry_out_all(connection, drafts, self.database.clock.now())
 
         return await self.database.run(work, org_id=orgs.pop())
 
     async def mutate_in(self, connection: Connection, commands: Sequence[Command]) -> list[Outcome]:
         """The same inside the caller's transaction: it commits or rolls back with the caller's rows."""
+        return await _carry_out_all(connection, self._drafts(commands), self.database.clock.now())
+
+    def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
         now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
-        drafts = [draft(self.registry, command, now, limit) for command in commands]
-        batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now)
-        outcomes = [
-            await _carry_out(connection, batch, item) if isinstance(item, Draft) else item for item in drafts
-        ]
-        await _write(connection, batch)
-        return outcomes
+        return [draft(self.registry, command, now, limit) for command in commands]
+
+
+async def _carry_out_all(
+    connection: Connection, drafts: Sequence[Draft | Rejection], now: datetime
+) -> list[Outcome]:
+    batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now)
+    outcomes = [
+        await _carry_out(connection, batch, item) if isinstance(item, Draft) else item for item in drafts
+    ]
+    await _write(connection, batch)
+    return outcomes
 
 
 async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime) -> Batch:

@@ -1,0 +1,3 @@
+from tests.kernel.conftest import app, kernel
+
+__all__ = ["app", "kernel"]
