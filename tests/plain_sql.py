@@ -1,7 +1,7 @@
 """Trying things by plain SQL: as the application or as the owner, and what the database says to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -38,6 +38,16 @@ async def refused(
     error = caught.value
     assert (error.sqlstate, error.constraint_name) == (sqlstate, constraint), error
     assert saying in str(error)
+
+
+async def refusal_of(connection: Connection, attempt: Awaitable[object]) -> asyncpg.PostgresError | None:
+    """What the database says against this attempt, or None where it lets it pass."""
+    try:
+        async with connection.transaction():
+            await attempt
+    except asyncpg.PostgresError as error:
+        return error
+    return None
 
 
 @asynccontextmanager

@@ -79,6 +79,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET asse
 DECLARE
   wanted integer;
   written integer;
+  disguised integer;
 BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
 
@@ -118,12 +119,21 @@ BEGIN
              from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id
         FROM change
     )
-    SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed)
-      INTO wanted, written;
+    SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed),
+           (SELECT count(*) FROM change c
+              JOIN assent.entity_versions v
+                ON v.org_id = c.org_id AND v.entity_id = c.entity_id AND v.version = c.from_version
+             WHERE v.data_hash = c.data_hash AND v.data <> c.data)
+      INTO wanted, written, disguised;
     -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
     IF written <> wanted THEN
       RAISE serialization_failure USING
         MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);
+    END IF;
+    -- The guard of the rows knows an edit by its hash, so an edit must not come under the old one.
+    IF disguised > 0 THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
     END IF;
   END LOOP;
 END

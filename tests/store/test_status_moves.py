@@ -1,0 +1,92 @@
+"""Status moves as `assent.model.moves` says and no other way: every pair is tried by a real UPDATE."""
+
+import pytest
+from tests.plain_sql import STATUS, refusal_of, refused
+from tests.postgres import START
+from tests.rows import insert, insert_instance, update
+
+from assent.model.moves import MOVES, is_terminal
+
+LIVES = {
+    "workflow_instances": "instance",
+    "workflow_step_executions": "step",
+    "workflow_events_outbox": "outbox",
+    "workflow_side_effects_outbox": "outbox",
+    "workflow_definitions": "definition",
+}
+
+
+async def _insert_at(connection, table, status):
+    if table == "workflow_instances":
+        return await insert_instance(connection, status=status)
+    return await insert(connection, table, status=status)
+
+
+def _columns(table, status):
+    """What goes with a new status: an instance ends exactly when its status does."""
+    if table != "workflow_instances":
+        return {"status": status}
+    return {"status": status, "completed_at": START if is_terminal(MOVES[table], status) else None}
+
+
+async def _may_move(connection, table, old, new):
+    row = await _insert_at(connection, table, old)
+    error = await refusal_of(connection, update(connection, table, row, **_columns(table, new)))
+    if error is None:
+        return True
+    assert error.sqlstate == STATUS, error
+    assert f"{row['id']} may not move from {old} to {new}" in str(error)
+    return False
+
+
+@pytest.mark.parametrize("table", MOVES)
+async def test_status_moves_exactly_as_the_table_says(owner, table):
+    statuses = set(MOVES[table])
+    found = {
+        old: {new for new in statuses - {old} if await _may_move(owner, table, old, new)} for old in statuses
+    }
+    assert found == MOVES[table]
+
+
+@pytest.mark.parametrize("table", MOVES)
+async def test_function_in_the_database_says_the_same(owner, table):
+    sql = "SELECT assent.status_may_move($1, $2, $3)"
+    statuses = set(MOVES[table])
+    found = {
+        old: {new for new in statuses if await owner.fetchval(sql, LIVES[table], old, new)}
+        for old in statuses
+    }
+    assert found == MOVES[table]
+
+
+@pytest.mark.parametrize("table", MOVES)
+async def test_statuses_that_the_database_knows_are_those_of_the_table(owner, table):
+    known = await owner.fetchval(
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE conrelid = ('assent.' || $1)::regclass AND conname ~ '_status_is_known$'",
+        table,
+    )
+    assert {word for word in known.split("'") if word.replace("_", "").isalpha()} == set(MOVES[table])
+
+
+@pytest.mark.parametrize("table", MOVES)
+async def test_update_that_leaves_the_status_as_it_is_is_no_move(owner, table):
+    for status in MOVES[table]:
+        row = await _insert_at(owner, table, status)
+        assert await update(owner, table, row, status=status) == 1
+
+
+async def test_one_illegal_move_refuses_the_whole_statement(owner):
+    await insert(owner, "workflow_events_outbox", status="pending")
+    await insert(owner, "workflow_events_outbox", status="completed")
+    async with refused(owner, STATUS):
+        await owner.execute("UPDATE assent.workflow_events_outbox SET status = 'failed'")
+
+
+async def test_unknown_life_and_unknown_status_lead_nowhere(owner):
+    for asked in (
+        ("instance", "running", "dreaming"),
+        ("instance", "dreaming", "running"),
+        ("task", "a", "b"),
+    ):
+        assert await owner.fetchval("SELECT assent.status_may_move($1, $2, $3)", *asked) is False
