@@ -9,29 +9,34 @@ import pytest
 
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.postgres import SETTINGS, START, Databases, data_dir_of_this_run, server_url
+from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_url
 from tests.statements import StatementCounter
 
-_DATA_DIR = pytest.StashKey[Path]()
+_RUN_DIR = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the folder of the one server that all workers of this run share."""
-    given = getattr(config, "workerinput", {}).get("assent_data_dir")
-    folder = nullcontext(Path(given)) if given else data_dir_of_this_run()
-    config.stash[_DATA_DIR] = folder.__enter__()
+    """Choose the folder that all workers of this run share."""
+    given = getattr(config, "workerinput", {}).get("assent_run_dir")
+    folder = nullcontext(Path(given)) if given else folder_of_this_run()
+    config.stash[_RUN_DIR] = folder.__enter__()
     config.add_cleanup(lambda: folder.__exit__(None, None, None))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    node.workerinput["assent_data_dir"] = str(node.config.stash[_DATA_DIR])
+    node.workerinput["assent_run_dir"] = str(node.config.stash[_RUN_DIR])
 
 
 @pytest.fixture(scope="session")
-def postgres_url(pytestconfig: pytest.Config) -> Iterator[str]:
+def run_dir(pytestconfig: pytest.Config) -> Path:
+    return pytestconfig.stash[_RUN_DIR]
+
+
+@pytest.fixture(scope="session")
+def postgres_url(run_dir: Path) -> Iterator[str]:
     """The server's maintenance database; every worker joins the same server, the last one stops it."""
-    with server_url(pytestconfig.stash[_DATA_DIR]) as url:
+    with server_url(run_dir / "server") as url:
         yield url
 
 

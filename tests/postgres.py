@@ -35,9 +35,9 @@ _BUILD_LOCK = 7310868735421118
 
 
 @contextmanager
-def data_dir_of_this_run() -> Iterator[Path]:
-    """A temporary folder for the server, removed at the end; those of runs that were killed go as well."""
-    parent = _fastest_folder()
+def folder_of_this_run() -> Iterator[Path]:
+    """A temporary folder for servers, removed at the end; those of runs that were killed go as well."""
+    parent = fastest_folder()
     for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
         _remove_if_abandoned(folder)
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent))
@@ -47,7 +47,7 @@ def data_dir_of_this_run() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fastest_folder() -> Path:
+def fastest_folder() -> Path:
     """In memory where there is room: a database is 350 files, which take 0.4 s to make on a slow disk."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
     roomy = memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_BYTES
@@ -119,7 +119,7 @@ class Databases:
     async def fresh(self, template: str = "template1") -> AsyncIterator[str]:
         """The URL of a new database, dropped at the end."""
         name = next(self._names)
-        # Measured, with opening and dropping: 29 ms by FILE_COPY and 38 by WAL_LOG, for two workers 32 and 60.
+        # Measured, with opening and dropping: 29 ms by FILE_COPY, 38 by WAL_LOG; for two workers 32 and 60.
         await self._connection.execute(f"create database {name} template {template} strategy file_copy")
         try:
             yield self.url(name)

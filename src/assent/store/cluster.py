@@ -147,7 +147,9 @@ class Cluster:
             raise StoreError(
                 f"Processes of a crashed server still use {self.path}: {orphans}. End them and try again"
             )
-        (self.path / "postmaster.pid").unlink(missing_ok=True)
+        # PostgreSQL would leave these where any process has that pid, be it a stranger or a zombie.
+        for left_over in (self.path / "postmaster.pid", *self.path.glob(".s.PGSQL.*")):
+            left_over.unlink(missing_ok=True)
         self._drop_socket_dir(stale)
 
     def stop(self) -> None:

@@ -1,0 +1,265 @@
+"""The embedded server: shared while somebody uses it, gone when nobody does, however they end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from assent.store.database import Database
+from assent.store.embedded import EmbeddedServer
+from assent.store.errors import StoreError
+from assent.store.postmaster import read_postmaster
+from assent.store.settings import Settings
+
+LONG_S = 30
+
+
+@pytest.fixture
+def folder(run_dir):
+    with tempfile.TemporaryDirectory(dir=run_dir, ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def made_dir(run_dir):
+    """A data folder made once, to copy from: making one takes half a second."""
+    with tempfile.TemporaryDirectory(dir=run_dir, ignore_cleanup_errors=True) as path:
+        EmbeddedServer.start(Path(path), fast=True).stop()
+        yield path
+
+
+@pytest.fixture
+def data_dir(folder, made_dir):
+    subprocess.run(["cp", "-a", made_dir, folder / "data"], check=True)
+    return folder / "data"
+
+
+async def fetch(server, sql):
+    connection = await asyncpg.connect(server.url("postgres"))
+    try:
+        return await connection.fetchval(sql)
+    finally:
+        await connection.close()
+
+
+def postmaster(data_dir):
+    return psutil.Process(read_postmaster(data_dir / "cluster").pid)
+
+
+def is_alive(process):
+    # Where the first process is slow to bury the dead, they linger as zombies.
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def until(condition):
+    """Ask until it is so; pytest's own time limit ends what never comes."""
+    while not condition():
+        continue
+
+
+def guards(data_dir):
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] and process.info["cmdline"][-2:] == ["assent.store.guard", str(data_dir)]
+    ]
+
+
+@contextmanager
+def users(count, data_dir):
+    """So many processes that use the server, started at once."""
+    command = [sys.executable, "-m", "tests.store.server_user", str(data_dir)]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def leave(process):
+    process.communicate(timeout=LONG_S)
+    return process.returncode
+
+
+def end(process, how):
+    process.send_signal(how)
+    process.wait(LONG_S)
+
+
+async def test_two_processes_that_start_at_once_share_one_server(folder):
+    data_dir = folder / "new"
+    with users(2, data_dir) as (one, two):
+        pids = {int(process.stdout.readline()) for process in (one, two)}
+        assert len(pids) == 1
+        server = psutil.Process(pids.pop())
+        assert leave(one) == 0
+        assert is_alive(server)
+        assert leave(two) == 0
+        assert not is_alive(server)
+
+
+async def test_data_survives_a_restart(data_dir):
+    with EmbeddedServer.start(data_dir) as server:
+        await fetch(server, "create table kept as select 7 as seven")
+        first = postmaster(data_dir)
+    assert not is_alive(first)
+    with EmbeddedServer.start(data_dir) as server:
+        assert await fetch(server, "select seven from kept") == 7
+
+
+async def test_the_last_user_stops_the_server_and_an_earlier_one_does_not(data_dir):
+    first = EmbeddedServer.start(data_dir)
+    second = EmbeddedServer.start(data_dir)
+    process = postmaster(data_dir)
+    first.stop()
+    first.stop()
+    assert await fetch(second, "select 1") == 1
+    with pytest.raises(StoreError, match="was stopped here"):
+        first.url("postgres")
+    second.stop()
+    assert not is_alive(process)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_server_ends_with_its_only_user_however_that_ends(data_dir, how):
+    with users(1, data_dir) as (user,):
+        server = psutil.Process(int(user.stdout.readline()))
+        end(user, how)
+    until(lambda: not is_alive(server) and not guards(data_dir))
+
+
+async def test_a_server_that_was_left_behind_is_taken_over_and_then_stopped(data_dir):
+    with users(1, data_dir) as (user,):
+        left_behind = psutil.Process(int(user.stdout.readline()))
+        until(lambda: guards(data_dir))
+        for guard in guards(data_dir):
+            guard.kill()
+        until(lambda: not guards(data_dir))
+        end(user, signal.SIGKILL)
+    assert is_alive(left_behind)
+    with EmbeddedServer.start(data_dir) as server:
+        assert await fetch(server, "select 1") == 1
+        assert postmaster(data_dir) == left_behind
+    assert not is_alive(left_behind)
+
+
+async def test_a_crashed_server_is_started_again_with_its_data(folder):
+    data_dir = folder / "new"
+    with EmbeddedServer.start(data_dir) as first:
+        await fetch(first, "create table kept as select 7 as seven")
+        crashed = postmaster(data_dir)
+        crashed.kill()
+        with EmbeddedServer.start(data_dir) as second:
+            assert postmaster(data_dir) != crashed
+            assert await fetch(second, "select seven from kept") == 7
+
+
+async def test_a_pid_file_that_names_a_stranger_is_no_hindrance(data_dir):
+    with EmbeddedServer.start(data_dir):
+        lines = (data_dir / "cluster" / "postmaster.pid").read_text().splitlines()
+    (data_dir / "cluster" / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    with EmbeddedServer.start(data_dir) as server:
+        assert await fetch(server, "select 1") == 1
+
+
+async def test_a_half_made_cluster_is_made_anew(folder):
+    data_dir = folder / "new"
+    (data_dir / "cluster.new").mkdir(parents=True)
+    (data_dir / "cluster.new" / "PG_VERSION").write_text("18\n")
+    with EmbeddedServer.start(data_dir) as server:
+        assert await fetch(server, "select 1") == 1
+
+
+@pytest.mark.parametrize("name", ["long" * 30, "with, comma and space"])
+async def test_a_folder_that_no_socket_fits_in_gets_one_elsewhere_and_leaves_nothing(folder, name):
+    with EmbeddedServer.start(folder / name, fast=True) as server:
+        socket_dir = read_postmaster(folder / name / "cluster").socket_dir
+        assert folder not in socket_dir.parents
+        assert socket_dir.stat().st_mode & 0o777 == 0o700
+        assert await fetch(server, "select 1") == 1
+    assert not socket_dir.exists()
+
+
+async def test_text_is_ordered_by_code_point(data_dir):
+    with EmbeddedServer.start(data_dir) as server:
+        letters = "select string_agg(x, '' order by x) from unnest(array['b', 'é', 'A', 'a', 'B', 'Z']) x"
+        assert await fetch(server, letters) == "ABZabé"
+        assert await fetch(server, "select upper('é')") == "É"
+
+
+def test_a_folder_of_another_major_version_is_refused_and_left_alone(data_dir):
+    (data_dir / "cluster" / "PG_VERSION").write_text("14\n")
+    with pytest.raises(StoreError, match=r"belongs to PostgreSQL 14, but the programs are of version 18"):
+        EmbeddedServer.start(data_dir)
+
+
+def test_a_folder_that_cannot_be_used_is_told(folder):
+    (folder / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot be used: .*ASSENT_DATA_DIR"):
+        EmbeddedServer.start(folder / "file")
+    with pytest.raises(StoreError, match=r"its name holds \$"):
+        EmbeddedServer.start(folder / "$(HOME)")
+
+
+def test_a_server_that_does_not_start_shows_its_log(data_dir):
+    with (data_dir / "cluster" / "assent.conf").open("a") as settings:
+        settings.write("no_such_setting = on\n")
+    with pytest.raises(StoreError, match=r'unrecognized configuration parameter "no_such_setting"'):
+        EmbeddedServer.start(data_dir)
+
+
+def test_a_fork_does_not_stop_its_parents_server(data_dir):
+    script = """
+import os, sys, asyncio, pathlib
+from assent.store.embedded import EmbeddedServer
+from tests.store.server_user import answer
+server = EmbeddedServer.start(pathlib.Path(sys.argv[1]), fast=True)
+if os.fork() == 0:
+    server.stop()
+    os._exit(0)
+assert os.wait()[1] == 0
+assert asyncio.run(answer(server.url("postgres"))) == 42
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(data_dir)], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_postmaster(data_dir / "cluster") is None
+
+
+async def test_without_a_url_a_database_has_a_durable_server_of_its_own_and_stops_it(folder):
+    data_dir = folder / "new"
+    database = await Database.open(settings=Settings(data_dir=data_dir))
+    async with database.transaction(None) as connection:
+        names = ("fsync", "synchronous_commit", "timezone", "listen_addresses")
+        found = [await connection.fetchval("select current_setting($1)", name) for name in names]
+        assert await connection.fetchval("select current_database()") == "assent"
+    process = postmaster(data_dir)
+    await database.close()
+    assert found == ["on", "on", "UTC", ""]
+    assert not is_alive(process)
+
+
+async def test_pool_and_listener_come_back_after_the_server_was_restarted(data_dir):
+    database = await Database.open(settings=Settings(data_dir=data_dir))
+    async with database.listen("events") as listener:
+        cluster = database._server._cluster
+        await asyncio.to_thread(cluster.stop)
+        await asyncio.to_thread(cluster.start)
+        assert await listener.wait(LONG_S) == {"events"}
+        async with database.transaction(None) as connection:
+            assert await connection.fetchval("select 1") == 1
+    await database.close()
