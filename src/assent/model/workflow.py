@@ -5,7 +5,7 @@ unchanged, and answers every question of the hot path with one look-up.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 from assent.model.canonical import canonical_hash
@@ -20,9 +20,11 @@ class JoinRequirement:
     split: str
     token_count: int
     mode: Literal["all", "any"]
+    may_be_none: bool = False
+    """Whether it can happen that no arrival qualifies (D23)."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"split": self.split, "token_count": self.token_count, "mode": self.mode}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""From the arrows that authors write to edges: labels and priorities filled in, conditions in canonical text.
+
+Ids come from what an edge joins, not from its place in the source: permuting the source changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from assent.compiler.edges import default_priority, stem_of, success_of
+from assent.language import parse_condition, render
+from assent.model.graph import Edge, NodeKind
+from assent.model.problems import Path, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One edge as written, with its ends resolved."""
+
+    source: str
+    target: str
+    ends: tuple[str, str]
+    """Source and target as their author calls them."""
+    kind: NodeKind
+    """Of the source."""
+    path: Path
+    label: str | None = None
+    condition: Any = None
+    condition_path: Path = ()
+    guard: str | None = None
+    priority: int | None = None
+    qualifies: bool = False
+    """Whether it leads into an ANY join, where a condition is asked of the arrival (D23)."""
+
+
+@dataclass(slots=True)
+class Written:
+    """Edges, and what the passes need to know of their source."""
+
+    edges: list[Edge] = field(default_factory=list)
+    places: dict[str, Path] = field(default_factory=dict)
+    conditions: dict[str, tuple[Any, Path]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def written_edges(arrows: Iterable[Arrow], prefix: str, provenance: str) -> Written:
+    """The edges of `arrows`, in canonical order; `prefix` begins their ids."""
+    families: dict[str, list[tuple[Edge, Arrow]]] = defaultdict(list)
+    for arrow in arrows:
+        edge = _edge(arrow, prefix, provenance)
+        families[edge.id].append((edge, arrow))
+    written = Written()
+    for family in (families[stem] for stem in sorted(families)):
+        _number(sorted(family, key=lambda pair: _content(pair[0])), written)
+    return written
+
+
+def _number(family: list[tuple[Edge, Arrow]], written: Written) -> None:
+    """Edges with the same ends and label are told apart by number, in an order of their content."""
+    seen = set()
+    for number, (edge, arrow) in enumerate(family, start=1):
+        if _content(edge) in seen:
+            written.problems.append(Problem("DUPLICATE_EDGE", "the same edge is there twice", arrow.path))
+            continue
+        seen.add(_content(edge))
+        named = edge if number == 1 else edge.evolve(id=f"{edge.id}#{number}")
+        written.edges.append(named)
+        written.places[named.id] = arrow.path
+        if arrow.condition is not None:
+            written.conditions[named.id] = (arrow.condition, arrow.condition_path)
+
+
+def _content(edge: Edge) -> tuple[int, str, str, str]:
+    return edge.priority, edge.condition or "", edge.guard or "", edge.qualifies or ""
+
+
+def _edge(arrow: Arrow, prefix: str, provenance: str) -> Edge:
+    label = str(arrow.label or success_of(arrow.kind))
+    condition = canonical_condition(arrow.condition)
+    conditional = arrow.guard is not None or (condition is not None and not arrow.qualifies)
+    priority = default_priority(conditional=conditional) if arrow.priority is None else arrow.priority
+    return Edge(
+        id=prefix + stem_of(*arrow.ends, label, arrow.kind),
+        source=arrow.source,
+        target=arrow.target,
+        label=label,
+        priority=priority,
+        condition=None if arrow.qualifies else condition,
+        guard=arrow.guard,
+        qualifies=condition if arrow.qualifies else None,
+        provenance=provenance,
+    )
+
+
+def canonical_condition(condition: Any) -> str | None:
+    """The canonical text; what cannot be read keeps its own until the expression pass refuses it."""
+    if condition is None:
+        return None
+    expression, _ = parse_condition(condition)
+    return str(condition) if expression is None else render(expression)

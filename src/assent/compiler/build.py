@@ -1,0 +1,108 @@
+"""The last steps: one order of everything (WF-12, WF-13), the compiled form, and its hash (WF-07)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, Literal, TypeVar
+
+from assent.compiler.draft import Draft
+from assent.compiler.walk import topological_order
+from assent.model.nodes import Acting
+from assent.model.terms import seconds_of
+from assent.model.workflow import Expiry, GateIntegrity, Workflow
+
+COMPILER_VERSION: Final = "1.0.0"
+"""Raise it with every change of what comes out; published workflows are stale then, until compiled again."""
+
+V = TypeVar("V")
+
+
+def put_in_order(draft: Draft) -> Draft:
+    """Nodes and edges by id, and the one topological order."""
+    nodes = _sorted(draft.nodes)
+    edges = tuple(sorted(draft.edges, key=lambda edge: edge.id))
+    order = () if draft.torn else topological_order(nodes, [edge for edge in edges if not edge.loop])
+    return draft.evolve(nodes=nodes, edges=edges, order=order)
+
+
+def note_capabilities(draft: Draft) -> Draft:
+    """Steps that run as somebody else need a capability to publish them (D29)."""
+    borrowed = {
+        f"workflow:publish:run_as_{declared.run_as}"
+        for declared in draft.declared.values()
+        if isinstance(declared, Acting) and declared.run_as != "actor"
+    }
+    return draft.evolve(publish_capabilities=tuple(sorted(borrowed)))
+
+
+def build(draft: Draft) -> Workflow:
+    """The workflow of a draft without problems."""
+    return _effective(draft) if draft.envelope is not None else _flow(draft)
+
+
+def _effective(draft: Draft) -> Workflow:
+    envelope = draft.envelope
+    assert envelope is not None
+    gates = tuple(sorted(envelope.nodes))
+    integrity = GateIntegrity(gates, tuple(node for node in gates if node in draft.nodes))
+    return hashed(
+        replace(
+            _shared(draft, "effective", envelope.entity_type, envelope.version),
+            name=envelope.contract.label,
+            entity_type=envelope.entity_type,
+            envelope_version=envelope.version,
+            gate_integrity=integrity,
+            amendment=envelope.amendment,
+        )
+    )
+
+
+def _flow(draft: Draft) -> Workflow:
+    flow = draft.flow
+    assert flow is not None
+    expiry = Expiry(seconds_of(flow.timeout), flow.on_timeout) if flow.timeout else None
+    return hashed(
+        replace(
+            _shared(draft, "flow", flow.flow, flow.version),
+            name=flow.name,
+            entity_type=flow.entity,
+            expiry=expiry,
+            capabilities=tuple(sorted(set(flow.capabilities))),
+        )
+    )
+
+
+def _shared(draft: Draft, kind: Literal["effective", "flow"], key: str, version: int) -> Workflow:
+    return Workflow(
+        kind=kind,
+        key=key,
+        version=version,
+        nodes=draft.nodes,
+        edges={edge.id: edge for edge in draft.edges},
+        start=draft.start,
+        topological_order=draft.order,
+        edit_windows=_sorted(draft.windows),
+        stable_nodes=draft.stable,
+        slots=_sorted(draft.slots),
+        slot_map=_sorted(draft.slot_map),
+        joins=_sorted(draft.joins),
+        publish_capabilities=draft.publish_capabilities,
+        compiler_version=COMPILER_VERSION,
+    )
+
+
+def _sorted(mapping: Mapping[str, V]) -> dict[str, V]:
+    return {key: mapping[key] for key in sorted(mapping)}
+
+
+def hashed(workflow: Workflow) -> Workflow:
+    return replace(workflow, hash=workflow.content_hash())
+
+
+def verify_hash(workflow: Workflow) -> bool:
+    """WF-07: whether the workflow is what was hashed."""
+    return workflow.hash == workflow.content_hash()
+
+
+def is_stale(workflow: Workflow) -> bool:
+    """Whether another version of the compiler made it; such a workflow is compiled again before it runs."""
+    return workflow.compiler_version != COMPILER_VERSION

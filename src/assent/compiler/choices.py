@@ -1,0 +1,95 @@
+"""D2: from every node exactly one edge is taken. Whatever can happen is answered, and only once.
+
+Finds dead ends, outcomes that nobody answers, labels that never come, and edges that are never asked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from assent.compiler.draft import Draft
+from assent.compiler.outcomes import PEOPLE, outcomes_of
+from assent.model.graph import Edge, Node, NodeKind, Outcome
+from assent.model.patch import IN
+from assent.model.problems import Problem
+
+
+def check_choices(draft: Draft) -> Draft:
+    if draft.torn:
+        return draft.noting(
+            problem for node, edges in _written(draft) for problem in _check_labels(draft, node, edges)
+        )
+    return draft.noting(problem for node, edges in _written(draft) for problem in _check(draft, node, edges))
+
+
+def _written(draft: Draft) -> Iterator[tuple[Node, list[Edge]]]:
+    """The nodes whose edges somebody wrote: declared ones, and the ways into slots."""
+    outgoing = draft.outgoing()
+    for node in draft.nodes.values():
+        if node.id in draft.declared or (node.kind is NodeKind.SLOT and node.name == IN):
+            yield node, outgoing[node.id]
+
+
+def _check(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+    if node.kind is NodeKind.END:
+        for edge in edges:
+            yield Problem(
+                "END_WITH_EDGES", f"`{node.name}` is an end; nothing leaves it", draft.place(edge.id)
+            )
+        return
+    if not edges:
+        yield Problem("DEAD_END", f"nothing leads on from `{node.name}`", draft.place(node.id))
+        return
+    yield from _check_labels(draft, node, edges)
+    yield from _check_answers(draft, node, edges)
+    if node.kind is not NodeKind.PARALLEL_SPLIT:
+        yield from _check_alternatives(draft, node, edges)
+
+
+def _check_labels(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+    outcomes = outcomes_of(draft, node)
+    if outcomes.open or node.kind is NodeKind.END:
+        return
+    for edge in edges:
+        if edge.label not in outcomes.possible:
+            known = ", ".join(sorted(outcomes.possible))
+            message = f"`{node.name}` never ends with `{edge.label}`; it ends with: {known}"
+            key = "event" if draft.flow is not None else "on"
+            yield Problem("DANGLING_LABEL", message, (*draft.place(edge.id), key), _label_hint(edge.label))
+
+
+def _label_hint(label: str) -> str | None:
+    return "add `timeout: <duration>` to the step" if label == Outcome.TIMEOUT else None
+
+
+def _check_answers(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+    for outcome in sorted(outcomes_of(draft, node).required):
+        answers = [edge for edge in edges if edge.label == outcome]
+        if not answers:
+            message = f"`{node.name}` can end with `{outcome}`, and no edge answers that"
+            yield Problem("UNMATCHED_OUTCOME", message, draft.place(node.id))
+        elif not any(_always(edge, node) for edge in answers):
+            message = f"when no condition holds at `{outcome}`, `{node.name}` leads nowhere"
+            hint = "add an edge without a condition"
+            yield Problem("NO_DEFAULT", message, draft.place(node.id), hint)
+
+
+def _always(edge: Edge, node: Node) -> bool:
+    return edge.condition is None and (edge.guard is None or node.kind in PEOPLE)
+
+
+def _check_alternatives(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+    by_label: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        by_label[edge.label].append(edge)
+    for label, family in by_label.items():
+        plain = [edge for edge in family if edge.is_unconditional]
+        if len(plain) > 1:
+            message = f"`{node.name}` has {len(plain)} edges for `{label}` without a condition, and takes one"
+            for edge in plain:
+                hint = "use a parallel_split to take all of them"
+                yield Problem("SEVERAL_UNCONDITIONAL", message, draft.place(edge.id), hint)
+        elif plain:
+            first = draft.called(plain[0].target)
+            message = f"never asked: the edge from `{node.name}` to `{first}` comes first"
+            for edge in family[family.index(plain[0]) + 1 :]:
+                yield Problem("SHADOWED_EDGE", message, draft.place(edge.id), "give it a lower `priority`")

@@ -1,0 +1,117 @@
+"""The compiler: a list of passes over a draft, then a frozen workflow, or every problem that was found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assent.compiler.approvals import require_approvals
+from assent.compiler.attach import attach_slots, begin_effective
+from assent.compiler.blocks import match_joins
+from assent.compiler.build import build, note_capabilities, put_in_order
+from assent.compiler.choices import check_choices
+from assent.compiler.draft import Draft, Pass, run_passes
+from assent.compiler.envelope import envelope_of
+from assent.compiler.expressions import check_expressions
+from assent.compiler.flow import begin_flow
+from assent.compiler.integrity import check_generated, check_integrity
+from assent.compiler.loops import mark_loops, refuse_circles
+from assent.compiler.namespace import fill_slots
+from assent.compiler.own_writes import check_writes
+from assent.compiler.reach import check_reach
+from assent.compiler.windows import assign_windows
+from assent.model.contract import Contract, parse_contract
+from assent.model.envelope import Envelope
+from assent.model.flow import Flow, parse_flow
+from assent.model.patch import Patch, parse_patch
+from assent.model.problems import Invalid, Path, Problem
+from assent.model.workflow import Workflow
+
+EFFECTIVE_PASSES: Final[tuple[Pass, ...]] = (
+    attach_slots,
+    assign_windows,
+    refuse_circles,
+    match_joins,
+    require_approvals,
+    check_writes,
+    check_choices,
+    check_reach,
+    check_expressions,
+    note_capabilities,
+    put_in_order,
+    check_integrity,
+)
+"""Circles are refused before joins are matched, because matching walks in an order, and circles have none."""
+
+FLOW_PASSES: Final[tuple[Pass, ...]] = (
+    assign_windows,
+    mark_loops,
+    match_joins,
+    require_approvals,
+    check_writes,
+    check_choices,
+    check_reach,
+    check_expressions,
+    note_capabilities,
+    put_in_order,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """A workflow, or the problems that keep it from being one; never both."""
+
+    workflow: Workflow | None
+    problems: tuple[Problem, ...] = ()
+
+    def unwrap(self) -> Workflow:
+        """The workflow; raises `Invalid` with every problem."""
+        if self.workflow is None:
+            raise Invalid(self.problems)
+        return self.workflow
+
+
+def compile_effective(
+    envelope: Envelope, patches: Sequence[Patch | Mapping[str, Any]] | Patch | Mapping[str, Any] = ()
+) -> Compilation:
+    """An envelope with what patches put into its slots.
+
+    Paths of problems lead into the patch; where several are given they begin with the patch's index.
+    """
+    broken = tuple(check_generated(envelope))
+    if broken:
+        return Compilation(None, broken)
+    given = [patches] if isinstance(patches, Patch | Mapping) else list(patches)
+    parsed: dict[Path, Patch] = {}
+    problems: list[Problem] = []
+    for index, data in enumerate(given):
+        path: Path = () if len(given) == 1 else (index,)
+        patch, found = (data, []) if isinstance(data, Patch) else parse_patch(data)
+        problems += (problem.under(*path) for problem in found)
+        if patch is not None:
+            parsed[path] = patch
+    draft = fill_slots(begin_effective(envelope), envelope, parsed).noting(problems)
+    return _finish(draft, EFFECTIVE_PASSES)
+
+
+def compile_contract(contract: Contract | Mapping[str, Any]) -> Compilation:
+    """The bare workflow of a contract, with nothing in its slots. Paths lead into the contract."""
+    found, problems = (contract, []) if isinstance(contract, Contract) else parse_contract(contract)
+    if found is None:
+        return Compilation(None, tuple(problems))
+    envelope, refused = envelope_of(found)
+    return Compilation(None, refused) if envelope is None else compile_effective(envelope)
+
+
+def compile_flow(flow: Flow | Mapping[str, Any], contract: Contract | None = None) -> Compilation:
+    """A flow; `contract` is of the entity type that it names, if it names one. Paths lead into the flow."""
+    found, problems = (flow, []) if isinstance(flow, Flow) else parse_flow(flow)
+    if found is None:
+        return Compilation(None, tuple(problems))
+    return _finish(begin_flow(found, contract), FLOW_PASSES)
+
+
+def _finish(draft: Draft, passes: Sequence[Pass]) -> Compilation:
+    draft = run_passes(draft, passes)
+    if draft.problems:
+        return Compilation(None, tuple(dict.fromkeys(draft.problems)))
+    return Compilation(build(draft))

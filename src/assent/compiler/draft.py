@@ -1,0 +1,96 @@
+"""A workflow in the making: what the passes take and give.
+
+Every node and edge knows the place in its author's source, so that whatever a pass finds can be shown there.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from assent.model.contract import Contract, EditWindow
+from assent.model.envelope import Envelope
+from assent.model.flow import Flow
+from assent.model.graph import Edge, Node, Slot
+from assent.model.nodes import NodeDeclaration
+from assent.model.patch import SlotPatch
+from assent.model.problems import Path, Problem
+from assent.model.workflow import JoinRequirement
+
+Branches = tuple[tuple[str, str], ...]
+"""(split, edge that left it), outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What a patch puts into one slot, once its ids are known to belong there."""
+
+    slot: Slot
+    patch: SlotPatch
+    path: Path
+    ids: Mapping[str, str]
+    """What the author calls a node → its id in the workflow; `in` and `out` are the slot's proxies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    envelope: Envelope | None = None
+    flow: Flow | None = None
+    contract: Contract | None = None
+    """Whose fields the expressions may name."""
+    fillings: tuple[Filling, ...] = ()
+    nodes: dict[str, Node] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    start: str = "sys:start"
+    slots: dict[str, Slot] = field(default_factory=dict)
+    slot_map: dict[str, str] = field(default_factory=dict)
+    declared: dict[str, NodeDeclaration] = field(default_factory=dict)
+    """Node id → what its author wrote; system nodes have none."""
+    conditions: dict[str, tuple[Any, Path]] = field(default_factory=dict)
+    """Edge id → its condition as its author wrote it, and where."""
+    places: dict[str, Path] = field(default_factory=dict)
+    """Id of a node or an edge → where its author wrote it."""
+    windows: dict[str, EditWindow] = field(default_factory=dict)
+    stable: frozenset[str] = frozenset()
+    joins: dict[str, JoinRequirement] = field(default_factory=dict)
+    branches: dict[str, Branches] = field(default_factory=dict)
+    """Node → the branches of splits that it lies in."""
+    order: tuple[str, ...] = ()
+    publish_capabilities: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    torn: bool = False
+    """Whether edges lead nowhere or round; passes that follow them would complain of mere consequences."""
+
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+    def noting(self, problems: Iterable[Problem]) -> Self:
+        return replace(self, problems=(*self.problems, *problems))
+
+    def place(self, key: str) -> Path:
+        return self.places.get(key, ())
+
+    def outgoing(self) -> dict[str, list[Edge]]:
+        """Node → its edges in the order in which they are asked."""
+        found: dict[str, list[Edge]] = {node: [] for node in self.nodes}
+        for edge in sorted(self.edges, key=lambda edge: edge.order):
+            found[edge.source].append(edge)
+        return found
+
+    def inbound(self) -> dict[str, list[Edge]]:
+        found: dict[str, list[Edge]] = {node: [] for node in self.nodes}
+        for edge in sorted(self.edges, key=lambda edge: edge.id):
+            found[edge.target].append(edge)
+        return found
+
+    def called(self, node_id: str) -> str:
+        """A node as its author knows it."""
+        return self.nodes[node_id].name
+
+
+Pass = Callable[[Draft], Draft]
+
+
+def run_passes(draft: Draft, passes: Sequence[Pass]) -> Draft:
+    for step in passes:
+        draft = step(draft)
+    return draft

@@ -1,0 +1,126 @@
+"""Everything in the language: conditions, values, templates and verbs are checked and made canonical.
+
+An expression may name the contract's fields, the actor, the org's settings and the workflow's variables; what
+a call, an event or a form brought is `result`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from assent.compiler.draft import Draft
+from assent.language import (
+    Scope,
+    check,
+    check_condition,
+    check_template,
+    parse,
+    parse_condition,
+    parse_template,
+    parse_verb,
+    render,
+    render_template,
+    render_verb,
+    scope_of,
+)
+from assent.language.types import UNKNOWN
+from assent.model.nodes import Approval
+from assent.model.problems import Path, Problem
+from assent.model.terms import Language
+
+Read = tuple[str | None, list[Problem]]
+"""The canonical text, or the problems that keep a text from having one."""
+
+
+def check_expressions(draft: Draft) -> Draft:
+    scope = _scope(draft)
+    problems = list(_check_conditions(draft, scope))
+    nodes = dict(draft.nodes)
+    for node_id, declared in draft.declared.items():
+        config = dict(nodes[node_id].config)
+        for dotted, language in declared.languages.items():
+            found = _rewrite(config, tuple(dotted.split(".")), _READERS[language], scope)
+            problems += (_as_written(declared, problem).under(*draft.place(node_id)) for problem in found)
+        nodes[node_id] = replace(nodes[node_id], config=config)
+    return draft.noting(problems).evolve(nodes=nodes)
+
+
+def _scope(draft: Draft) -> Scope:
+    """The contract's scope; the entity of a flow whose contract nobody gave is not checked."""
+    scope = scope_of(draft.contract)
+    unknown = draft.contract is None and draft.flow is not None and draft.flow.entity is not None
+    return scope.with_roots(entity=UNKNOWN) if unknown else scope
+
+
+def _check_conditions(draft: Draft, scope: Scope) -> Iterator[Problem]:
+    for condition, path in draft.conditions.values():
+        expression, problems = parse_condition(condition)
+        found = problems if expression is None else check_condition(expression, scope)
+        yield from (problem.under(*path) for problem in found)
+
+
+def _as_written(declared: object, problem: Problem) -> Problem:
+    # Compiled approvals know only `approvers`; their author may have written `assignee`.
+    if isinstance(declared, Approval) and declared.assignee is not None and problem.path[0] == "approvers":
+        return replace(problem, path=("assignee", *problem.path[1:]))
+    return problem
+
+
+def _rewrite(config: dict[str, Any], path: Path, read: "Reader", scope: Scope) -> list[Problem]:
+    """Puts every text below `path` into canonical form, in place; gives what is wrong with them."""
+    key, rest = path[0], path[1:]
+    if key not in config:
+        return []
+    if rest:
+        config[key] = dict(config[key])
+        return [problem.under(key) for problem in _rewrite(config[key], rest, read, scope)]
+    config[key], problems = _canonical(config[key], read, scope)
+    return [problem.under(key) for problem in problems]
+
+
+def _canonical(value: Any, read: "Reader", scope: Scope) -> tuple[Any, list[Problem]]:
+    if isinstance(value, str):
+        text, problems = read(value, scope)
+        return text if text is not None else value, problems
+    if not isinstance(value, Mapping | list):
+        return value, []
+    parts: dict[Any, Any] = {}
+    problems = []
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        parts[key], found = _canonical(item, read, scope)
+        problems += (problem.under(key) for problem in found)
+    return (list(parts.values()) if isinstance(value, list) else parts), problems
+
+
+Reader = Callable[[str, Scope], Read]
+
+
+def _read_expression(text: str, scope: Scope) -> Read:
+    expression, problems = parse(text)
+    if expression is None:
+        return None, problems
+    return render(expression), check(expression, scope)[1]
+
+
+def _read_result(text: str, scope: Scope) -> Read:
+    return _read_expression(text, scope.with_roots(result=UNKNOWN))
+
+
+def _read_template(text: str, scope: Scope) -> Read:
+    template, problems = parse_template(text)
+    if template is None:
+        return None, problems
+    return render_template(template), check_template(template, scope)
+
+
+def _read_verb(text: str, _: Scope) -> Read:
+    call, problems = parse_verb(text)
+    return (None if call is None else render_verb(call)), problems
+
+
+_READERS: Final[Mapping[Language, Reader]] = {
+    Language.EXPRESSION: _read_expression,
+    Language.RESULT: _read_result,
+    Language.TEMPLATE: _read_template,
+    Language.VERB: _read_verb,
+}

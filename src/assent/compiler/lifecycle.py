@@ -1,0 +1,96 @@
+"""Questions about a contract's lifecycle that its envelope depends on. Nothing here makes nodes or edges."""
+
+from collections.abc import Iterator, Set
+from typing import Final
+
+from assent.model.contract import Contract, EditWindow, Lifecycle, TransitionSpec
+
+AMENDED: Final = "amended"
+"""The state of an entity that was edited where it should have rested."""
+AMEND: Final = "amend"
+"""The transition into it; reserved, so that no contract declares it."""
+
+
+def ways(lifecycle: Lifecycle) -> Iterator[tuple[str, str, TransitionSpec]]:
+    """Every (state, transition) by which a state can be left, in canonical order."""
+    for name, transition in sorted(lifecycle.transitions.items()):
+        for state in sorted(set(transition.from_)):
+            yield state, name, transition
+
+
+def leaving(lifecycle: Lifecycle, state: str) -> list[str]:
+    return [name for source, name, _ in ways(lifecycle) if source == state]
+
+
+def is_way_out(lifecycle: Lifecycle, transition: TransitionSpec) -> bool:
+    """Whether a transition gives up (cancel, void): from several states into one that nothing leaves."""
+    return (
+        transition.approval == "none"
+        and len(set(transition.from_)) > 1
+        and not leaving(lifecycle, transition.to)
+    )
+
+
+def automatic(contract: Contract, state: str) -> list[str]:
+    """The transitions on which a workflow sets out on reaching `state`; more than one is a mistake."""
+    transitions = contract.lifecycle.transitions
+    names = leaving(contract.lifecycle, state)
+    declared = [name for name in names if transitions[name].auto]
+    if declared or contract.window(state) is EditWindow.EDITABLE:
+        return declared
+    asking = [name for name in names if transitions[name].approval == "required"]
+    return asking if len(asking) == 1 and transitions[asking[0]].auto is None else []
+
+
+def is_final(contract: Contract, state: str) -> bool:
+    """Whether a workflow ends in `state`."""
+    declared = contract.lifecycle.states[state].final
+    if declared is not None:
+        return declared
+    if automatic(contract, state):
+        return False
+    return contract.window(state) is EditWindow.LOCKED or not leaving(contract.lifecycle, state)
+
+
+def resting_states(contract: Contract) -> list[str]:
+    """The states whose edits are amendments."""
+    return sorted(
+        state for state in contract.lifecycle.states if contract.window(state) is EditWindow.AMEND_ONLY
+    )
+
+
+def has_amendment(contract: Contract) -> bool:
+    return (
+        contract.on_drift == "amend"
+        and AMENDED in contract.lifecycle.states
+        and bool(resting_states(contract))
+    )
+
+
+def successors(contract: Contract, state: str) -> set[str]:
+    """The states that one step of the lifecycle leads to, rejections and amendments included."""
+    transitions = contract.lifecycle.transitions
+    leaves = [transitions[name] for name in leaving(contract.lifecycle, state)]
+    found = {transition.to for transition in leaves}
+    found |= {transition.on_reject for transition in leaves if transition.on_reject is not None}
+    return found | {AMENDED} if has_amendment(contract) and state in resting_states(contract) else found
+
+
+def reachable_states(contract: Contract) -> Set[str]:
+    found: set[str] = set()
+    waiting = [contract.lifecycle.initial]
+    while waiting:
+        state = waiting.pop()
+        if state not in found:
+            found.add(state)
+            waiting.extend(successors(contract, state))
+    return found
+
+
+def ending_states(contract: Contract) -> Set[str]:
+    """The states from which an end can be reached."""
+    states = contract.lifecycle.states
+    found = {state for state in states if is_final(contract, state)}
+    while more := {state for state in states if state not in found and successors(contract, state) & found}:
+        found |= more
+    return found

@@ -1,0 +1,60 @@
+"""What a workflow may write to its own entity (D4, D19).
+
+Gates alone change the state, and where the entity rests an action writes only fields declared `system`.
+"""
+
+from collections.abc import Iterator
+
+from assent.compiler.draft import Draft
+from assent.model.contract import Contract
+from assent.model.nodes import Action
+from assent.model.problems import Path, Problem
+
+
+def check_writes(draft: Draft) -> Draft:
+    problems: list[Problem] = []
+    for node_id, declared in draft.declared.items():
+        if isinstance(declared, Action):
+            found = _check_action(declared, draft.contract, stable=node_id in draft.stable)
+            problems += (problem.under(*draft.place(node_id)) for problem in found)
+    return draft.noting(problems)
+
+
+def _check_action(action: Action, contract: Contract | None, *, stable: bool) -> Iterator[Problem]:
+    entity_type, _, verb = action.action.rpartition(".")
+    if not entity_type:
+        message = f"`{action.action}` does not say whose action it is"
+        yield Problem("BAD_NAME", message, ("action",), hint="write `<entity type>.<action>`")
+    elif action.entity is not None or verb == "create":
+        return
+    elif contract is None or entity_type != contract.name:
+        message = f"`{action.action}` does not say which {entity_type} it is about"
+        yield Problem("MISSING_KEY", message, ("action",), hint="add `entity: <expression of its id>`")
+    elif verb in contract.lifecycle.transitions or verb in ("transition", "amend"):
+        message = (
+            f"`{action.action}` would change the state of the workflow's own {entity_type}; gates do that"
+        )
+        yield Problem("GATE_ONLY", message, ("action",))
+    else:
+        yield from _check_fields(action, verb, contract, stable=stable)
+
+
+def _check_fields(action: Action, verb: str, contract: Contract, *, stable: bool) -> Iterator[Problem]:
+    for field, path in _written_fields(action, verb):
+        spec = contract.fields.get(field)
+        if spec is None:
+            yield Problem("UNKNOWN_FIELD", f"{contract.name} has no field `{field}`", path)
+        elif stable and not spec.system:
+            message = f"`{field}` cannot be written while approvals of this version are open"
+            yield Problem("OWN_WRITE", message, path, hint="only fields with `system: true` can")
+    if stable and verb != "update" and action.writes is None:
+        message = f"`{action.action}` must say which fields it writes while approvals are open"
+        yield Problem("OWN_WRITE", message, ("action",), hint="add `writes: [<field>, …]`")
+
+
+def _written_fields(action: Action, verb: str) -> Iterator[tuple[str, Path]]:
+    if verb == "update":
+        for field in action.payload:
+            yield field, ("payload", field)
+    for index, field in enumerate(action.writes or ()):
+        yield field, ("writes", index)

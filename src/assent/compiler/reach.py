@@ -1,0 +1,34 @@
+"""Every node is reached from the start, and reaches an end."""
+
+from collections.abc import Iterator
+
+from assent.compiler.blocks import roots
+from assent.compiler.draft import Draft
+from assent.compiler.walk import reached
+from assent.model.graph import NodeKind
+from assent.model.problems import Problem
+
+
+def check_reach(draft: Draft) -> Draft:
+    if draft.torn:
+        return draft
+    return draft.noting([*_check_reached(draft), *_check_ending(draft)])
+
+
+def _check_reached(draft: Draft) -> Iterator[Problem]:
+    outgoing = draft.outgoing()
+    found = reached(roots(draft), lambda node: [edge.target for edge in outgoing[node]])
+    for node in draft.nodes.values():
+        if node.id not in found:
+            yield Problem("UNREACHABLE", f"nothing leads to `{node.name}`", draft.place(node.id))
+
+
+def _check_ending(draft: Draft) -> Iterator[Problem]:
+    """The first nodes of every part that never ends; a dead end was noted before and explains the rest."""
+    inbound, outgoing = draft.inbound(), draft.outgoing()
+    ends = [node.id for node in draft.nodes.values() if node.kind is NodeKind.END or not outgoing[node.id]]
+    ending = reached(ends, lambda node: [edge.source for edge in inbound[node]])
+    for node in draft.nodes.values():
+        if node.id not in ending:
+            message = f"no end can be reached from `{node.name}`"
+            yield Problem("CANNOT_END", message, draft.place(node.id))
