@@ -35,7 +35,8 @@ class Explanation:
             for part in self.parts:
                 yield from part.lines(level + 1)
         else:
-            facts = ", ".join(f"{name} is {_word(value)}" for name, value in self.values.items())
+            others = ((name, value) for name, value in self.values.items() if name != self.text)
+            facts = ", ".join(f"{name} is {_word(value)}" for name, value in others)
             yield f"{head}: {facts}{self.remark}" if facts else f"{head}{self.remark}"
 
 
@@ -70,7 +71,7 @@ def _remark(node: Node, variables: Variables, lowering: Lowering) -> str:
         return ""
     left, right = (lowering.lower(side)(variables, {}) for side in (node.left, node.right))
     if left is None or right is None:
-        return "; nothing is before or after a missing value"
+        return "; a missing value is in no order"
     return "" if alike(left, right) else "; these are of unlike types"
 
 

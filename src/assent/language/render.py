@@ -106,7 +106,7 @@ def _label(node: Node) -> str:
             return str(operator)
         case Variable():
             return f"variable {render_node(node)}"
-        case Literal(kind=kind):
-            return f"{kind} {render_node(node)}"
+        case Literal(kind=kind, value=value):
+            return "null" if value is None else f"{kind} {render_value(value)}"
         case _:
             return _LABELS[type(node)]
