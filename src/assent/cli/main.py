@@ -6,7 +6,7 @@ neither for the compiler nor for a database driver.
 
 import typer
 
-from assent.cli import expression, schema, templates
+from assent.cli import check, compile, demo, expression, migrate, schema, templates
 
 app = typer.Typer(
     name="assent",
@@ -16,6 +16,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command()(demo.demo)
+app.command()(migrate.migrate)
+app.command()(check.check)
+app.command("compile")(compile.compile_)
 app.command()(schema.schema)
 app.command()(expression.expression)
 app.add_typer(templates.app, name="templates")
