@@ -10,8 +10,9 @@ SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_step_executions
   'assent.workflow_events_outbox_default', 'assent.workflow_side_effects_outbox_default']::regclass[]) t;
 
 -- Makes the partition of one month, taking over its rows from the default partition; false when it was there.
+-- The bounds go through text, where another zone or style may write IST for India and read it as Israel.
 CREATE FUNCTION assent.ensure_partition(parent text, month date) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO, YMD' AS $$
 DECLARE
   partition CONSTANT text := format('%s_%s', parent, to_char(month, 'YYYY_MM'));
   lower_bound CONSTANT timestamptz := month::timestamp AT TIME ZONE 'UTC';
