@@ -98,6 +98,13 @@ async def test_entering_an_org_costs_one_statement(database, statement_counter):
     ]
 
 
+async def test_many_executions_count_as_many(accounts, statement_counter):
+    async with accounts.transaction("acme") as connection:
+        statement_counter.clear()
+        await connection.executemany("update accounts set balance = $1 where id = $2", [(5, 1), (6, 2)])
+    assert statement_counter.statements.count("update accounts set balance = $1 where id = $2") == 2
+
+
 async def test_the_owner_by_the_machines_clock_enters_without_a_statement(database_url):
     database = await Database.open(database_url)
     counter = StatementCounter()

@@ -152,9 +152,13 @@ def _require_org(org_id: str) -> str:
 
 
 async def _start_server(settings: Settings) -> "tuple[EmbeddedServer, str]":
-    # Imported here: whoever brings a server needs neither the wheel nor a Unix.
-    from assent.store.embedded import EmbeddedServer  # noqa: PLC0415
-
+    try:
+        # Imported here: whoever brings a server needs neither the wheel nor a Unix.
+        from assent.store.embedded import EmbeddedServer  # noqa: PLC0415
+    except ImportError as error:
+        raise StoreError(
+            f"The embedded server does not run here ({error}). Name a server in ASSENT_DATABASE_URL"
+        ) from error
     server = await asyncio.to_thread(EmbeddedServer.start, settings.data_dir)
     try:
         await _ensure_database(server.url("postgres"), settings)

@@ -6,7 +6,7 @@ once. Notifications wake; they carry nothing, and whoever waits also looks at it
 
 import asyncio
 import contextlib
-import itertools
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -17,6 +17,8 @@ from assent.store.connect import Connection, connect
 from assent.store.errors import StoreError
 from assent.store.retry import backoff_s
 from assent.store.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 
 class Listener:
@@ -78,12 +80,14 @@ class Listener:
             self._wake(*self._channels)
 
     async def _listen_again(self) -> "asyncpg.Connection[asyncpg.Record]":
-        for attempts in itertools.count(1):
+        attempts = 0
+        while True:
             try:
                 return await self._listen()
-            except (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                attempts += 1
+                _log.warning("Not listening on %s, attempt %d: %s", self._channels, attempts, error)
                 await asyncio.sleep(backoff_s(attempts))
-        raise AssertionError("unreachable: counting never ends")
 
     def _on_loss(self, _: Connection) -> None:
         self._lost.set()
