@@ -6,7 +6,6 @@ Whoever calls this holds the lock that keeps others out; see `embedded.py`.
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Final
 from assent.store.account import Account, account_for
 from assent.store.errors import StoreError
 from assent.store.postmaster import Postmaster, is_at_work, read_postmaster, wait_for_orphans
+from assent.store.programs import run_program
 
 OWNER: Final = "assent"
 """The role that owns everything in a cluster of ours."""
@@ -185,27 +185,10 @@ class Cluster:
             return "(no log was written)"
 
     def _run(self, program: str, *arguments: str) -> str:
-        # Not a pipe: a server that inherits one keeps it open, and we would wait for its end.
-        with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(  # noqa: S603 - programs and arguments are our own
-                [str(self.programs / program), *arguments],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd="/",
-                env=_environment(),
-                **self.account.options(),
-            )
-            output.seek(0)
-            text = output.read()
-        if done.returncode != 0:
+        done = run_program(self.programs / program, arguments, self.account)
+        if done.exit_code != 0:
             log = f"\nThe server's log ends:\n{self._log_tail()}" if program == "pg_ctl" else ""
-            raise StoreError(f"`{program}` failed with exit code {done.returncode}: {text.strip()}{log}")
-        return text
-
-
-def _environment() -> dict[str, str]:
-    # Variables such as PGPORT, PGDATA or PGOPTIONS are meant for somebody else's server.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return kept | {"LC_ALL": "C", "TZ": "UTC"}
+            raise StoreError(
+                f"`{program}` failed with exit code {done.exit_code}: {done.output.strip()}{log}"
+            )
+        return done.output

