@@ -22,8 +22,9 @@ from assent.kernel.changes import (
 )
 from assent.kernel.draft import Draft, draft
 from assent.kernel.events import events_of
+from assent.kernel.outbox import emit_events
 from assent.kernel.registry import Registry
-from assent.kernel.rows import change_rows, entity_from, event_row
+from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
 from assent.store.database import Connection, Database
@@ -207,7 +208,6 @@ async def _write(connection: Connection, batch: Batch) -> None:
     if batch.changes:
         rows, layers = change_rows(batch.changes, batch.now)
         await connection.execute(_SQL.write_entities, rows, layers)
-    if batch.events:
-        await connection.execute(_SQL.emit_events, [event_row(event, batch.now) for event in batch.events])
+    await emit_events(connection, batch.events, batch.now)
     if batch.evidence:
         await connection.execute(_SQL.record_rule_evaluations, batch.evidence)

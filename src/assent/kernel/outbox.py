@@ -1,0 +1,23 @@
+"""The way into the engine's outbox."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from assent.kernel.rows import event_row
+from assent.model.mutation import Event
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.kernel", "kernel.sql")
+
+
+async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> None:
+    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new."""
+    if events:
+        await connection.execute(_SQL.emit_events, [event_row(event, now) for event in _distinct(events)])
+
+
+def _distinct(events: Sequence[Event]) -> list[Event]:
+    # The receipts keep out what was told before; within one statement they cannot see each other's twin.
+    return list({(event.org_id, event.instance_id, event.key): event for event in events}.values())
