@@ -1,0 +1,223 @@
+"""Every CHECK, foreign key and unique constraint is broken here at least once, by a row that breaks it alone.
+
+The last tests walk the catalogue: a constraint without a case turns them red.
+"""
+
+# ruff: noqa: S608 - the names of tables come from the catalogue
+
+from functools import partial
+from uuid import UUID
+
+import pytest
+from tests.plain_sql import CHECK, FOREIGN_KEY, UNIQUE, check_deferred, refused
+from tests.postgres import START
+from tests.rows import (
+    definition_of_kind,
+    insert,
+    insert_api_key,
+    insert_chain_step,
+    insert_decision,
+    insert_definition,
+    insert_effect,
+    insert_entity,
+    insert_event,
+    insert_instance,
+    insert_member,
+    insert_one_of_each,
+    insert_request,
+    insert_step,
+)
+
+NOBODY = UUID(int=7)
+
+insert_org = partial(insert, table="orgs")
+insert_capability = partial(insert, table="role_capabilities")
+insert_outbox_receipt = partial(insert, table="workflow_outbox_receipts")
+insert_rule = partial(insert, table="workflow_rules")
+insert_evaluation = partial(insert, table="workflow_rule_evaluations")
+insert_chain = partial(insert, table="approval_chains")
+
+CHECKS = [
+    ("org_id_is_a_short_word", insert_org, {"org_id": ""}),
+    ("org_id_is_a_short_word", insert_org, {"org_id": "two words"}),
+    ("org_id_is_a_short_word", insert_org, {"org_id": "acme\n"}),
+    ("org_id_is_a_short_word", insert_org, {"org_id": "a" * 101}),
+    ("org_id_is_a_short_word", insert_org, {"org_id": "**"}),
+    ("org_settings_are_an_object", insert_org, {"settings": ["trusted"]}),
+    ("member_kind_is_known", insert_member, {"kind": "robot"}),
+    ("member_id_is_not_a_reserved_word", insert_member, {"user_id": "system"}),
+    ("member_id_is_not_a_reserved_word", insert_member, {"user_id": ""}),
+    ("nobody_manages_themselves", insert_member, {"user_id": "ann", "manager_id": "ann"}),
+    ("capability_is_a_path", insert_capability, {"capability": ""}),
+    ("capability_is_a_path", insert_capability, {"capability": "invoice:"}),
+    ("capability_is_a_path", insert_capability, {"capability": "invoice:*:read"}),
+    ("capability_is_a_path", insert_capability, {"capability": "invoice create"}),
+    ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "secret in plain text"}),
+    ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "A" * 64}),
+    ("entity_version_counts_from_one", insert_entity, {"version": 0}),
+    ("edit_window_is_known", insert_entity, {"edit_window": "ajar"}),
+    ("audited_actor_kind_is_known", insert_entity, {"actor_kind": "robot"}),
+    ("definition_version_counts_from_one", insert_definition, {"version": 0}),
+    ("definition_status_is_known", insert_definition, {"status": "retired"}),
+    ("definition_kind_is_known", insert_definition, {"definition_kind": "poem"}),
+    # Column by column in test_definition_guards.
+    (
+        "envelope_is_a_whole_shared_graph",
+        insert_definition,
+        definition_of_kind("envelope") | {"org_id": "acme"},
+    ),
+    (
+        "org_patch_is_patches_on_a_base",
+        insert_definition,
+        definition_of_kind("org_patch") | {"base_ref": None},
+    ),
+    ("effective_is_compiled", insert_definition, definition_of_kind("effective") | {"compiled_hash": None}),
+    ("flow_is_a_source", insert_definition, {"source_json": None}),
+    ("published_flow_is_compiled", insert_definition, {"status": "published", "compiled_json": None}),
+    ("instance_status_is_known", insert_instance, {"status": "active"}),
+    ("instance_has_an_entity_with_its_type_or_none", insert_instance, {"entity_type": "invoice"}),
+    ("instance_has_an_entity_with_its_type_or_none", insert_instance, {"entity_id": NOBODY}),
+    ("instance_without_entity_has_version_zero", insert_instance, {"entity_version": 1}),
+    ("instance_ended_exactly_when_terminal", insert_instance, {"completed_at": START}),
+    ("instance_ended_exactly_when_terminal", insert_instance, {"status": "paused", "completed_at": START}),
+    ("instance_ended_exactly_when_terminal", insert_instance, {"status": "completed", "completed_at": None}),
+    ("instance_ended_exactly_when_terminal", insert_instance, {"status": "failed", "completed_at": None}),
+    ("instance_ended_exactly_when_terminal", insert_instance, {"status": "cancelled", "completed_at": None}),
+    ("step_status_is_known", insert_step, {"status": "done"}),
+    ("step_run_as_is_known", insert_step, {"run_as": "root"}),
+    ("event_status_is_known", insert_event, {"status": "done"}),
+    ("event_attempts_are_counted", insert_event, {"attempts": -1}),
+    ("event_attempts_are_counted", insert_event, {"max_attempts": 0}),
+    ("effect_type_is_known", insert_effect, {"effect_type": "pigeon"}),
+    ("effect_status_is_known", insert_effect, {"status": "sent"}),
+    ("effect_attempts_are_counted", insert_effect, {"attempts": -1}),
+    ("effect_attempts_are_counted", insert_effect, {"max_attempts": 0}),
+    ("receipt_is_for_events_or_side_effects", insert_outbox_receipt, {"source_table": "steps"}),
+    ("chain_step_position_counts_from_one", insert_chain_step, {"position": 0}),
+    ("chain_step_mode_is_known", insert_chain_step, {"mode": "most"}),
+    ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "quorum"}),
+    ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "percentage"}),
+    ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "all", "quorum": 2}),
+    ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "quorum", "quorum": 0}),
+    ("chain_step_due_is_in_the_future", insert_chain_step, {"due_seconds": 0}),
+    ("request_status_is_known", insert_request, {"status": "maybe"}),
+    ("request_mode_is_known", insert_request, {"mode": "most"}),
+    ("only_an_approved_request_is_applied", insert_request, {"applied_at": START}),
+    ("only_an_approved_request_is_applied", insert_request, {"applied_at": START, "status": "void"}),
+    ("request_about_an_entity_has_its_snapshot", insert_request, {"entity_id": NOBODY}),
+    ("request_about_an_entity_has_its_snapshot", insert_request, {"snapshot_version_id": NOBODY}),
+    ("decision_is_known", insert_decision, {"decision": "perhaps"}),
+    ("rule_timing_is_known", insert_rule, {"timing": "during"}),
+    ("rule_outcome_is_known", insert_rule, {"outcome": "explode"}),
+    ("rule_condition_is_text_or_object", insert_rule, {"condition": 7}),
+    ("rule_condition_is_text_or_object", insert_rule, {"condition": ["and"]}),
+    ("rule_outcome_is_an_object", insert_rule, {"outcome_json": "no"}),
+    ("evaluated_outcome_goes_with_result", insert_evaluation, {"result": True}),
+    ("evaluated_outcome_goes_with_result", insert_evaluation, {"outcome": "deny"}),
+]
+
+FOREIGN_KEYS = [
+    ("manager_is_a_member", insert_member, {"manager_id": "nobody"}),
+    ("api_key_belongs_to_a_member", insert_api_key, {"user_id": "nobody"}),
+    ("amendment_is_of_an_entity", insert_entity, {"amended_from_id": NOBODY}),
+    ("version_is_of_an_entity", insert_entity, {"from_version": 1, "version": 2}),
+    ("instance_is_of_an_entity", insert_instance, {"entity_id": NOBODY, "entity_type": "invoice"}),
+    ("step_snapshot_is_a_version", insert_step, {"snapshot_version_id": NOBODY}),
+    ("chain_step_is_of_a_chain", insert_chain_step, {"chain_id": NOBODY}),
+    ("request_is_of_an_instance", insert_request, {"instance_id": NOBODY}),
+    ("request_snapshot_is_a_version", insert_request, {"entity_id": NOBODY, "snapshot_version_id": NOBODY}),
+    ("request_chain_exists", insert_request, {"chain_id": NOBODY}),
+    ("decision_is_on_a_request", insert_decision, {"request_id": NOBODY}),
+]
+
+UNIQUES = [
+    ("api_key_hash_is_unique", insert_api_key, ["key_hash"]),
+    ("entity_version_id_is_unique", insert_entity, ["version_id"]),
+    ("definition_version_is_unique", insert_definition, ["definition_kind", "key", "version"]),
+    ("instance_idempotency_key_is_unique", insert_instance, ["idempotency_key"]),
+    ("approval_chain_name_is_unique", insert_chain, ["name"]),
+    ("one_decision_per_approver", insert_decision, ["request_id", "approver_id"]),
+    ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
+]
+"""Of each constraint, the columns beside the org that two rows must not share."""
+
+NAMES = """
+SELECT DISTINCT conname FROM pg_constraint WHERE connamespace = 'assent'::regnamespace AND contype = $1
+   AND conparentid = 0
+"""
+
+
+@pytest.mark.parametrize(("constraint", "insert_row", "given"), CHECKS)
+async def test_check_refuses(owner, constraint, insert_row, given):
+    async with refused(owner, CHECK, constraint=constraint):
+        await insert_row(owner, **given)
+
+
+@pytest.mark.parametrize(("constraint", "insert_row", "given"), FOREIGN_KEYS)
+async def test_foreign_key_refuses(owner, constraint, insert_row, given):
+    async with refused(owner, FOREIGN_KEY, constraint=constraint):
+        await insert_row(owner, **given)
+        await check_deferred(owner)
+
+
+@pytest.mark.parametrize(("constraint", "insert_row", "columns"), UNIQUES)
+async def test_unique_constraint_refuses_the_second_in_an_org(owner, constraint, insert_row, columns):
+    first = await insert_row(owner, **({"idempotency_key": "k"} if "idempotency_key" in columns else {}))
+    same = {column: first[column] for column in columns}
+    async with refused(owner, UNIQUE, constraint=constraint):
+        await insert_row(owner, **same)
+    foreign = {column: value for column, value in same.items() if column != "request_id"}
+    assert (await insert_row(owner, org_id="globex", **foreign))["org_id"] == "globex"
+
+
+async def test_every_primary_key_refuses_the_same_row_again(owner):
+    await insert_one_of_each(owner, "acme")
+    await owner.execute("SELECT set_config('assent.door', 'mutate', true)")
+    keyed = await owner.fetch(
+        "SELECT c.relname FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary"
+        " WHERE c.relnamespace = 'assent'::regnamespace AND NOT c.relispartition AND c.relkind IN ('r', 'p')"
+    )
+    assert len(keyed) > 20
+    partition_of = {
+        "workflow_step_executions": "workflow_step_executions_2026_03",
+        "workflow_events_outbox": "workflow_events_outbox_2026_03",
+        "workflow_side_effects_outbox": "workflow_side_effects_outbox_2026_03",
+    }
+    for (table,) in keyed:
+        async with refused(owner, UNIQUE, constraint=f"{partition_of.get(table, table)}_pkey"):
+            await owner.execute(f"INSERT INTO assent.{table} SELECT * FROM assent.{table}")
+
+
+async def test_every_table_has_a_primary_key(owner):
+    without = await owner.fetch(
+        "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'assent'::regnamespace"
+        " AND c.relkind IN ('r', 'p')"
+        " AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)"
+    )
+    assert without == []
+
+
+async def test_row_may_come_before_the_version_and_instance_that_it_refers_to(owner):
+    version_id, instance_id = UUID(int=8), UUID(int=9)
+    about = {"entity_type": "invoice", "entity_id": NOBODY, "snapshot_version_id": version_id}
+    await insert_step(owner, snapshot_version_id=version_id, instance_id=instance_id)
+    await insert_request(owner, instance_id=instance_id, **about)
+    await insert_entity(owner, entity_id=NOBODY, version_id=version_id)
+    await insert_instance(owner, id=instance_id)
+    await check_deferred(owner)
+
+
+async def test_chain_takes_its_steps_with_it(owner):
+    step = await insert_chain_step(owner)
+    await owner.execute("DELETE FROM assent.approval_chains WHERE id = $1", step["chain_id"])
+    assert await owner.fetchval("SELECT count(*) FROM assent.approval_chain_steps") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "cases"),
+    [("c", CHECKS), ("f", FOREIGN_KEYS), ("u", UNIQUES)],
+    ids=["check", "foreign", "unique"],
+)
+async def test_every_constraint_of_the_schema_has_a_case_here(owner, kind, cases):
+    in_schema = {name for (name,) in await owner.fetch(NAMES, kind.encode())}
+    assert in_schema == {constraint for constraint, _, _ in cases}

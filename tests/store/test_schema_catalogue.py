@@ -1,0 +1,131 @@
+"""What the schema must have: every trigger with a test that shows it at work, and the indexes of the seed."""
+
+from pathlib import Path
+
+TRIGGERS = {
+    "audit_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "audit_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "decisions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "decisions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "default_definitions_do_not_change": "test_definition_guards.test_envelope_does_not_change_at_all",
+    "definition_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "entities_change_only_in_mutate": "test_truth_wall.test_plain_writes_of_the_owner_are_refused",
+    "entity_rows_are_guarded": "test_truth_wall.test_content_of_a_locked_entity_is_not_edited",
+    "event_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "instance_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "outbox_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "outbox_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "published_definitions_do_not_change": (
+        "test_definition_guards.test_content_does_not_change_once_it_was_published"
+    ),
+    "rule_evaluations_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "rule_evaluations_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "step_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "step_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "step_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "steps_keep_their_identity": "test_step_guards.test_identity_of_a_step_never_changes",
+    "versions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "versions_are_made_only_in_mutate": "test_append_only.test_versions_are_made_only_through_the_door",
+    "versions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+}
+"""Of every trigger, the test that goes red without it."""
+
+TRIGGERS_OF_TABLES = """
+SELECT t.tgname, t.tgenabled::text
+  FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+ WHERE c.relnamespace = 'assent'::regnamespace AND NOT t.tgisinternal AND t.tgparentid = 0
+"""
+
+UNUSED_TRIGGER_FUNCTIONS = """
+SELECT p.proname
+  FROM pg_proc p
+ WHERE p.pronamespace = 'assent'::regnamespace AND p.prorettype = 'trigger'::regtype
+   AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgfoid = p.oid)
+"""
+
+INDEXES = """
+SELECT i.relname, c.relname || ' ' || regexp_replace(pg_get_indexdef(i.oid), '^.* USING btree ', '')
+  FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class c ON c.oid = x.indrelid
+ WHERE c.relnamespace = 'assent'::regnamespace AND NOT c.relispartition
+"""
+
+TO_PROCESS = (
+    "(status, next_retry_at, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'failed'::text]))"
+)
+
+SEED_INDEXES = {
+    "workflow_definitions_pkey": "workflow_definitions (org_id, id)",
+    "definition_version_is_unique": "workflow_definitions (org_id, definition_kind, key, version)",
+    "definitions_by_entity_type": "workflow_definitions (org_id, entity_type, status)",
+    "one_active_instance_per_entity": (
+        "workflow_instances (org_id, entity_type, entity_id)"
+        " WHERE (status = ANY (ARRAY['running'::text, 'paused'::text]))"
+    ),
+    "instances_by_entity": "workflow_instances (org_id, entity_type, entity_id)",
+    "instances_by_status": "workflow_instances (org_id, status, updated_at)",
+    "instances_by_definition": "workflow_instances (org_id, definition_id)",
+    "workflow_step_executions_pkey": "workflow_step_executions (org_id, created_at, id)",
+    "steps_by_instance": "workflow_step_executions (org_id, instance_id, created_at)",
+    "steps_by_actor": "workflow_step_executions (org_id, actor_user_id, status)",
+    "steps_by_node": "workflow_step_executions (org_id, instance_id, node_id, status)",
+    "steps_by_snapshot": (
+        "workflow_step_executions (org_id, snapshot_version_id) WHERE (snapshot_version_id IS NOT NULL)"
+    ),
+    "steps_to_resume": (
+        "workflow_step_executions (org_id, resume_at)"
+        " WHERE ((resume_at IS NOT NULL) AND (status = 'pending'::text))"
+    ),
+    "steps_waiting_for_event": (
+        "workflow_step_executions (org_id, waiting_for_event_key)"
+        " WHERE ((status = 'pending'::text) AND (waiting_for_event_key IS NOT NULL))"
+    ),
+    "workflow_step_receipts_pkey": "workflow_step_receipts (org_id, instance_id, idempotency_key)",
+    "workflow_events_outbox_pkey": "workflow_events_outbox (org_id, created_at, id)",
+    "events_to_process": f"workflow_events_outbox {TO_PROCESS}",
+    "events_by_instance": "workflow_events_outbox (org_id, instance_id)",
+    "workflow_side_effects_outbox_pkey": "workflow_side_effects_outbox (org_id, created_at, id)",
+    "effects_to_process": f"workflow_side_effects_outbox {TO_PROCESS}",
+    "effects_by_instance": "workflow_side_effects_outbox (org_id, instance_id)",
+    "effects_by_step": "workflow_side_effects_outbox (org_id, step_execution_id)",
+    "workflow_outbox_receipts_pkey": (
+        "workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key)"
+    ),
+    "instance_idempotency_key_is_unique": "workflow_instances (org_id, idempotency_key)",
+}
+"""The indexes of seed 004, with the org in front of the partitioned primary keys (D12) and kinds (D31)."""
+
+
+async def test_every_trigger_is_enabled_and_has_a_test(owner):
+    found = dict(await owner.fetch(TRIGGERS_OF_TABLES))
+    assert set(found) == set(TRIGGERS)
+    assert set(found.values()) == {"O"}
+
+
+def test_tests_of_triggers_exist():
+    folder = Path(__file__).parent
+    for claim in set(TRIGGERS.values()):
+        module, test = claim.split(".")
+        assert f"async def {test}(" in (folder / f"{module}.py").read_text(), claim
+
+
+async def test_every_trigger_function_is_used(owner):
+    assert await owner.fetch(UNUSED_TRIGGER_FUNCTIONS) == []
+
+
+async def test_indexes_of_the_seed_are_there(owner):
+    found = dict(await owner.fetch(INDEXES))
+    assert {name: found.get(name) for name in SEED_INDEXES} == SEED_INDEXES
+
+
+async def test_no_index_is_invalid(owner):
+    assert await owner.fetch("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid") == []
+
+
+async def test_everything_is_in_the_one_schema(owner):
+    elsewhere = await owner.fetch(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname NOT IN ('assent', 'pg_catalog', 'information_schema', 'pg_toast')"
+        " AND n.nspname NOT LIKE 'pg_temp%'"
+    )
+    assert elsewhere == []
