@@ -11,7 +11,7 @@ from assent.compiler.draft import Draft
 from assent.compiler.namespace import proxy_id
 from assent.compiler.walk import topological_order
 from assent.model.graph import Edge, Node, NodeKind, Outcome, Slot
-from assent.model.patch import OUT
+from assent.model.patch import IN, OUT
 from assent.model.problems import Problem
 
 
@@ -35,8 +35,8 @@ def _check_waivers(draft: Draft) -> Iterator[Problem]:
 def _check_slot(draft: Draft, slot: Slot) -> Iterator[Problem]:
     inner = {node for node, owner in draft.slot_map.items() if owner == slot.id}
     edges = [e for e in draft.edges if e.source in inner and e.target in inner and not e.leaves_slot]
-    bare = _bare_nodes(draft, inner, edges)
-    way_out = proxy_id(slot.id, OUT)
+    way_in, way_out = proxy_id(slot.id, IN), proxy_id(slot.id, OUT)
+    bare = _bare_nodes(draft, way_in, inner, edges)
     if way_out in bare:
         way = _bare_way(bare, way_out)
         shown = " → ".join(draft.called(node) for node in way)
@@ -45,18 +45,17 @@ def _check_slot(draft: Draft, slot: Slot) -> Iterator[Problem]:
         yield Problem("MISSING_APPROVAL", message, draft.place(way[-2] if len(way) > 2 else way_out), hint)
 
 
-def _bare_nodes(draft: Draft, nodes: set[str], edges: list[Edge]) -> dict[str, Edge | None]:
+def _bare_nodes(draft: Draft, root: str, nodes: set[str], edges: list[Edge]) -> dict[str, Edge | None]:
     """The nodes that can be reached without an approval, each with an edge by which that happens."""
     inbound: dict[str, list[Edge]] = defaultdict(list)
     for edge in sorted(edges, key=lambda edge: edge.order):
-        inbound[edge.target].append(edge)
-    bare: dict[str, Edge | None] = {}
+        if edge.source in draft.branches:
+            inbound[edge.target].append(edge)
+    bare: dict[str, Edge | None] = {root: None}
     for node_id in topological_order(nodes, edges):
         arrivals = inbound[node_id]
         unsettled = [edge for edge in arrivals if edge.source in bare and not _settles(draft, edge)]
-        if not arrivals:
-            bare[node_id] = None
-        elif unsettled and _passes(draft, draft.nodes[node_id], arrivals, unsettled):
+        if unsettled and _passes(draft, draft.nodes[node_id], arrivals, unsettled):
             bare[node_id] = unsettled[0]
     return bare
 

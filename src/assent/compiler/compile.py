@@ -71,9 +71,9 @@ class Compilation:
 
 
 def compile_effective(
-    envelope: Envelope, patches: Sequence[Patch | Mapping[str, Any]] | Patch | Mapping[str, Any] = ()
+    envelope: Envelope, patches: Patch | Mapping[str, Any] | Sequence[object] = ()
 ) -> Compilation:
-    """An envelope with what patches put into its slots.
+    """An envelope with what patches, declared or as data, put into its slots.
 
     Paths of problems lead into the patch; where several are given they begin with the patch's index.
     """
@@ -93,8 +93,8 @@ def compile_effective(
     return _finish(draft, EFFECTIVE_PASSES)
 
 
-def compile_contract(contract: Contract | Mapping[str, Any]) -> Compilation:
-    """The bare workflow of a contract, with nothing in its slots. Paths lead into the contract."""
+def compile_contract(contract: object) -> Compilation:
+    """The bare workflow of a contract, declared or as data. Paths of problems lead into the contract."""
     found, problems = (contract, []) if isinstance(contract, Contract) else parse_contract(contract)
     if found is None:
         return Compilation(None, tuple(problems))
@@ -102,8 +102,11 @@ def compile_contract(contract: Contract | Mapping[str, Any]) -> Compilation:
     return Compilation(None, refused) if envelope is None else compile_effective(envelope)
 
 
-def compile_flow(flow: Flow | Mapping[str, Any], contract: Contract | None = None) -> Compilation:
-    """A flow; `contract` is of the entity type that it names, if it names one. Paths lead into the flow."""
+def compile_flow(flow: object, contract: Contract | None = None) -> Compilation:
+    """A flow, declared or as data; `contract` is of the entity type that it names, if it names one.
+
+    Paths of problems lead into the flow.
+    """
     found, problems = (flow, []) if isinstance(flow, Flow) else parse_flow(flow)
     if found is None:
         return Compilation(None, tuple(problems))

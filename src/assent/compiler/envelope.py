@@ -5,7 +5,7 @@ is left by an edge labelled with the transition's name (a command), or by `compl
 out by itself or ends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from assent.compiler.edges import default_priority, stem_of
 from assent.compiler.envelope_check import check_envelope
@@ -20,7 +20,7 @@ from assent.compiler.lifecycle import (
     ways,
 )
 from assent.compiler.slot_names import PREFIX, Gap, slot_ids
-from assent.model.contract import Contract, EditWindow, TransitionSpec, strictest
+from assent.model.contract import Contract, EditWindow, TransitionSpec, check_contract, strictest
 from assent.model.envelope import Envelope
 from assent.model.graph import Edge, Node, NodeKind, Outcome, Slot
 from assent.model.problems import Invalid, Problem
@@ -46,14 +46,15 @@ def generate_envelope(contract: Contract) -> Envelope:
 
 def envelope_of(contract: Contract) -> tuple[Envelope | None, tuple[Problem, ...]]:
     """The envelope of a contract, or every problem that keeps it from having one."""
-    problems = tuple(check_envelope(contract))
+    problems = tuple(check_contract(contract)) or tuple(check_envelope(contract))
     return (None, problems) if problems else (_generate(contract), ())
 
 
 def _generate(contract: Contract) -> Envelope:
     nodes = {node.id: node for node in sorted(_nodes(contract), key=lambda node: node.id)}
-    edges = with_loops(sorted(_edges(contract), key=lambda edge: edge.id))
     slots = {slot.id: slot for slot in sorted(_slots(contract), key=lambda slot: slot.id)}
+    entered = {slot.exit for slot in slots.values() if slot.ends_in_gate}
+    edges = with_loops(sorted(_edges(contract, entered), key=lambda edge: edge.id))
     amendment = gate_id(AMEND) if has_amendment(contract) else None
     return Envelope(contract, nodes, {edge.id: edge for edge in edges}, slots, amendment)
 
@@ -77,7 +78,7 @@ def _gate(name: str, sources: Sequence[str], target: str, approval: bool, label:
     return Node(gate_id(name), NodeKind.LIFECYCLE_GATE, name, label, config)
 
 
-def _edges(contract: Contract) -> Iterator[Edge]:
+def _edges(contract: Contract, gates_with_slot: Set[str]) -> Iterator[Edge]:
     yield _edge(START, state_id(contract.lifecycle.initial))
     for state in contract.lifecycle.states:
         if is_final(contract, state):
@@ -87,17 +88,16 @@ def _edges(contract: Contract) -> Iterator[Edge]:
         yield _edge(state_id(state), gate_id(name), label)
     for name, transition in contract.lifecycle.transitions.items():
         yield _edge(gate_id(name), state_id(transition.to))
-        yield from _rejections(contract, name, transition)
+        if gate_id(name) in gates_with_slot:
+            yield from _rejections(name, transition)
     if has_amendment(contract):
         yield _edge(gate_id(AMEND), state_id(AMENDED))
         for state in resting_states(contract):
             yield _edge(state_id(state), gate_id(AMEND), Outcome.DRIFT)
 
 
-def _rejections(contract: Contract, name: str, transition: TransitionSpec) -> Iterator[Edge]:
+def _rejections(name: str, transition: TransitionSpec) -> Iterator[Edge]:
     """Where a gate goes with a rejection: where the contract says, else back to where the token came from."""
-    if not any(slot.exit == gate_id(name) for slot in _slots(contract)):
-        return
     sources = [transition.on_reject] if transition.on_reject else sorted(set(transition.from_))
     for state in sources[:-1]:
         yield _edge(gate_id(name), state_id(state), Outcome.REJECTED, condition=f"entity.state == '{state}'")

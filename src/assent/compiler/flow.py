@@ -19,9 +19,9 @@ START: Final = "sys:start"
 
 
 def begin_flow(flow: Flow, contract: Contract | None) -> Draft:
-    declared, places, problems = _steps(flow)
+    declared, places, torn = _steps(flow)
     nodes = {name: node_of(step, name, name) for name, step in declared.items()}
-    problems += _check_references(flow, declared, places)
+    torn += _check_references(flow, declared, places)
     written = written_edges(_arrows(flow, declared, nodes, places), "", FLOW)
     start = (_start_edge(flow.start),) if flow.start in nodes else ()
     nodes[START] = Node(START, NodeKind.START, "start")
@@ -35,9 +35,18 @@ def begin_flow(flow: Flow, contract: Contract | None) -> Draft:
         declared=declared,
         conditions=written.conditions,
         places={START: ("start",), **places, **written.places},
-        problems=(*problems, *written.problems),
-        torn=bool(problems),
+        problems=(*_check_head(flow, contract), *torn, *written.problems),
+        torn=bool(torn),
     )
+
+
+def _check_head(flow: Flow, contract: Contract | None) -> Iterator[Problem]:
+    if flow.on_timeout is not None and flow.timeout is None:
+        message = "`on_timeout` says where to go, `timeout` must say when"
+        yield Problem("MISSING_KEY", message, ("on_timeout",), hint="add `timeout: <duration>`")
+    if contract is not None and contract.name != flow.entity:
+        message = f"the contract is of `{contract.name}`, the flow names {flow.entity or 'no entity'}"
+        yield Problem("BASE_MISMATCH", message, ("entity",))
 
 
 def _start_edge(first: str) -> Edge:
@@ -76,9 +85,6 @@ def _is_name(text: str) -> bool:
 def _check_references(
     flow: Flow, declared: Mapping[str, NodeDeclaration], places: Mapping[str, Path]
 ) -> Iterator[Problem]:
-    if flow.on_timeout is not None and flow.timeout is None:
-        message = "`on_timeout` says where to go, `timeout` must say when"
-        yield Problem("MISSING_KEY", message, ("on_timeout",), hint="add `timeout: <duration>`")
     for name, path in _references(flow, declared, places):
         if name not in declared:
             yield Problem("UNKNOWN_NODE", f"{shown(name)} is not a step of this flow", path)

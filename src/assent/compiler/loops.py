@@ -23,11 +23,14 @@ WAITING: Final = frozenset(
 )
 """Awaited effects and tasks are not among them (D30): they end by themselves, so a circle of them spins."""
 
+CIRCLES_SHOWN_MAX: Final = 20
+"""Each takes a walk to describe; who has more of them begins with these."""
+
 
 def refuse_circles(draft: Draft) -> Draft:
     """No patch may close a circle."""
     outgoing = {node: [e for e in edges if not e.loop] for node, edges in draft.outgoing().items()}
-    closing = back_edges(sorted(draft.nodes), outgoing)
+    closing = back_edges(sorted(draft.nodes), outgoing)[:CIRCLES_SHOWN_MAX]
     problems = [_circle(draft, edge, outgoing, "CYCLE", "patches do not loop") for edge in closing]
     return draft.noting(problems).evolve(torn=draft.torn or bool(problems))
 
@@ -43,7 +46,7 @@ def mark_loops(draft: Draft) -> Draft:
 def _check_waits(draft: Draft, outgoing: dict[str, list[Edge]]) -> Iterator[Problem]:
     busy = {node.id for node in draft.nodes.values() if node.kind not in WAITING}
     spinning = {node: [e for e in outgoing[node] if e.target in busy] for node in sorted(busy)}
-    for edge in back_edges(list(spinning), spinning):
+    for edge in back_edges(list(spinning), spinning)[:CIRCLES_SHOWN_MAX]:
         yield _circle(draft, edge, spinning, "ENDLESS_LOOP", "nothing in it waits for anybody")
 
 

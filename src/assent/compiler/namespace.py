@@ -32,19 +32,19 @@ def user_id(slot_id: str, short: str) -> str:
 def fill_slots(draft: Draft, envelope: Envelope, patches: Mapping[Path, Patch]) -> Draft:
     """The draft with the fillings of every patch whose scope is right, and the problems of the others."""
     fillings: dict[str, Filling] = {}
-    problems: list[Problem] = []
+    misplaced: list[Problem] = []
+    torn: list[Problem] = []
     for path, patch in patches.items():
-        problems += (problem.under(*path) for problem in _check_base(patch, envelope))
+        misplaced += (problem.under(*path) for problem in _check_base(patch, envelope))
         for slot_id, slot_patch in patch.slots.items():
             where = (*path, "slots", slot_id)
-            found = list(_check_slot(slot_id, envelope, fillings))
-            problems += (problem.under(*where) for problem in found)
-            if not found and not slot_patch.is_empty:
-                filling, found = _filling(envelope.slots[slot_id], slot_patch, where)
-                problems += found
-                fillings[slot_id] = filling
+            if problem := _check_slot(slot_id, envelope, fillings):
+                misplaced.append(problem.under(*where))
+            elif not slot_patch.is_empty:
+                fillings[slot_id], problems = _filling(envelope.slots[slot_id], slot_patch, where)
+                torn += problems
     ordered = tuple(fillings[slot_id] for slot_id in sorted(fillings))
-    return draft.noting(problems).evolve(fillings=ordered, torn=bool(problems))
+    return draft.noting((*misplaced, *torn)).evolve(fillings=ordered, torn=bool(torn))
 
 
 def _check_base(patch: Patch, envelope: Envelope) -> Iterator[Problem]:
@@ -58,13 +58,14 @@ def _check_base(patch: Patch, envelope: Envelope) -> Iterator[Problem]:
         yield Problem("BASE_MISMATCH", message, ("base", "envelope_version"), hint)
 
 
-def _check_slot(slot_id: str, envelope: Envelope, taken: Mapping[str, Filling]) -> Iterator[Problem]:
+def _check_slot(slot_id: str, envelope: Envelope, taken: Mapping[str, Filling]) -> Problem | None:
     slot = envelope.slots.get(slot_id)
     if slot is None or not slot.enabled:
         known = ", ".join(slot.id for slot in envelope.slots.values() if slot.enabled)
-        yield Problem("UNKNOWN_SLOT", f"{shown(slot_id)} is not one of the slots: {known}")
-    elif slot_id in taken:
-        yield Problem("DUPLICATE_SLOT", f"another patch fills `{slot_id}` already")
+        return Problem("UNKNOWN_SLOT", f"{shown(slot_id)} is not one of the slots: {known}")
+    if slot_id in taken:
+        return Problem("DUPLICATE_SLOT", f"another patch fills `{slot_id}` already")
+    return None
 
 
 def _filling(slot: Slot, patch: SlotPatch, path: Path) -> tuple[Filling, list[Problem]]:

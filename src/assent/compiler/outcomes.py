@@ -44,9 +44,10 @@ def _of_join(
     draft: Draft, node: Node, possible: frozenset[str], required: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     join = draft.joins.get(node.id)
-    if join is not None and join.mode == "any" and join.may_be_none:
-        return possible, required | {Outcome.NONE}
-    return possible - {Outcome.NONE}, required
+    if join is None:  # not matched with its split, and complained about elsewhere
+        return possible, required
+    may_be_none = join.mode == "any" and join.may_be_none
+    return (possible, required | {Outcome.NONE}) if may_be_none else (possible - {Outcome.NONE}, required)
 
 
 def _own(declared: NodeDeclaration) -> frozenset[str]:

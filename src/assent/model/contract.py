@@ -114,7 +114,7 @@ class Lifecycle(Declaration):
 class SlotSpec(Declaration):
     """What a contract changes about a derived slot; the key is the slot's derived id."""
 
-    name: str | None = None
+    name: Name | None = None
     """Another id for the slot, in `slot:name` form without the prefix."""
     enabled: bool = True
 

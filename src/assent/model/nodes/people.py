@@ -60,3 +60,9 @@ class Form(Timed):
     form: Mapping[Name, FieldSpec] = {}
     outcomes: tuple[Name, ...] = ()
     """The events that end it; unsaid, those that its edges answer."""
+
+    @model_validator(mode="after")
+    def _no_chain(self) -> Self:
+        if self.assignee is not None and self.assignee.chain is not None:
+            raise refuse("BAD_VALUE", "a chain is of approvals; a form has one assignee")
+        return self
