@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from assent.cli.options import JsonOption
+
 TextArgument = Annotated[str, typer.Argument(help="The expression, in quotes.")]
 ContractOption = Annotated[
     Path | None, typer.Option("--contract", help="A contract; variables and types are checked against it.")
@@ -14,7 +16,6 @@ ContractOption = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A variable, such as `entity.total=5`; may be repeated.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def expression(

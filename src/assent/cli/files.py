@@ -11,12 +11,13 @@ import typer
 
 from assent.compiler.source import Limits, Source, read_sources
 
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml")
+"""What is read in a folder; a file that is named is read whatever it is called."""
 FILES_MAX = 10_000
 
 
 def sources_at(paths: Sequence[Path]) -> list[Source]:
-    """Every document in the files at `paths`, in order; a folder means all YAML and JSON files below it."""
+    """Every document in the files at `paths`, in order; a folder means all YAML files below it."""
     files = [file for path in paths for file in files_at(path)]
     return [source for file in dict.fromkeys(files) for source in read_sources(_bytes_of(file), str(file))]
 

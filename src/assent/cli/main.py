@@ -6,7 +6,7 @@ neither for the compiler nor for a database driver.
 
 import typer
 
-from assent.cli import check, compile, demo, expression, migrate, schema, templates
+from assent.cli import check, compile, demo, diagram, diff, expression, migrate, schema, templates
 
 app = typer.Typer(
     name="assent",
@@ -20,6 +20,8 @@ app.command()(demo.demo)
 app.command()(migrate.migrate)
 app.command()(check.check)
 app.command("compile")(compile.compile_)
+app.command()(diagram.diagram)
+app.command()(diff.diff)
 app.command()(schema.schema)
 app.command()(expression.expression)
 app.add_typer(templates.app, name="templates")

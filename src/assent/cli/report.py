@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from assent.compiler.source import Source
 from assent.model.problems import Position, Problem
+
+if TYPE_CHECKING:
+    from assent.compiler.source import Source
 
 LINE_CELLS_MAX = 100
 """A longer line is cut around the column that is marked."""
@@ -25,19 +28,23 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_problems(problems: Sequence[Problem], sources: Sequence[Source]) -> None:
-    """Every problem in reading order on standard error, each with its line."""
+def print_problems(problems: Sequence[Problem], sources: "Sequence[Source]", *, stderr: bool = False) -> None:
+    """Every problem in reading order, each with its line."""
     by_name = {source.name: source for source in sources}
-    out = console(stderr=True)
+    out = console(stderr=stderr)
     for problem in in_reading_order(problems):
         out.print(report(problem, by_name.get(problem.source or "")))
+
+
+def print_summary(problems: Sequence[Problem], what: str, *, stderr: bool = False) -> None:
+    console(stderr=stderr).print(summary(problems, what))
 
 
 def in_reading_order(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda p: (p.source or "", p.position or Position(0, 0), p.code, p.message))
 
 
-def report(problem: Problem, source: Source | None) -> Text:
+def report(problem: Problem, source: "Source | None") -> Text:
     """One problem as text with style."""
     text = Text()
     if problem.source:
@@ -53,8 +60,11 @@ def report(problem: Problem, source: Source | None) -> Text:
 def summary(problems: Sequence[Problem], what: str) -> Text:
     if not problems:
         return Text("✓ ", "green").append(what)
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return Text("✗ ", "red").append(f"{count} in {what}")
+    return Text("✗ ", "red").append(f"{counted(len(problems), 'problem')} in {what}")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _place(problem: Problem) -> str:

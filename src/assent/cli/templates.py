@@ -49,15 +49,23 @@ def copy_template(
     name: NameArgument,
     folder: Annotated[Path, typer.Argument(help="The folder to copy into; it is made when missing.")],
 ) -> None:
-    """Copy a template's files into a folder, to change them there. Nothing is overwritten."""
-    sources = sorted(template_folder(name).iterdir())
-    taken = [file.name for file in sources if (folder / file.name).exists()]
+    """Copy a template with its schemas into a folder, to change it there. Nothing is overwritten."""
+    files = copied_files(name)
+    taken = [file for file in files if (folder / file).exists()]
     if taken:
         raise typer.BadParameter(f"{folder} already holds {', '.join(taken)}; nothing was copied")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in sources:
-        (folder / file.name).write_bytes(file.read_bytes())
-        typer.echo(str(folder / file.name))
+    for file, text in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+        typer.echo(str(folder / file))
+
+
+def copied_files(name: str) -> dict[str, str]:
+    """What a copy of a template consists of: file → text, with the schemas inside the same folder."""
+    texts = {file.name: file.read_text(encoding="utf-8") for file in sorted(template_folder(name).iterdir())}
+    used = [file for file in sorted((library() / "schema").iterdir()) if f"{file.stem}.yaml" in texts]
+    moved = {file: text.replace("$schema=../schema/", "$schema=schema/") for file, text in texts.items()}
+    return moved | {f"schema/{file.name}": file.read_text(encoding="utf-8") for file in used}
 
 
 def _first_sentence(folder: Path) -> str:

@@ -8,12 +8,12 @@ import typer
 from assent.cli.files import files_at, sources_at
 
 
-def test_a_folder_means_its_yaml_and_json_files_in_order(tmp_path: Path) -> None:
-    for name in ("b.yaml", "a.yml", "sub/c.json", "notes.md", ".git/x.yaml", ".hidden.yaml"):
+def test_a_folder_means_its_yaml_files_in_order(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "sub/c.yaml", "schema.json", "notes.md", ".git/x.yaml", ".hidden.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("flow: x\n")
     found = [str(file.relative_to(tmp_path)) for file in files_at(tmp_path)]
-    assert found == ["a.yml", "b.yaml", "sub/c.json"]
+    assert found == ["a.yml", "b.yaml", "sub/c.yaml"]
 
 
 def test_every_document_of_every_file_is_read_once(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_files_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(typer.BadParameter, match=r"no .yaml, .yml, .json file"):
+    with pytest.raises(typer.BadParameter, match=r"no .yaml, .yml file"):
         files_at(tmp_path)
 
 

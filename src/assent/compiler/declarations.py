@@ -1,0 +1,203 @@
+"""From sources to workflows: what each source declares, and which patches belong to which contract.
+
+Everything is compiled that can be, and every problem is found at its line and column. Opens no file.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Literal, TypeVar
+
+from assent.compiler.compile import compile_effective, compile_flow
+from assent.compiler.envelope import envelope_of
+from assent.compiler.source import Source, located
+from assent.model.contract import Contract, parse_contract
+from assent.model.flow import Flow, parse_flow
+from assent.model.parse import Declaration
+from assent.model.patch import Patch, parse_patch
+from assent.model.problems import Problem
+from assent.model.workflow import Workflow
+
+D = TypeVar("D", bound=Declaration)
+Parse = Callable[[object], tuple[D | None, list[Problem]]]
+
+
+class DeclarationKind(StrEnum):
+    """What a source declares; its leading key says which."""
+
+    CONTRACT = "contract"
+    PATCH = "patch"
+    FLOW = "flow"
+    SCENARIO = "scenario"
+
+
+_LEADING_KEYS: Final = frozenset(kind.value for kind in DeclarationKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a contract with its patches, or a flow, came to."""
+
+    kind: Literal["effective", "flow"]
+    key: str
+    version: int
+    sources: tuple[Source, ...]
+    workflow: Workflow | None
+    """None where there are problems, and for a contract without a workflow."""
+    bare: Workflow | None = None
+    """A contract's workflow with nothing in its slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSources:
+    compiled: tuple[Compiled, ...]
+    problems: tuple[Problem, ...]
+    scenarios: tuple[Source, ...] = ()
+    """Recognised, and left to those who can run them."""
+
+    @property
+    def workflows(self) -> tuple[Workflow, ...]:
+        return tuple(found.workflow for found in self.compiled if found.workflow is not None)
+
+
+def kind_of(source: Source) -> DeclarationKind | None:
+    """What a source declares, by the first key that says so; a flow from elsewhere may have only its `id`."""
+    if not isinstance(source.data, dict):
+        return None
+    for key in source.data:
+        if key in _LEADING_KEYS:
+            return DeclarationKind(key)
+    return DeclarationKind.FLOW if {"id", "steps"} <= source.data.keys() else None
+
+
+def compile_sources(sources: Iterable[Source]) -> CompiledSources:
+    """Everything that the sources declare, compiled; patches meet their contract by name and version."""
+    given = list(sources)
+    work = _Work(given)
+    compiled = [*work.contracts(), *work.flows()]
+    work.refuse_orphans()
+    return CompiledSources(tuple(compiled), tuple(work.problems), tuple(work.of(DeclarationKind.SCENARIO)))
+
+
+class _Work:
+    """The sources by kind, what was parsed of them, and the problems so far."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.problems = [problem for source in sources for problem in source.problems]
+        self._kinds = [(source, kind_of(source)) for source in sources]
+        self.problems += (
+            _undeclared(source) for source, kind in self._kinds if kind is None and not source.problems
+        )
+        self._contracts = self._parsed(DeclarationKind.CONTRACT, parse_contract)
+        self._patches = self._parsed(DeclarationKind.PATCH, parse_patch)
+        self._flows = self._parsed(DeclarationKind.FLOW, parse_flow)
+
+    def of(self, kind: DeclarationKind) -> list[Source]:
+        return [source for source, found in self._kinds if found is kind]
+
+    def contracts(self) -> list[Compiled]:
+        """Each contract with the patches that were made for it."""
+        self._refuse_repeated([((contract.name, contract.version), s) for contract, s in self._contracts])
+        return [self._contract(contract, source) for contract, source in self._contracts]
+
+    def flows(self) -> list[Compiled]:
+        self._refuse_repeated([((flow.flow, flow.version), source) for flow, source in self._flows])
+        return [self._flow(flow, source) for flow, source in self._flows]
+
+    def refuse_orphans(self) -> None:
+        """Note each patch whose contract is not among the sources at all."""
+        declared = [source.value(("contract",)) for source in self.of(DeclarationKind.CONTRACT)]
+        for patch, source in self._patches:
+            if patch.base.entity_type not in declared:
+                message = f"there is no contract `{patch.base.entity_type}` beside this patch"
+                hint = "name the contract's file too, or its folder"
+                self._note(Problem("UNKNOWN_CONTRACT", message, ("base", "entity_type"), hint), source)
+
+    def _parsed(self, kind: DeclarationKind, parse: "Parse[D]") -> list[tuple[D, Source]]:
+        found = []
+        for source in self.of(kind):
+            declared, problems = parse(source.data)
+            self.problems += located(problems, source)
+            if declared is not None:
+                found.append((declared, source))
+        return found
+
+    def _contract(self, contract: Contract, source: Source) -> Compiled:
+        patches = [(patch, of) for patch, of in self._patches if self._is_for(patch, contract)]
+        sources = (source, *(of for _, of in patches))
+        workflow, bare = None, None
+        if contract.workflow == "none":
+            self._refuse_idle(sources[1:])
+        else:
+            workflow, bare = self._effective(contract, [patch for patch, _ in patches], sources)
+        return Compiled("effective", contract.name, contract.version, sources, workflow, bare)
+
+    def _effective(
+        self, contract: Contract, patches: Sequence[Patch], sources: Sequence[Source]
+    ) -> tuple[Workflow | None, Workflow | None]:
+        """The workflow with its patches, and the bare one."""
+        envelope, problems = envelope_of(contract)
+        self.problems += located(problems, sources[0])
+        if envelope is None:
+            return None, None
+        compilation = compile_effective(envelope, patches)
+        for problem in compilation.problems:
+            self._note_of_patches(problem, sources[1:] or sources)
+        sound = not self._has_broken_patch(contract.name) and not any(of.problems for of in sources)
+        return (compilation.workflow if sound else None), compile_effective(envelope).workflow
+
+    def _refuse_idle(self, patches: Sequence[Source]) -> None:
+        for source in patches:
+            message = "its contract runs without a workflow, so there is nothing to patch"
+            self._note(Problem("NO_ENVELOPE", message, ("base", "entity_type")), source)
+
+    def _flow(self, flow: Flow, source: Source) -> Compiled:
+        contracts = [contract for contract, _ in self._contracts if contract.name == flow.entity]
+        contract = max(contracts, key=lambda contract: contract.version, default=None)
+        compilation = compile_flow(flow, contract)
+        self.problems += located(compilation.problems, source)
+        workflow = None if source.problems else compilation.workflow
+        return Compiled("flow", flow.flow, flow.version, (source,), workflow)
+
+    def _is_for(self, patch: Patch, contract: Contract) -> bool:
+        """Whether a patch meets this contract; without its version, it meets the newest, and is told so."""
+        if patch.base.entity_type != contract.name:
+            return False
+        versions = {found.version for found, _ in self._contracts if found.name == contract.name}
+        wanted = patch.base.envelope_version
+        return contract.version == (wanted if wanted in versions else max(versions))
+
+    def _has_broken_patch(self, entity_type: str) -> bool:
+        """Whether a patch that could not be read names this contract; what it would add is unknown then."""
+        read = [source for _, source in self._patches]
+        wanted = (
+            source.value(("base", "entity_type"))
+            for source in self.of(DeclarationKind.PATCH)
+            if source not in read
+        )
+        return entity_type in wanted
+
+    def _note_of_patches(self, problem: Problem, sources: Sequence[Source]) -> None:
+        # Where several patches were compiled together, a path begins with the index of its patch.
+        index = problem.path[0] if len(sources) > 1 and problem.path else 0
+        if isinstance(index, int) and len(sources) > 1 and problem.path:
+            self._note(replace(problem, path=problem.path[1:]), sources[index])
+        else:
+            self._note(problem, sources[0])
+
+    def _refuse_repeated(self, found: Sequence[tuple[tuple[str, int], Source]]) -> None:
+        first: dict[tuple[str, int], Source] = {}
+        for (key, version), source in found:
+            before = first.setdefault((key, version), source)
+            if before is not source:
+                message = f"version {version} of `{key}` is also declared in {before.name}"
+                self._note(Problem("DUPLICATE_DECLARATION", message, ("version",)), source)
+
+    def _note(self, problem: Problem, source: Source) -> None:
+        self.problems += located([problem], source)
+
+
+def _undeclared(source: Source) -> Problem:
+    known = ", ".join(f"`{kind}:`" for kind in DeclarationKind)
+    message = f"a document begins with what it declares: {known}"
+    return Problem("UNKNOWN_DECLARATION", message).at(source.position(()), source.name)
