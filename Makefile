@@ -29,12 +29,13 @@ format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixe
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.dev ## the benchmarks; ONLY=name runs one of them
+bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs one of them
 	$(BIN)/python -m bench $(ONLY)
 
 lock: ## resolve the dependencies anew into requirements/ (needs uv)
 	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
 	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
+	uv pip compile pyproject.toml --group build --group bench --universal --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -52,6 +53,11 @@ $(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 	@$(call install,requirements/dev.txt)
 	@touch $@ $(VENV)/.run
+
+# The peers come on top of what is there: they share our lock, so nothing of ours moves.
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+	@$(call install,requirements/bench.txt)
+	@touch $@
 
 install = echo "Setting up $(VENV) from $(1) …" && \
   $(if $(UV),uv pip install -q --python $(BIN)/python --require-hashes -r $(1) && \

@@ -1,0 +1,1 @@
+"""Tokens, joins and the kinds of nodes: what happens next, decided without a database, a clock or a network."""

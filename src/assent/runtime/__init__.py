@@ -1,0 +1,1 @@
+"""Makes decisions true: one batch, one transaction."""

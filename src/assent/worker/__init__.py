@@ -1,0 +1,1 @@
+"""The background duties and their supervisor."""
