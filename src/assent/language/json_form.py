@@ -164,7 +164,7 @@ class _Reader:
         if isinstance(value, list | tuple):
             items = [self._value(item, (*path, index)) for index, item in enumerate(value)]
             return ListOf(tuple(item for item in items if item is not None))
-        return _literal(value)
+        return literal_of(value)
 
 
 _FORMS: Final[Mapping[frozenset[str], Callable[[_Reader, Mapping[str, Any], Path], Node | None]]] = {
@@ -176,9 +176,10 @@ _FORMS: Final[Mapping[frozenset[str], Callable[[_Reader, Mapping[str, Any], Path
 }
 
 
-def _literal(value: Any) -> Literal:
-    if isinstance(value, float):
-        value = exact_number(f"{Decimal(repr(value)):f}")
+def literal_of(value: Any) -> Literal:
+    """A JSON scalar as a literal of the language; a float is the decimal that it was spelled as."""
+    if isinstance(value, float | Decimal):
+        value = exact_number(f"{Decimal(str(value)):f}")
     return Literal(_KINDS[type(value)], value)
 
 
