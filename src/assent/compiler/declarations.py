@@ -105,7 +105,9 @@ class _Work:
         return [self._flow(flow, source) for flow, source in self._flows]
 
     def refuse_orphans(self) -> None:
-        """Note each patch whose contract is not among the sources at all."""
+        """Note each patch whose contract is not among the sources, unless one of them could not be read."""
+        if any(source.data is None for source, _ in self._kinds):
+            return
         declared = [source.value(("contract",)) for source in self.of(DeclarationKind.CONTRACT)]
         for patch, source in self._patches:
             if patch.base.entity_type not in declared:

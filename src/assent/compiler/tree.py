@@ -60,6 +60,9 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
 
+_OPENINGS: Final = frozenset("[{'\"")
+
+
 class _Stop(Exception):
     """The text is beyond reading on; the problem is already noted."""
 
@@ -250,11 +253,15 @@ def _short(text: object) -> str:
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    position = _position(mark) if mark else None
+    mark, opened = error.problem_mark or error.context_mark, error.context_mark
     said = ", ".join(part for part in (error.problem, error.context) if part)
+    if mark and opened and opened.line < mark.line and text[opened.index : opened.index + 1] in _OPENINGS:
+        # The parser notices on a later line; what has to be repaired is where the text opened.
+        message = f"this is not YAML: `{text[opened.index]}` is not closed, or not on this line"
+        return Problem("YAML_SYNTAX", message, position=_position(opened))
     is_tab = mark is not None and text[mark.index : mark.index + 1] == "\t"
     hint = "indent with spaces, not with tabs" if is_tab else _hint_for(said)
+    position = _position(mark) if mark else None
     return Problem("YAML_SYNTAX", f"this is not YAML: {said}", hint=hint, position=position)
 
 

@@ -118,6 +118,8 @@ def test_values_are_found_by_path_and_missing_ones_are_none(source: Source) -> N
     ("text", "line", "column", "hint"),
     [
         ("a: [1,\n", 2, 1, None),
+        ("a: 1\nb: {c: 1\nd: 2\n", 2, 4, None),
+        ("a: 1\nb: 'c\nd: 2\n", 2, 4, None),
         ("a:\n\tb: 1\n", 2, 1, "indent with spaces, not with tabs"),
         ("a: 1\nb: c: d\n", 2, 5, "quote a text that holds a colon and a space"),
         ("a: @x", 1, 4, "quote a text that starts with a special character"),
