@@ -9,10 +9,10 @@ from functools import partial
 from uuid import UUID
 
 import pytest
+from tests.blank_rows import definition_of_kind
 from tests.plain_sql import CHECK, FOREIGN_KEY, UNIQUE, check_deferred, refused
 from tests.postgres import START
 from tests.rows import (
-    definition_of_kind,
     insert,
     insert_api_key,
     insert_chain_step,

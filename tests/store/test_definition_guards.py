@@ -1,8 +1,9 @@
 """Definitions: what was published stays as it was, envelopes never change, each kind has its columns."""
 
 import pytest
+from tests.blank_rows import definition_of_kind
 from tests.plain_sql import CHECK, DEFAULT, PUBLISHED, STATUS, refused
-from tests.rows import definition_of_kind, delete, insert_definition, update
+from tests.rows import delete, insert_definition, update
 
 TABLE = "workflow_definitions"
 

@@ -8,10 +8,9 @@ from uuid import UUID
 
 import pytest
 from tests.plain_sql import SERIALIZATION, refusal_of, refused, wait_until_blocked
-from tests.rows import change_of, insert_entity, insert_instance_of, write_entities
+from tests.rows import change_of, insert_entity, insert_instance_of, set_edit_windows, window, write_entities
 
 LOCK = "SELECT * FROM assent.lock_entities($1, $2)"
-SET_WINDOW = "SELECT assent.set_edit_windows($1::jsonb)"
 HOLD_INSTANCE = "SELECT pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))"
 TRY_INSTANCE = "SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 0))"
 TRY_ROW = "SELECT FROM assent.entities WHERE id = $1 FOR UPDATE NOWAIT"
@@ -23,13 +22,8 @@ LOW, HIGH = UUID(int=1), UUID(int=2)
 async def _entity_of_instance(connection, entity_id, instance_id):
     """An entity that is held by an instance; both with the ids that the test needs for its order."""
     entity = await insert_entity(connection, entity_id=entity_id)
-    await _claim(connection, entity, await insert_instance_of(connection, entity, id=instance_id))
-    return entity
-
-
-async def _claim(connection, entity, instance):
-    window = {"org_id": "acme", "entity_id": entity["id"], "instance_id": instance["id"]}
-    await connection.execute(SET_WINDOW, [window | {"edit_window": "amend_only", "ended": False}])
+    instance = await insert_instance_of(connection, entity, id=instance_id)
+    await set_edit_windows(connection, window(entity, instance, "amend_only"))
 
 
 def _lock(connection, *entity_ids):
@@ -142,7 +136,7 @@ async def test_instance_that_came_while_waiting_is_locked_too(database):
             locking = _lock(waiter, entity["id"])
             await wait_until_blocked(holder, waiter)
             instance = await insert_instance_of(holder, entity)
-            await _claim(holder, entity, instance)
+            await set_edit_windows(holder, window(entity, instance, "amend_only"))
         (found,) = await locking
         assert found["instance_id"] == instance["id"]
         async with database.transaction(None) as third:
@@ -158,7 +152,7 @@ async def test_instance_that_came_while_waiting_and_is_busy_asks_for_a_retry(dat
             locking = asyncio.create_task(refusal_of(waiter, waiter.fetch(LOCK, ["acme"], [entity["id"]])))
             await wait_until_blocked(holder, waiter)
             instance = await insert_instance_of(holder, entity)
-            await _claim(holder, entity, instance)
+            await set_edit_windows(holder, window(entity, instance, "amend_only"))
             await busy.execute(HOLD_INSTANCE, instance["id"])
         error = await locking
         assert error.sqlstate == SERIALIZATION

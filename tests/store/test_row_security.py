@@ -3,16 +3,17 @@
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
 import pytest
+from tests.blank_rows import definition_of_kind, row
 from tests.plain_sql import PRIVILEGE, acting_for, check_deferred, refused
 from tests.rows import (
     change,
-    definition_of_kind,
     insert,
     insert_entity,
     insert_instance_of,
     insert_one_of_each,
     read_entity,
-    row,
+    set_edit_windows,
+    window,
     write_entities,
 )
 
@@ -241,15 +242,9 @@ async def test_write_entities_refuses_a_transaction_without_an_org(owner):
 async def test_set_edit_windows_refuses_another_org(owner):
     entity = await insert_entity(owner)
     instance = await insert_instance_of(owner, entity)
-    window = {
-        "org_id": "acme",
-        "entity_id": entity["id"],
-        "instance_id": instance["id"],
-        "edit_window": "locked",
-        "ended": False,
-    }
+    locked = window(entity, instance, "locked")
     async with acting_for(owner, "globex"), refused(owner, PRIVILEGE, saying="'globex', not for 'acme'"):
-        await owner.execute("SELECT assent.set_edit_windows($1::jsonb)", [window])
+        await set_edit_windows(owner, locked)
     async with acting_for(owner, "acme"):
-        await owner.execute("SELECT assent.set_edit_windows($1::jsonb)", [window])
+        await set_edit_windows(owner, locked)
         assert (await read_entity(owner, "acme", entity["id"]))["edit_window"] == "locked"

@@ -1,0 +1,163 @@
+"""A valid row of every table, as plain columns: the ground on which tests break one thing at a time."""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from secrets import token_hex
+from typing import Any, Final
+from uuid import uuid4
+
+from tests.postgres import START
+
+Row = dict[str, Any]
+
+_numbers = count(1)
+
+
+def _word(stem: str) -> str:
+    return f"{stem}-{next(_numbers)}"
+
+
+_BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
+    "orgs": lambda: {"name": "Acme"},
+    "members": lambda: {"user_id": _word("user"), "name": "Ann"},
+    "role_capabilities": lambda: {"role": _word("role"), "capability": "invoice:create"},
+    "api_keys": lambda: {
+        "id": uuid4(),
+        "user_id": _word("user"),
+        "name": "laptop",
+        "prefix": "ak",
+        "key_hash": token_hex(32),
+    },
+    "workflow_definitions": lambda: {
+        "id": uuid4(),
+        "definition_kind": "flow",
+        "key": _word("flow"),
+        "name": "Order approval",
+        "source_json": {"start": "review"},
+        "compiled_json": {"nodes": []},
+        "compiled_hash": token_hex(32),
+        "compiler_version": "1",
+    },
+    "workflow_instances": lambda: {
+        "id": uuid4(),
+        "definition_id": uuid4(),
+        "definition_version": 1,
+        "definition_hash": token_hex(32),
+        "workflow_id": "orders.approval",
+        "subject_id": "ann",
+    },
+    "workflow_step_executions": lambda: {
+        "id": uuid4(),
+        "instance_id": uuid4(),
+        "node_id": "review",
+        "node_type": "approval",
+        "token_id": "t1",
+        "entity_version": 0,
+        "idempotency_key": token_hex(32),
+    },
+    "workflow_step_receipts": lambda: {
+        "instance_id": uuid4(),
+        "idempotency_key": token_hex(32),
+        "step_execution_id": uuid4(),
+    },
+    "workflow_events_outbox": lambda: {
+        "id": uuid4(),
+        "instance_id": uuid4(),
+        "event_type": "advance",
+        "event_idempotency_key": token_hex(32),
+    },
+    "workflow_side_effects_outbox": lambda: {
+        "id": uuid4(),
+        "instance_id": uuid4(),
+        "step_execution_id": uuid4(),
+        "effect_type": "email",
+        "event_idempotency_key": token_hex(32),
+    },
+    "workflow_outbox_receipts": lambda: {
+        "instance_id": uuid4(),
+        "source_table": "events",
+        "event_idempotency_key": token_hex(32),
+    },
+    "approval_chains": lambda: {"id": uuid4(), "name": _word("chain")},
+    "approval_chain_steps": lambda: {
+        "chain_id": uuid4(),
+        "position": 1,
+        "name": "finance",
+        "approvers": {"role": "finance_manager"},
+    },
+    "approval_requests": lambda: {
+        "id": uuid4(),
+        "instance_id": uuid4(),
+        "step_execution_id": uuid4(),
+        "node_id": "review",
+        "entity_version": 0,
+        "approvers": ["bea"],
+        "requested_by": "ann",
+    },
+    "approval_decisions": lambda: {
+        "id": uuid4(),
+        "request_id": uuid4(),
+        "approver_id": "bea",
+        "decision": "approved",
+        "entity_version": 0,
+    },
+    "workflow_rules": lambda: {
+        "id": uuid4(),
+        "name": _word("rule"),
+        "entity_type": "invoice",
+        "action": "*",
+        "timing": "before",
+        "condition": "entity.grand_total > 0",
+        "outcome": "deny",
+        "outcome_json": {"message": "no"},
+    },
+    "workflow_rule_evaluations": lambda: {
+        "id": uuid4(),
+        "rule_id": uuid4(),
+        "rule_name": "limit",
+        "timing": "before",
+        "action": "update",
+        "entity_type": "invoice",
+        "entity_id": uuid4(),
+        "entity_version": 1,
+        "expression": "entity.grand_total > 0",
+        "variables": {},
+        "result": False,
+        "actor_id": "ann",
+        "at": START,
+    },
+}
+
+
+def row(table: str, **given: Any) -> Row:
+    """A valid row of org acme, but for what is given; what it refers to is not there yet."""
+    return {"org_id": "acme"} | _BLANKS[table]() | given
+
+
+def definition_of_kind(kind: str) -> Row:
+    """The columns that a definition of this kind must have, and none that it must not."""
+    columns: dict[str, Row] = {
+        "envelope": {
+            "org_id": "*",
+            "status": "published",
+            "is_default": True,
+            "entity_type": "invoice",
+            "nodes_json": [],
+            "edges_json": [],
+            "slots_json": [],
+        },
+        "org_patch": {
+            "entity_type": "invoice",
+            "body_patches_json": {},
+            "base_ref": {"entity_type": "invoice", "envelope_version": 1},
+        },
+        "effective": {"entity_type": "invoice", "nodes_json": [], "edges_json": []},
+        "flow": {},
+    }
+    blank = row("workflow_definitions", definition_kind=kind)
+    unused = {} if kind in ("effective", "flow") else dict.fromkeys(_COMPILED)
+    unused |= {} if kind == "flow" else {"source_json": None}
+    return blank | unused | columns[kind]
+
+
+_COMPILED: Final = ("compiled_json", "compiled_hash", "compiler_version")
