@@ -5,6 +5,7 @@ each of its edges, a join closes all branches of one split; wherever else branch
 be lost.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -61,11 +62,14 @@ class _Walk:
             self._meet(node, arrivals)
 
     def _meet(self, node: Node, arrivals: list[Edge]) -> None:
-        expected = self.branches.setdefault(node.id, self._after(arrivals[0]))
-        for edge in arrivals:
-            if self._after(edge) != expected:
-                message = f"branches of a split meet at `{node.name}`, which is not their join"
-                self._note("BRANCHES_MEET", message, edge.id)
+        stacks = [self._after(edge) for edge in arrivals]
+        expected = self.branches.setdefault(node.id, Counter(stacks).most_common(1)[0][0])
+        agree = sum(stack == expected for stack in stacks)
+        if agree < len(stacks):
+            for edge, stack in zip(arrivals, stacks, strict=True):
+                if stack != expected or agree == 1:  # among equals, nobody can say which one is wrong
+                    message = f"branches of a split meet at `{node.name}`, which is not their join"
+                    self._note("BRANCHES_MEET", message, edge.id)
         if expected and (node.kind is NodeKind.END or _is_way_out(node)):
             split = self.draft.called(expected[-1][0])
             message = f"a branch of `{split}` ends here, before the join of its split"

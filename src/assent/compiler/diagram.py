@@ -36,7 +36,7 @@ def diagram(workflow: Workflow) -> str:
     names = {node_id: f"n{number}" for number, node_id in enumerate(workflow.topological_order)}
     lines = ["flowchart TD", *_free_nodes(workflow, names), *_slot_boxes(workflow, names)]
     lines += (f"  {_arrow(edge, workflow, names)}" for edge in _ordered_edges(workflow, names))
-    lines += _window_classes(workflow, names)
+    lines += [*_expiry(workflow, names), *_window_classes(workflow, names)]
     return "\n".join(lines) + "\n"
 
 
@@ -72,6 +72,8 @@ def _who(config: Mapping[str, Any]) -> str:
     people = config.get("approvers") or config.get("assignee") or {}
     for key, value in people.items():
         return f"by {key} {value}" if value is not True else f"by {key}"
+    for name in config.get("operation", {}).values():
+        return str(name)
     for key in ("task", "action", "rule", "channel", "key", "cron", "capability", "mode"):
         if key in config:
             return str(config[key])
@@ -95,6 +97,19 @@ def _edge_text(edge: Edge, kind: NodeKind) -> str:
     parts = [] if obvious else [edge.label]
     parts += [text for text in (edge.condition, edge.qualifies) if text]
     return ": ".join([*parts, *([f"needs {edge.guard}"] if edge.guard else [])])
+
+
+def _expiry(workflow: Workflow, names: Mapping[str, str]) -> Iterator[str]:
+    if workflow.expiry is not None and workflow.expiry.target is not None:
+        after = _length(workflow.expiry.after_seconds)
+        yield f'  {names[workflow.start]} -.->|"after {after}"| {names[workflow.expiry.target]}'
+
+
+def _length(seconds: int) -> str:
+    unit, size = next(
+        ((u, s) for u, s in (("d", 86_400), ("h", 3_600), ("m", 60)) if seconds % s == 0), ("s", 1)
+    )
+    return f"{seconds // size}{unit}"
 
 
 def _window_classes(workflow: Workflow, names: Mapping[str, str]) -> Iterator[str]:

@@ -75,7 +75,8 @@ def _filling(slot: Slot, patch: SlotPatch, path: Path) -> tuple[Filling, list[Pr
         full = node.id if node.id.startswith("usr:") else user_id(slot.id, node.id)
         if problem := _check_node_id(node.id, full, slot.id, ids):
             problems.append(problem.under(*path, "nodes", index, "id"))
-        ids |= {node.id: full, full: full}
+        ids.setdefault(node.id, full)
+        ids.setdefault(full, full)
     for index, node in enumerate(patch.nodes):
         target = getattr(node, "on_timeout", None)
         if target is not None and (problem := _check_end(target, slot.id, ids, forbidden=IN)):

@@ -16,11 +16,15 @@ def check_reach(draft: Draft) -> Draft:
 
 
 def _check_reached(draft: Draft) -> Iterator[Problem]:
-    outgoing = draft.outgoing()
+    """The first nodes of every part that nothing leads to; what follows them is only a consequence."""
+    outgoing, inbound = draft.outgoing(), draft.inbound()
     found = reached(roots(draft), lambda node: [edge.target for edge in outgoing[node]])
-    for node in draft.nodes.values():
-        if node.id not in found:
-            yield Problem("UNREACHABLE", f"nothing leads to `{node.name}`", draft.place(node.id))
+    lost = sorted(draft.nodes.keys() - found)
+    first = [node for node in lost if not inbound[node]]
+    for node_id in (*first, *lost):  # a circle has no first node, so then the lowest id stands for it
+        if node_id not in found:
+            yield Problem("UNREACHABLE", f"nothing leads to `{draft.called(node_id)}`", draft.place(node_id))
+            found |= reached([node_id], lambda node: [edge.target for edge in outgoing[node]])
 
 
 def _check_ending(draft: Draft) -> Iterator[Problem]:
