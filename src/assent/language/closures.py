@@ -5,6 +5,7 @@ are done; everything else goes through `assent.language.values`. Nothing here ra
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from assent.language.values import contains, looked_up, member
@@ -15,8 +16,10 @@ Read = dict[str, Any]
 Run = Callable[[Variables, Read], Any]
 Test = Callable[[Any, Any], bool]
 
-_PLAIN: Final = frozenset({int, str})
+PLAIN: Final[frozenset[type]] = frozenset({int, str})
 """Types whose values Python compares among themselves as we do."""
+PLAIN_TIMES: Final = PLAIN | {datetime}
+"""The same where every time was read by `as_time`, which gives each its zone."""
 _STACKS: Final = frozenset({list, tuple, set, frozenset})
 
 
@@ -74,8 +77,11 @@ def index(target: Run, key: Run) -> Run:
 
 
 def converted(inner: Run, convert: Callable[[Any], Any]) -> Run:
+    """The value, or every item of a list, as the decimal or the time that it was declared to be."""
+
     def run(variables: Variables, read: Read) -> Any:
-        return convert(inner(variables, read))
+        value = inner(variables, read)
+        return [convert(item) for item in value] if type(value) in _STACKS else convert(value)
 
     return run
 
@@ -114,8 +120,9 @@ def disjunction(parts: Sequence[Run]) -> Run:
     return run
 
 
-def against_constant(left: Run, fixed: object, plain_test: Test, any_test: Test) -> Run:
-    """A comparison with an integer or a text that never changes."""
+def against_constant(left: Run, fixed: object, tests: tuple[Test, Test]) -> Run:
+    """A comparison with a plain value that never changes."""
+    plain_test, any_test = tests
     fixed_type = type(fixed)
 
     def run(variables: Variables, read: Read) -> bool:
@@ -125,10 +132,21 @@ def against_constant(left: Run, fixed: object, plain_test: Test, any_test: Test)
     return run
 
 
-def comparison(left: Run, right: Run, plain_test: Test, any_test: Test) -> Run:
+def identity(left: Run, fixed: bool | None, *, wanted: bool) -> Run:
+    """A comparison with true, false or null, each of which equals only itself."""
+
+    def run(variables: Variables, read: Read) -> bool:
+        return (left(variables, read) is fixed) is wanted
+
+    return run
+
+
+def comparison(left: Run, right: Run, tests: tuple[Test, Test], plain: frozenset[type] = PLAIN) -> Run:
+    plain_test, any_test = tests
+
     def run(variables: Variables, read: Read) -> bool:
         a, b = left(variables, read), right(variables, read)
-        return plain_test(a, b) if type(a) is type(b) and type(a) in _PLAIN else any_test(a, b)
+        return plain_test(a, b) if type(a) is type(b) and type(a) in plain else any_test(a, b)
 
     return run
 

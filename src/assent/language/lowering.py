@@ -10,7 +10,19 @@ from assent.language.check import infer
 from assent.language.closures import Run, Test
 from assent.language.render import render_node
 from assent.language.scope import Scope
-from assent.language.syntax import And, Compare, Index, ListOf, Literal, Node, Not, Operator, Or, Variable
+from assent.language.syntax import (
+    EQUALITY,
+    And,
+    Compare,
+    Index,
+    ListOf,
+    Literal,
+    Node,
+    Not,
+    Operator,
+    Or,
+    Variable,
+)
 from assent.language.types import TIMES, Kind, Type
 
 Convert = Callable[[Any], Any]
@@ -62,12 +74,11 @@ class Lowering:
         return closures.recorded(self._reader(node), render_node(node))
 
     def _reader(self, node: Variable | Index) -> Run:
-        if isinstance(node, Variable):
-            return (
-                closures.field_reader(*node.path) if len(node.path) == 2 else closures.path_reader(node.path)
-            )
-        # Of `org.owners[entity.cost_center]` the entry and the key are evidence; all the owners are not.
-        return closures.index(self._reader(node.target), self.lower(node.key))
+        if isinstance(node, Index):
+            # Of `org.owners[entity.cost_center]` the entry and the key are evidence; all the owners are not.
+            return closures.index(self._reader(node.target), self.lower(node.key))
+        is_field = len(node.path) == 2
+        return closures.field_reader(*node.path) if is_field else closures.path_reader(node.path)
 
     def _compare(self, node: Compare) -> Run:
         convert = self._conversion(node.left) or self._conversion(node.right)
@@ -76,11 +87,13 @@ class Lowering:
         left, right = self._operand(node.left, convert), self._operand(node.right, convert)
         if node.operator in _SEARCHES:
             return _SEARCHES[node.operator](left, right)
-        plain_test, any_test = _TESTS[node.operator]
         fixed = _fixed(node.right, convert)
-        if type(fixed) in (int, str):
-            return closures.against_constant(left, fixed, plain_test, any_test)
-        return closures.comparison(left, right, plain_test, any_test)
+        if node.operator in EQUALITY and (fixed is None or isinstance(fixed, bool)):
+            return closures.identity(left, fixed, wanted=node.operator is Operator.EQUAL)
+        plain = closures.PLAIN_TIMES if convert is values.as_time else closures.PLAIN
+        if type(fixed) in plain:
+            return closures.against_constant(left, fixed, _TESTS[node.operator])
+        return closures.comparison(left, right, _TESTS[node.operator], plain)
 
     def _membership(self, node: Compare, convert: Convert | None) -> Run:
         needle = self._operand(node.left, convert)
@@ -109,12 +122,8 @@ class Lowering:
 
 def _conversion_of(found: Type) -> Convert | None:
     if found.kind is Kind.DECIMAL:
-        return partial(_deep, values.as_decimal)
-    return partial(_deep, values.as_time) if found.kind in TIMES else None
-
-
-def _deep(convert: Convert, value: Any) -> Any:
-    return [convert(item) for item in value] if isinstance(value, list | tuple) else convert(value)
+        return values.as_decimal
+    return values.as_time if found.kind in TIMES else None
 
 
 def _fixed(node: Node, convert: Convert | None) -> Any:

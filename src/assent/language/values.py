@@ -7,16 +7,21 @@ Unlike values are unequal and in no order. Nothing here raises, whatever it is g
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from assent.model.values import DECIMAL_DIGITS_MAX
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]{5,15}(?:Z|[+-][0-9:]{5,6})?)?")
+
+# Tuples, because `a | b` would be built anew at every call; `Mapping` last, because it is slow to ask for.
+_LISTS: Final = (list, tuple)
+_STACKS: Final = (list, tuple, set, frozenset)
+_OBJECTS: Final = (dict, Mapping)
+_IDS: Final = (str, UUID)
 
 
 def as_decimal(value: object) -> object:
@@ -38,7 +43,8 @@ def as_time(value: object) -> object:
 
 
 def _read_time(text: str) -> datetime | str:
-    if not _TIME.fullmatch(text):
+    if text[4:8:3] != "--":
+        # Not YYYY-MM-DD: the library would also read weeks and days without dashes.
         return text
     try:
         return datetime.fromisoformat(text)
@@ -60,12 +66,14 @@ def same(left: object, right: object) -> bool:
         return left is right
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
     pair = alike(left, right)
-    return pair is not None and bool(pair[0] == pair[1])
+    if pair is not None:
+        return bool(pair[0] == pair[1])
+    if isinstance(left, _LISTS) and isinstance(right, _LISTS):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, _OBJECTS) and isinstance(right, _OBJECTS):
+        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
+    return False
 
 
 def different(left: object, right: object) -> bool:
@@ -80,15 +88,13 @@ def ordered(test: Callable[[Any, Any], bool], left: object, right: object) -> bo
 
 def alike(left: object, right: object) -> tuple[Any, Any] | None:
     """Both values in one comparable form, or None when there is none."""
-    if isinstance(left, UUID):
-        left = str(left)
-    if isinstance(right, UUID):
-        right = str(right)
     if isinstance(left, str) and isinstance(right, str):
         return left, right
     if isinstance(left, date) or isinstance(right, date):
         left, right = as_time(left), as_time(right)
         return (left, right) if isinstance(left, datetime) and isinstance(right, datetime) else None
+    if isinstance(left, UUID) or isinstance(right, UUID):
+        return (str(left), str(right)) if isinstance(left, _IDS) and isinstance(right, _IDS) else None
     left, right = as_decimal(left), as_decimal(right)
     return (_exact(left), _exact(right)) if is_number(left) and is_number(right) else None
 
@@ -102,18 +108,18 @@ def member(needle: object, stack: object) -> bool:
     """Whether `stack`, a list, holds a value equal to `needle`, or, an object, has it as a key."""
     if needle is None:
         return False
-    if isinstance(stack, Mapping):
-        return _key(needle) in stack
-    if not isinstance(stack, list | tuple | frozenset | set):
-        return False
-    return _listed(needle, stack)
+    if isinstance(stack, _STACKS):
+        return _listed(needle, stack)
+    return isinstance(stack, _OBJECTS) and _key(needle) in stack
 
 
-def _listed(needle: object, stack: Iterable[object]) -> bool:
+def _listed(needle: object, stack: Collection[object]) -> bool:
     if isinstance(needle, str):
-        # Equal texts were found by the faster `in`; what is left is text that stands for something else.
-        return any(needle == item if isinstance(item, str) else same(needle, item) for item in stack)
-    return any(same(needle, item) for item in stack)
+        # Lists of text are the common case and may be long; Python finds text in them much faster than we do.
+        if needle in stack:
+            return True
+        stack = [item for item in stack if type(item) is not str]
+    return bool(stack) and any(same(needle, item) for item in stack)
 
 
 def contains(stack: object, needle: object) -> bool:
@@ -133,11 +139,10 @@ def ends_with(text: object, suffix: object) -> bool:
 
 def looked_up(target: object, key: object) -> object:
     """`target[key]`, or None: wrong types, absent keys and indexes outside the list are all missing."""
-    if isinstance(target, Mapping):
-        return target.get(_key(key))
-    if isinstance(target, list | tuple) and isinstance(key, int) and not isinstance(key, bool):
-        return target[key] if 0 <= key < len(target) else None
-    return None
+    if isinstance(target, _LISTS):
+        is_index = isinstance(key, int) and not isinstance(key, bool)
+        return target[cast("int", key)] if is_index and 0 <= cast("int", key) < len(target) else None
+    return target.get(_key(key)) if isinstance(target, _OBJECTS) else None
 
 
 def _key(key: object) -> str | None:

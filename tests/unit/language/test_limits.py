@@ -125,10 +125,10 @@ def test_a_json_condition_has_the_same_length_as_its_text() -> None:
     ["(" * MIB, "[" * MIB, "!" * MIB, "{" * MIB, "a." * MIB, "'" * MIB, "1" * MIB, " " * MIB, "a && " * MIB],
 )
 def test_megabytes_are_refused_before_they_are_read(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for read in (parse, parse_template, parse_verb):
         assert read(text)[0] is None
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.25
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_megabytes_are_refused_before_they_are_read(text: str) -> None:
 )
 def test_hostile_text_of_legal_length_is_refused_quickly(text: str) -> None:
     parse("a")
-    started = time.perf_counter()
+    started = time.process_time()
     assert parse(text)[0] is None
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.25
 
 
 def test_json_bombs_are_refused_quickly() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     wide = {"all": [{"expression": "a"}] * MIB}
     bushy: dict[str, object] = {"expression": "a"}
     for _ in range(8):
@@ -161,11 +161,11 @@ def test_json_bombs_are_refused_quickly() -> None:
         expression, problems = from_json(bomb)
         assert expression is None
         assert len(problems) == 1
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 1
 
 
 def test_hostile_braces_are_refused_quickly() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for text in ("{" + "a" * 9998, "{'" * 5000, "{'\\" * 3333, '{"' + "\\" * 9990, "{a}" * 3333):
         assert parse_template(text)[0] is None
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
