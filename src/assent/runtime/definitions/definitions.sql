@@ -1,0 +1,95 @@
+-- name: load_definitions
+-- The named definitions with what they compiled to.
+SELECT d.org_id, d.id, d.definition_kind, d.key, d.version, d.status, d.compiled_json, d.compiled_hash,
+       d.compiler_version
+  FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
+  JOIN assent.workflow_definitions d ON d.org_id = wanted.org_id AND d.id = wanted.id;
+
+-- name: find_current
+-- Which definition an org starts now for each kind and key: its own, else everybody's. Without the content.
+SELECT wanted.org_id AS wanted_by, wanted.kind, wanted.key, d.id, d.version, d.compiled_hash
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS wanted (org_id, kind, key)
+ CROSS JOIN LATERAL (
+   SELECT d.id, d.version, d.compiled_hash
+     FROM assent.workflow_definitions d
+    WHERE d.org_id IN (wanted.org_id, '*') AND d.definition_kind = wanted.kind AND d.key = wanted.key
+      AND d.status = 'published'
+    ORDER BY d.org_id = '*', d.version DESC
+    LIMIT 1) d;
+
+-- name: lock_definitions
+-- Lets one transaction at a time change the definitions of an org's entity type or flow; readers do not wait.
+SELECT pg_advisory_xact_lock(hashtextextended('assent.definitions:' || $1::text || ':' || $2::text, 0));
+
+-- name: insert_definition
+-- A new definition, under the version that it brings or the next of its key.
+INSERT INTO assent.workflow_definitions AS d (org_id, id, definition_kind, key, version, entity_type, name, status,
+       is_default, nodes_json, edges_json, slots_json, base_ref, body_patches_json, source_json, compiled_json,
+       compiled_hash, compiler_version, created_by, created_at, updated_at)
+SELECT r.org_id, r.id, r.definition_kind, r.key,
+       coalesce(r.version, (
+         SELECT coalesce(max(e.version), 0) + 1 FROM assent.workflow_definitions e
+          WHERE e.org_id = r.org_id AND e.definition_kind = r.definition_kind AND e.key = r.key)),
+       r.entity_type, r.name, r.status, r.definition_kind = 'envelope', r.nodes_json, r.edges_json, r.slots_json,
+       r.base_ref, r.body_patches_json, r.source_json, r.compiled_json, r.compiled_hash, r.compiler_version,
+       r.created_by, r.at, r.at
+  FROM jsonb_to_record($1::jsonb) AS r (
+    org_id text, id uuid, definition_kind text, key text, version integer, entity_type text, name text, status text,
+    nodes_json jsonb, edges_json jsonb, slots_json jsonb, base_ref jsonb, body_patches_json jsonb, source_json jsonb,
+    compiled_json jsonb, compiled_hash text, compiler_version text, created_by text, at timestamptz)
+RETURNING d.org_id, d.id, d.definition_kind, d.key, d.version, d.entity_type, d.name, d.status, d.compiled_hash,
+          d.compiler_version, d.created_by, d.created_at, d.updated_at;
+
+-- name: find_same
+-- A definition, published or archived, that says and compiled to exactly this; the published one first.
+SELECT org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+       created_by, created_at, updated_at
+  FROM assent.workflow_definitions
+ WHERE org_id = $1 AND definition_kind = $2 AND key = $3 AND status <> 'draft'
+   AND compiled_hash IS NOT DISTINCT FROM $4 AND source_json IS NOT DISTINCT FROM $5::jsonb
+   AND body_patches_json IS NOT DISTINCT FROM $6::jsonb
+ ORDER BY status = 'published' DESC, version DESC
+ LIMIT 1;
+
+-- name: publish_if_archived
+-- Brings an archived definition back.
+UPDATE assent.workflow_definitions SET status = 'published', updated_at = $3
+ WHERE org_id = $1 AND id = $2 AND status = 'archived'
+RETURNING org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+          created_by, created_at, updated_at;
+
+-- name: archive_published
+-- Archives what is published under a key, except one; instances that run keep what they are pinned to.
+UPDATE assent.workflow_definitions SET status = 'archived', updated_at = $5
+ WHERE org_id = $1 AND definition_kind = $2 AND key = $3 AND status = 'published' AND id IS DISTINCT FROM $4::uuid;
+
+-- name: find_published
+-- What is published under a key, without its content.
+SELECT org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+       created_by, created_at, updated_at
+  FROM assent.workflow_definitions
+ WHERE org_id = $1 AND definition_kind = $2 AND key = $3 AND status = 'published'
+ ORDER BY version DESC
+ LIMIT 1;
+
+-- name: read_envelopes
+-- The envelopes of an entity type, newest first.
+SELECT org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+       created_by, created_at, updated_at, nodes_json, edges_json, slots_json, source_json
+  FROM assent.workflow_definitions
+ WHERE org_id = '*' AND definition_kind = 'envelope' AND key = $1 AND ($2::integer IS NULL OR version = $2)
+ ORDER BY version DESC;
+
+-- name: read_published_patches
+-- An org's published patches for an entity type, by name.
+SELECT org_id, id, key, version, base_ref, body_patches_json
+  FROM assent.workflow_definitions
+ WHERE org_id = $1 AND definition_kind = 'org_patch' AND entity_type = $2 AND status = 'published'
+ ORDER BY key;
+
+-- name: find_other_source
+-- Another text of a flow that was published under the version that its author gave it.
+SELECT version FROM assent.workflow_definitions
+ WHERE org_id = $1 AND definition_kind = 'flow' AND key = $2 AND status <> 'draft'
+   AND source_json -> 'version' = $3::jsonb -> 'version' AND source_json <> $3::jsonb
+ LIMIT 1;

@@ -1,0 +1,99 @@
+"""The rows: inserted once, published and archived, never changed. Whoever calls holds the key's lock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from assent.model.actor import Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Refused, Rejection
+from assent.model.workflow import Workflow
+from assent.runtime.definitions.definition import DefinitionVersion, Kind, Row
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+
+SQL: Final = load_queries("assent.runtime.definitions", "definitions.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Who publishes, for whom, when: what every step of publishing needs to know."""
+
+    connection: Connection
+    org_id: str
+    actor: Actor
+    now: datetime
+
+    async def lock_entity_type(self, entity_type: str) -> None:
+        """One at a time changes the patches and effective workflows of an org's entity type."""
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"entity:{entity_type}")
+
+    async def lock_flow(self, key: str) -> None:
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"flow:{key}")
+
+    async def insert(
+        self, kind: Kind, key: str, columns: Mapping[str, Any], *, status: str = "published"
+    ) -> DefinitionVersion:
+        """A new row under the next version of its key, or the version among the columns."""
+        row = {
+            "org_id": self.org_id,
+            "id": new_id(self.now),
+            "definition_kind": kind,
+            "key": key,
+            "name": key,
+            "status": status,
+            "created_by": self.actor.id,
+            "at": self.now,
+        }
+        kept = await self.connection.fetchrow(SQL.insert_definition, row | dict(columns))
+        assert kept is not None
+        return DefinitionVersion.of(kept)
+
+    async def publish(
+        self, kind: Kind, key: str, columns: Mapping[str, Any]
+    ) -> tuple[DefinitionVersion, bool]:
+        """Have exactly this published under a key, and nothing else; false where it was already.
+
+        What says and compiled to the same as an earlier version is that version come back.
+        """
+        row = await self._same(kind, key, columns)
+        if row is not None and row["status"] == "published":
+            return DefinitionVersion.of(row), False
+        if row is None:
+            published = await self.insert(kind, key, columns)
+        else:
+            published = await self.publish_again(row)
+        await self.archive_others(published)
+        return published, True
+
+    async def publish_again(self, archived: Row) -> DefinitionVersion:
+        row = await self.connection.fetchrow(SQL.publish_if_archived, self.org_id, archived["id"], self.now)
+        assert row is not None, "the key is locked, and nobody else moves its versions"
+        return DefinitionVersion.of(row)
+
+    async def archive_others(self, kept: DefinitionVersion) -> None:
+        await self.connection.execute(
+            SQL.archive_published, self.org_id, kept.definition_kind, kept.key, kept.id, self.now
+        )
+
+    async def archive_published(self, kind: Kind, key: str) -> None:
+        await self.connection.execute(SQL.archive_published, self.org_id, kind, key, None, self.now)
+
+    async def published(self, kind: Kind, key: str) -> DefinitionVersion | None:
+        row = await self.connection.fetchrow(SQL.find_published, self.org_id, kind, key)
+        return DefinitionVersion.of(row) if row else None
+
+    async def _same(self, kind: Kind, key: str, columns: Mapping[str, Any]) -> Row | None:
+        said = [columns.get(column) for column in ("compiled_hash", "source_json", "body_patches_json")]
+        return await self.connection.fetchrow(SQL.find_same, self.org_id, kind, key, *said)
+
+    def require_capabilities(self, workflow: Workflow) -> None:
+        """D29: steps that run as somebody else are published by those who may lend that somebody."""
+        missing = [wanted for wanted in workflow.publish_capabilities if not self.actor.can(wanted)]
+        if missing:
+            message = (
+                f"{self.actor.id} may not publish `{workflow.key}`: steps of it run as somebody else, "
+                f"which takes {' and '.join(missing)}"
+            )
+            raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
