@@ -14,6 +14,7 @@ from lark.exceptions import UnexpectedInput
 from assent.language.build import Builder
 from assent.language.complaints import Refused, complaint
 from assent.language.syntax import (
+    CANONICAL_GROWTH_MAX,
     EXPRESSION_CHARACTERS_MAX,
     EXPRESSION_DEREFERENCES_MAX,
     Expression,
@@ -24,11 +25,12 @@ from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.problems import Problem
 
 
-def parse(
-    text: str, *, characters_max: int = EXPRESSION_CHARACTERS_MAX
-) -> tuple[Expression | None, list[Problem]]:
-    """The expression in `text`, or what keeps it from being one."""
-    problem = _refuse_unread(text, characters_max)
+def parse(text: str, *, canonical: bool = False) -> tuple[Expression | None, list[Problem]]:
+    """The expression in `text`, or what keeps it from being one.
+
+    `canonical` says that `render` wrote the text: its spaces and escapes do not count against the author.
+    """
+    problem = _refuse_unread(text, EXPRESSION_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1))
     if problem is not None:
         return None, [problem]
     try:

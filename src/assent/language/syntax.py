@@ -16,6 +16,9 @@ EXPRESSION_CHARACTERS_MAX: Final = 500
 EXPRESSION_DEPTH_LEVELS_MAX: Final = 10
 EXPRESSION_DEREFERENCES_MAX: Final = 20
 
+CANONICAL_GROWTH_MAX: Final = 6
+"""How many times longer canonical text can be than what its author wrote; a bell in quotes becomes \\u0007."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

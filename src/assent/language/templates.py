@@ -22,7 +22,7 @@ from assent.language.parse import parse
 from assent.language.program import Program
 from assent.language.render import render
 from assent.language.scope import OPEN, Scope
-from assent.language.syntax import Expression, Span
+from assent.language.syntax import CANONICAL_GROWTH_MAX, Expression, Span
 from assent.language.types import Kind
 from assent.model.problems import Position, Problem
 
@@ -60,9 +60,9 @@ class Template:
         return self.holes[0] if len(self.parts) == 1 and self.holes else None
 
 
-def parse_template(text: str) -> tuple[Template | None, list[Problem]]:
-    """The template in `text`, or what keeps it from being one."""
-    if len(text) > TEMPLATE_CHARACTERS_MAX:
+def parse_template(text: str, *, canonical: bool = False) -> tuple[Template | None, list[Problem]]:
+    """The template in `text`, or what keeps it from being one; `canonical` as for expressions."""
+    if len(text) > TEMPLATE_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1):
         message = f"a template has at most {TEMPLATE_CHARACTERS_MAX} characters, this one has {len(text)}"
         return None, [Problem("TEMPLATE_TOO_LONG", message)]
     parts: list[str | Hole] = []
@@ -71,7 +71,7 @@ def parse_template(text: str) -> tuple[Template | None, list[Problem]]:
         if isinstance(piece, Problem):
             problems.append(piece)
         elif (inner := piece["inner"]) is not None:
-            hole, found = _hole(inner, position_at(text, piece.start("inner")))
+            hole, found = _hole(inner, position_at(text, piece.start("inner")), canonical)
             parts += [hole] if hole else []
             problems += found
         else:
@@ -95,8 +95,8 @@ def _pieces(text: str) -> Iterator[re.Match[str] | Problem]:
         offset = piece.end()
 
 
-def _hole(inner: str, origin: Position) -> tuple[Hole | None, list[Problem]]:
-    expression, problems = parse(inner)
+def _hole(inner: str, origin: Position, canonical: bool) -> tuple[Hole | None, list[Problem]]:
+    expression, problems = parse(inner, canonical=canonical)
     hole = Hole(expression, origin) if expression else None
     return hole, [moved(problem, origin) for problem in problems]
 

@@ -9,7 +9,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from assent.language.complaints import Refused
 from assent.language.literals import constant_literal, number_literal, span_of, text_literal
 from assent.language.marks import marked
-from assent.language.syntax import Literal, Span, Variable
+from assent.language.syntax import CANONICAL_GROWTH_MAX, Literal, Span, Variable
 from assent.language.types import Kind
 from assent.language.verb_syntax import (
     VERB_ARGUMENTS_MAX,
@@ -29,9 +29,9 @@ from assent.model.problems import Problem
 SYNTAX: Final = "VERB_SYNTAX"
 
 
-def parse_verb(text: str) -> tuple[Call | None, list[Problem]]:
-    """The verb call in `text`, or what keeps it from being one."""
-    problem = _refuse_unread(text)
+def parse_verb(text: str, *, canonical: bool = False) -> tuple[Call | None, list[Problem]]:
+    """The verb call in `text`, or what keeps it from being one; `canonical` as for expressions."""
+    problem = _refuse_unread(text, VERB_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1))
     if problem is not None:
         return None, [problem]
     try:
@@ -43,9 +43,9 @@ def parse_verb(text: str) -> tuple[Call | None, list[Problem]]:
     return Call(str(name), arguments, text, span=span_of(name)), []
 
 
-def _refuse_unread(text: str) -> Problem | None:
-    if len(text) > VERB_CHARACTERS_MAX:
-        message = f"a verb has at most {VERB_CHARACTERS_MAX} characters, this one has {len(text)}"
+def _refuse_unread(text: str, characters_max: int) -> Problem | None:
+    if len(text) > characters_max:
+        message = f"a verb has at most {characters_max} characters, this one has {len(text)}"
         return Problem("VERB_TOO_LONG", message)
     try:
         require_canonical(text)

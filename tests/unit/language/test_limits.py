@@ -1,6 +1,7 @@
 """Limits hold exactly at their edge, and hostile text costs next to nothing."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from assent.language import (
     parse,
     parse_template,
     parse_verb,
+    render,
+    render_template,
+    render_verb,
 )
 from assent.language.verb_syntax import VERB_ARGUMENTS_MAX, VERB_CHARACTERS_MAX, VERB_DEPTH_LEVELS_MAX
 from assent.model.problems import Problem
@@ -38,6 +42,25 @@ def test_500_characters_are_accepted_and_501_are_not() -> None:
     assert len(longest) == 500
     assert parse(longest)[0] is not None
     assert codes(parse(longest + " ")[1]) == ["EXPRESSION_TOO_LONG"]
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "source"),
+    [
+        (parse, render, 'a=="' + "'" * 495 + '"'),
+        (parse, render, "a=='" + "\a" * 495 + "'"),
+        (parse, render, "||".join(["!a=1"] * 83)),
+        (parse, render, "[" + ",".join(["1"] * 249) + "]"),
+        (parse_template, render_template, "".join(["{a=='" + "\a" * 192 + "'}"] * 50)),
+        (parse_verb, render_verb, "(a.b :c '" + "\a" * 1989 + "')"),
+    ],
+)
+def test_canonical_text_can_be_read_however_much_longer_it_is(read: Any, write: Any, source: str) -> None:
+    found, problems = read(source)
+    assert found is not None, problems
+    canonical = write(found)
+    assert len(canonical) > len(source)
+    assert read(canonical, canonical=True)[0] == found
 
 
 @pytest.mark.parametrize(
