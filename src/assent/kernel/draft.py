@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 from uuid import UUID
 
-from assent.kernel.policy import check_policy
+from assent.model.policy import check_policy
 from assent.kernel.registry import Action, Registry
 from assent.model.canonical import NotCanonical, canonical_json
 from assent.model.contract import Contract, FieldSpec, FieldType

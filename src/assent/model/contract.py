@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -54,6 +55,12 @@ class FieldType(StrEnum):
     LIST = "list"
     OBJECT = "object"
 
+
+FIELDS_MAX: Final = 2_000
+STATES_MAX: Final = 500
+TRANSITIONS_MAX: Final = 2_000
+WAYS_MAX: Final = 4_000
+"""Pairs of a state and a transition that leaves it."""
 
 RESERVED_FIELD_NAMES: Final = frozenset({"id", "state", "version", "type"})
 """`entity.state` and its like are the entity's own in expressions."""
@@ -107,8 +114,17 @@ class TransitionSpec(Declaration):
 
 class Lifecycle(Declaration):
     initial: Name
-    states: Mapping[Name, StateSpec]
-    transitions: Mapping[Name, TransitionSpec] = {}
+    states: Mapping[Name, StateSpec] = Field(max_length=STATES_MAX)
+    transitions: Mapping[Name, TransitionSpec] = Field(default={}, max_length=TRANSITIONS_MAX)
+
+    @cached_property
+    def leaving(self) -> Mapping[str, tuple[str, ...]]:
+        """State → the transitions that leave it, ordered by name."""
+        found: dict[str, list[str]] = {}
+        for name, transition in sorted(self.transitions.items()):
+            for state in set(transition.from_):
+                found.setdefault(state, []).append(name)
+        return {state: tuple(names) for state, names in found.items()}
 
 
 class SlotSpec(Declaration):
@@ -123,7 +139,7 @@ class Contract(Declaration):
     contract: Name
     version: int = Field(ge=1)
     label: str | None = None
-    fields: Mapping[Name, FieldSpec] = {}
+    fields: Mapping[Name, FieldSpec] = Field(default={}, max_length=FIELDS_MAX)
     lifecycle: Lifecycle
     slots: Mapping[str, SlotSpec] = {}
     on_drift: Literal["amend", "fail"] = "amend"
@@ -242,7 +258,12 @@ def limit_of(kind: FieldType, bound: int | float | str) -> Any:
 
 def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
     states = lifecycle.states
-    known = ", ".join(states)
+    known = ", ".join(list(states)[:20]) + (", …" if len(states) > 20 else "")
+    ways = sum(len(transition.from_) for transition in lifecycle.transitions.values())
+    if ways > WAYS_MAX:
+        message = f"{ways:,} ways lead out of states; at most {WAYS_MAX:,} are read"
+        yield Problem("TOO_LARGE", message, ("lifecycle", "transitions"))
+        return
 
     def unknown(state: str, *path: str | int) -> Problem:
         return Problem("UNKNOWN_STATE", f"`{state}` is not one of the states: {known}", ("lifecycle", *path))

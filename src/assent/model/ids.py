@@ -43,9 +43,9 @@ def step_key(instance_id: UUID, node_id: str, token_id: str, entity_version: int
     return _digest(str(instance_id), node_id, token_id, str(entity_version))
 
 
-def join_key(instance_id: UUID, join_node_id: str, entity_version: int, epoch: int) -> str:
-    """WF-16: a join fires once per epoch."""
-    return _digest(str(instance_id), join_node_id, str(entity_version), "join", str(epoch))
+def join_key(instance_id: UUID, join_node_id: str, entity_version: int, epoch: str) -> str:
+    """WF-16: a join fires once per epoch, which is the id of the token that was split, generations included."""
+    return _digest(str(instance_id), join_node_id, str(entity_version), "join", epoch)
 
 
 def event_key(instance_id: UUID, event_type: str, payload: object, entity_version: int) -> str:

@@ -1,0 +1,114 @@
+"""What can happen to an instance. Whoever asks, it reaches the engine as one of these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from assent.model.actor import SYSTEM, Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The common part: whose it is, and the id that makes it one of a kind."""
+
+    id: UUID
+    """Of the command or the event; control steps carry it in their token (D25)."""
+    actor: Actor = SYSTEM
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Input):
+    data: Mapping[str, Any] = field(default_factory=dict)
+    at: str | None = None
+    """A node to begin at instead of the workflow's start: after completion, `sys:state:<current>` (D18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance(Input):
+    """Somebody answers a step: an event of its own, or a transition of the entity."""
+
+    event: str = "completed"
+    data: Mapping[str, Any] = field(default_factory=dict)
+    step: str | None = None
+    """The name or id of the node that is meant, where several rest (D32)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventArrived(Input):
+    """What a step waited for under a key has come."""
+
+    step_id: UUID | None = None
+    data: Any = None
+    outcome: str = "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDue(Input):
+    step_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expired(Input):
+    """The workflow's own time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted(Input):
+    """Somebody else made a new version of the entity."""
+
+    entity_version: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    amended_by: UUID | None = None
+    """Set when a new entity takes the place of this locked one: the instance is cancelled (D5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Input):
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Input):
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Input):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(Input):
+    """Try what failed again; without a name, everything that failed."""
+
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Input):
+    """An admin's way past a step, by an edge that is named."""
+
+    step: str = ""
+    edge: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelToken(Input):
+    token: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForceFail(Input):
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repin(Input):
+    """The definition was compiled anew into an equal graph (D31)."""
+
+    definition_id: UUID | None = None
+    definition_version: int = 0
+    definition_hash: str = ""

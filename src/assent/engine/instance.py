@@ -1,0 +1,148 @@
+"""An instance as the engine sees it: tokens on a graph, variables, and the version that it is about.
+
+It is a projection: folding an instance's steps gives the same value (WF-15), see `assent.engine.evolve`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+TokenState = Literal["ready", "resting", "arrived", "absorbed", "split", "failed"]
+Status = Literal["running", "paused", "completed", "failed", "cancelled"]
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+@dataclass(slots=True)
+class Token:
+    """One thread of execution."""
+
+    id: str
+    node: str
+    version: int
+    """The entity's version when the token arrived here (D22)."""
+    state: TokenState = "ready"
+    carry: str = "completed"
+    """The outcome that it came with; slots pass it on."""
+    edge: str | None = None
+    """The edge that it came by; an ANY join asks it whether the arrival counts."""
+    step_id: UUID | None = None
+    step_at: datetime | None = None
+    """Its open step, while it rests; a step's partition is found by its time."""
+    entered: int = 0
+    """Which effect brought it to rest; the step's end keeps it."""
+    attempt: int = 0
+    """How often the step here was tried again."""
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "id": self.id,
+            "node": self.node,
+            "version": self.version,
+            "state": self.state,
+            "carry": self.carry,
+        }
+        if self.edge is not None:
+            found["edge"] = self.edge
+        if self.step_id is not None and self.step_at is not None:
+            found |= {"step": str(self.step_id), "at": self.step_at.isoformat(), "entered": self.entered}
+        if self.attempt:
+            found["attempt"] = self.attempt
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Token":
+        step = data.get("step")
+        return cls(
+            data["id"],
+            data["node"],
+            data["version"],
+            data["state"],
+            data["carry"],
+            data.get("edge"),
+            UUID(step) if step else None,
+            datetime.fromisoformat(data["at"]) if step else None,
+            data.get("entered", 0),
+            data.get("attempt", 0),
+        )
+
+
+@dataclass(slots=True)
+class Instance:
+    """One run of one workflow."""
+
+    org_id: str
+    id: UUID
+    subject_id: str
+    started_at: datetime
+    entity_type: str | None = None
+    entity_id: UUID | None = None
+    entity_version: int = 0
+    """The pin: the newest version that the instance knows of, its own writes included."""
+    partition_id: str | None = None
+    status: Status = "running"
+    tokens: dict[str, Token] = field(default_factory=dict)
+    context: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
+    """How many effects of steps made it what it is."""
+    generation: int = -1
+    chain_length: int = 0
+    incident: Mapping[str, Any] | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def current_nodes(self) -> list[str]:
+        return sorted({token.node for token in self.tokens.values() if token.state != "split"})
+
+    def descendants_of(self, ancestor_id: str) -> list[Token]:
+        """The tokens that came of a split of this token, at any depth, in the order of their paths."""
+        prefix = f"{ancestor_id}/"
+        found = [token for token in self.tokens.values() if token.id.startswith(prefix)]
+        return sorted(found, key=path_order)
+
+    def children_of(self, parent: str) -> list[Token]:
+        """The tokens that came of the split itself."""
+        return [token for token in self.descendants_of(parent) if parent_id(token.id) == parent]
+
+
+def child_id(parent_id: str, split_rank: int, path_index: int) -> str:
+    """The id of a token on one path of a split; the split's rank tells two splits of one token apart."""
+    return f"{parent_id}/{split_rank}.{path_index}"
+
+
+def parent_id(token_id: str) -> str:
+    """The token that was split; empty for a root."""
+    return token_id.rpartition("/")[0]
+
+
+def root_id(token_id: str) -> str:
+    return token_id.partition("/")[0]
+
+
+def next_generation(token_id: str) -> str:
+    """The id that a token has after crossing a loop edge (D3): its last part counts one up."""
+    parent, slash, last = token_id.rpartition("/")
+    if not slash:
+        return str(int(last) + 1)
+    path, _, generation = last.partition("~")
+    return f"{parent}/{path}~{int(generation or 0) + 1}"
+
+
+def retried(token_id: str, attempt: int) -> str:
+    """The id under which a step is tried again (D25); it is part of the step's key, not of the token's place."""
+    return f"{token_id}!{attempt}"
+
+
+def path_order(token: Token) -> tuple[tuple[int, int], ...]:
+    """Tokens in the order of the paths that they took; ties at a join go to the lowest path (D23)."""
+    parts = []
+    for part in token.id.split("/")[1:]:
+        rank, _, index = part.partition("~")[0].partition(".")
+        parts.append((int(rank), int(index)))
+    return tuple(parts)

@@ -1,0 +1,97 @@
+"""What a kind of node is: a few hooks, and the verdicts that they give."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
+
+from assent.language import Scope
+from assent.model.graph import Node
+from assent.model.mutation import Rejection
+
+if TYPE_CHECKING:
+    from assent.engine.inputs import Input
+    from assent.engine.visit import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step is over, with an outcome that edges answer."""
+
+    outcome: str = "completed"
+    output: Mapping[str, Any] = field(default_factory=dict)
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the workflow that it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The token stays here until something comes."""
+
+    resume_at: datetime | None = None
+    event_key: str | None = None
+    output: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The step cannot succeed, however often it is tried."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutate:
+    """A wish to the kernel; its answer comes back through `answered`."""
+
+    action: str
+    payload: Mapping[str, Any]
+    entity_id: UUID | None = None
+    """Another instance's entity; without it, the instance's own."""
+    grant: bool = False
+    """Whether the instance itself vouches for the actor: a gate that was passed rightfully."""
+    to_state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that the application registered, run inside the transaction."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskRule:
+    """A rule of the org."""
+
+    name: str
+
+
+Verdict = Done | Rest | Failure
+Wish = Mutate | Call | AskRule
+
+
+class Handler:
+    """One kind of node, with this node's own texts made ready. Handlers keep nothing of an instance."""
+
+    is_branch: ClassVar[bool] = False
+
+    def __init__(self, node: Node, scope: Scope) -> None:
+        self.node = node
+
+    def enter(self, visit: "Visit") -> Verdict | Wish:
+        """A token has arrived, and its receipt was taken."""
+        return Done()
+
+    def answered(self, visit: "Visit", answer: Any) -> Verdict:
+        """The wish that `enter` had was fulfilled, or not."""
+        raise NotImplementedError(f"{self.node.kind} has no wishes")
+
+    def resume(self, visit: "Visit", given: "Input") -> Verdict | Rejection:
+        """Something came while the token rested here."""
+        return Rejection(
+            "INVALID_TRANSITION", f"`{self.node.name}` waits for nothing of this kind", ("event",)
+        )

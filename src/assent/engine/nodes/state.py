@@ -1,0 +1,29 @@
+"""A lifecycle state of the entity: a place to rest until somebody asks for a transition."""
+
+from typing import TYPE_CHECKING
+
+from assent.engine.inputs import Advance, Input
+from assent.engine.nodes.base import Done, Handler, Rest
+from assent.model.mutation import Rejection
+from assent.model.policy import check_policy
+
+if TYPE_CHECKING:
+    from assent.engine.visit import Visit
+
+
+class State(Handler):
+    """Goes on by itself where the graph says so, else rests."""
+
+    def enter(self, visit: "Visit") -> Done | Rest:
+        return Done() if "completed" in visit.node.answers else Rest()
+
+    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
+        if not isinstance(given, Advance) or given.event not in visit.node.answers:
+            known = ", ".join(sorted(visit.node.answers)) or "nothing"
+            event = getattr(given, "event", type(given).__name__)
+            message = f"`{event}` is not possible in state {self.node.name}; possible: {known}"
+            return Rejection("INVALID_TRANSITION", message, ("event",))
+        contract = visit.plan.contract
+        if contract is not None and (denied := check_policy(contract, given.event, visit.actor)):
+            return denied
+        return Done(given.event, {"command": given.event}, dict(given.data))

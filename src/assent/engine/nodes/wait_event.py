@@ -1,0 +1,36 @@
+"""Waits for an event under a key, such as `delivery:pod:{entity.shipment_id}`."""
+
+from typing import TYPE_CHECKING
+
+from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.nodes.base import Done, Failure, Handler, Rest
+from assent.engine.nodes.waiting import deadline, timed_out
+from assent.engine.programs import Values, template
+from assent.language import Scope
+from assent.model.graph import Node
+from assent.model.mutation import Rejection
+
+if TYPE_CHECKING:
+    from assent.engine.visit import Visit
+
+
+class WaitEvent(Handler):
+    def __init__(self, node: Node, scope: Scope) -> None:
+        super().__init__(node, scope)
+        self._key = template(node.config["key"], scope)
+        self._output = Values(node.config.get("output", {}), scope)
+
+    def enter(self, visit: "Visit") -> Rest | Failure:
+        key = str(self._key.value(visit.variables) or "")
+        if not key:
+            return Failure("KEY_MISSING", f"the key of `{self.node.name}` is empty")
+        return Rest(resume_at=deadline(visit), event_key=key)
+
+    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
+        if isinstance(given, TimerDue):
+            return timed_out()
+        if not isinstance(given, EventArrived):
+            return super().resume(visit, given)  # type: ignore[return-value]
+        outcome = given.outcome if given.outcome in visit.node.answers else "completed"
+        sets = self._output({**visit.variables, "result": given.data})
+        return Done(outcome, {"event": str(given.id), "data": given.data}, sets)

@@ -1,0 +1,48 @@
+"""Waits for a length of time, until a time, or for the next tick of a cron line."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from cronsim import CronSim
+
+from assent.engine.inputs import Input, TimerDue
+from assent.engine.nodes.base import Done, Failure, Handler, Rest
+from assent.engine.programs import program
+from assent.language import Scope
+from assent.model.graph import Node
+from assent.model.mutation import Rejection
+
+if TYPE_CHECKING:
+    from assent.engine.visit import Visit
+
+
+class WaitTimer(Handler):
+    def __init__(self, node: Node, scope: Scope) -> None:
+        super().__init__(node, scope)
+        self._until = program(node.config.get("until"), scope)
+
+    def enter(self, visit: "Visit") -> Rest | Done | Failure:
+        due = self._due(visit)
+        if due is None:
+            return Failure("TIME_MISSING", f"`until` of `{self.node.name}` gave no time")
+        return Done() if due <= visit.now else Rest(resume_at=due)
+
+    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
+        return Done() if isinstance(given, TimerDue) else super().resume(visit, given)  # type: ignore[return-value]
+
+    def _due(self, visit: "Visit") -> datetime | None:
+        config = self.node.config
+        if "for" in config:
+            return visit.now + timedelta(seconds=config["for"])
+        if "cron" in config:
+            return next(CronSim(config["cron"], visit.now))
+        return _as_time(self._until.value(visit.variables)) if self._until else None
+
+
+def _as_time(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, datetime) and value.tzinfo else None

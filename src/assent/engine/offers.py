@@ -1,0 +1,262 @@
+"""What each kind of input does to an instance, or why not."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from assent.engine.choose import choose
+from assent.engine.inputs import (
+    Advance,
+    Cancel,
+    CancelToken,
+    Drifted,
+    EventArrived,
+    Expired,
+    ForceFail,
+    Input,
+    Pause,
+    Repin,
+    Resume,
+    Retry,
+    Skip,
+    Start,
+    TimerDue,
+)
+from assent.engine.instance import Token, parent_id
+from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
+from assent.model.graph import Outcome
+from assent.model.mutation import Rejection
+from assent.model.policy import check_policy
+
+_WHILE_PAUSED: Final = (Resume, Retry, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
+_NOTICES: Final = (EventArrived, TimerDue, Expired, Drifted)
+
+
+def offer(run: Run, given: Input) -> Offered:
+    """Hand an input to the instance. Ended instances ignore notices, paused ones let them wait (D27)."""
+    run.current = given
+    status = run.instance.status
+    is_notice = isinstance(given, _NOTICES)
+    if run.instance.has_ended:
+        return IGNORED if is_notice else _not_active(run)
+    if status == "paused" and not isinstance(given, _WHILE_PAUSED):
+        return DEFERRED if is_notice else _not_active(run)
+    return _OFFERS[type(given)](run, given)
+
+
+def _not_active(run: Run) -> Rejection:
+    message = f"instance {run.instance.id} is {run.instance.status}"
+    return Rejection("WORKFLOW_NOT_ACTIVE", message, ("instance_id",))
+
+
+def _start(run: Run, given: Start) -> Offered:
+    run.control("start", to=given.at or run.plan.start, set=dict(given.data))
+    return ACCEPTED
+
+
+def _advance(run: Run, given: Advance) -> Offered:
+    candidates = _candidates(run, given)
+    if len(candidates) > 1:
+        names = ", ".join(run.plan.nodes[token.node].node.name for token in candidates)
+        message = f"several steps can be answered with `{given.event}`: {names}"
+        return Rejection("AMBIGUOUS_STEP", message, ("step",), hint="name the step")
+    if candidates:
+        return _resume(run, candidates[0], given)
+    return _transition_of_the_whole(run, given)
+
+
+def _candidates(run: Run, given: Advance) -> list[Token]:
+    resting = [token for token in run.instance.tokens.values() if token.state == "resting"]
+    if given.step is not None:
+        return [
+            token for token in resting if given.step in (token.node, run.plan.nodes[token.node].node.name)
+        ]
+    answering = [token for token in resting if given.event in run.plan.nodes[token.node].answers]
+    return answering or (resting if len(resting) == 1 and not _state_answers(run, given.event) else [])
+
+
+def _state_node(run: Run) -> str | None:
+    entity = run.world.entity
+    node_id = f"sys:state:{entity.state}" if entity is not None else ""
+    return node_id if node_id in run.plan.nodes else None
+
+
+def _state_answers(run: Run, event: str) -> bool:
+    node_id = _state_node(run)
+    return node_id is not None and event in run.plan.nodes[node_id].answers
+
+
+def _transition_of_the_whole(run: Run, given: Advance) -> Offered:
+    """A transition that the entity's state allows while tokens are on their way: all of them end (D24)."""
+    if (
+        given.step is not None
+        or not _state_answers(run, given.event)
+        or given.event
+        in (
+            Outcome.DRIFT,
+            Outcome.COMPLETED,
+        )
+    ):
+        message = f"nothing that rests here can be answered with `{given.event}`"
+        return Rejection("INVALID_TRANSITION", message, ("event",))
+    contract = run.plan.contract
+    if contract is not None and (denied := check_policy(contract, given.event, given.actor)):
+        return denied
+    state = run.plan.nodes[_state_node(run) or ""]
+    visit = run.visit(Token("0", state.id, run.instance.entity_version))
+    edge, evaluations = choose(visit, given.event, visit.variables)
+    if edge is None:
+        return Rejection("INVALID_TRANSITION", f"no edge answers `{given.event}` here", ("event",))
+    move(
+        run, given.event, edge.target, {"chosen_edge_ids": [edge.id], "evaluations": evaluations}, given.data
+    )
+    return ACCEPTED
+
+
+def move(run: Run, why: str, target: str, output: Mapping[str, Any], sets: Mapping[str, Any]) -> None:
+    """End every token with its steps, and begin again at `target` with the next generation (D24)."""
+    run.cancel_tokens(list(run.instance.tokens.values()), why)
+    run.control("move", reason=why, to=target, set=dict(sets), **output)
+
+
+def _resume(run: Run, token: Token, given: Input) -> Offered:
+    visit = run.visit(token)
+    verdict = visit.node.handler.resume(visit, given)
+    if isinstance(verdict, Rejection):
+        return verdict
+    run.conclude(visit, verdict)
+    return ACCEPTED
+
+
+def _notice(run: Run, given: EventArrived | TimerDue) -> Offered:
+    token = next((t for t in run.instance.tokens.values() if t.step_id == given.step_id), None)
+    if token is None or token.state != "resting":
+        return IGNORED
+    outcome = _resume(run, token, given)
+    return IGNORED if isinstance(outcome, Rejection) else outcome
+
+
+def _expired(run: Run, given: Expired) -> Offered:
+    expire(run, {})
+    return ACCEPTED
+
+
+def expire(run: Run, output: Mapping[str, Any]) -> None:
+    """The workflow's time is over: on to where it says, or failed."""
+    expiry = run.plan.workflow.expiry
+    if expiry is not None and expiry.target is not None:
+        move(run, Outcome.TIMEOUT, expiry.target, {**output, "timed_out": True}, {})
+        return
+    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
+    why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
+    run.control("timeout", status="failed", incident=why, **output)
+
+
+def _drifted(run: Run, given: Drifted) -> Offered:
+    if given.amended_by is not None:
+        return _end(run, "cancel", "cancelled", "amended", {"amended_by": str(given.amended_by)})
+    if given.entity_version <= run.instance.entity_version or not _in_stable_region(run):
+        return IGNORED
+    found = {"from_version": run.instance.entity_version, "changes": dict(given.changes)}
+    found["entity_version"] = given.entity_version
+    target = run.plan.workflow.amendment
+    if target is not None:
+        move(run, Outcome.DRIFT, target, found, {})
+        return ACCEPTED
+    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
+    message = f"the entity was edited while it should have rested: version {given.entity_version}"
+    run.control("drift", status="failed", incident=incident("WORKFLOW_VERSION_DRIFT", message), **found)
+    return ACCEPTED
+
+
+def _in_stable_region(run: Run) -> bool:
+    stable = run.plan.workflow.stable_nodes
+    return any(token.node in stable for token in run.instance.tokens.values())
+
+
+def _end(run: Run, name: str, status: str, reason: str, more: Mapping[str, Any] | None = None) -> Offered:
+    run.cancel_tokens(list(run.instance.tokens.values()), reason)
+    run.control(name, status=status, reason=reason, set={f"{name}_reason": reason}, **(more or {}))
+    return ACCEPTED
+
+
+def _cancel(run: Run, given: Cancel) -> Offered:
+    return _end(run, "cancel", "cancelled", given.reason)
+
+
+def _force_fail(run: Run, given: ForceFail) -> Offered:
+    why = incident("FORCED", given.reason or "an admin failed it")
+    return _end(run, "fail", "failed", given.reason, {"incident": why})
+
+
+def _pause(run: Run, given: Pause) -> Offered:
+    run.control("pause", status="paused", reason=given.reason, incident=incident("PAUSED", given.reason))
+    return ACCEPTED
+
+
+def _resume_instance(run: Run, given: Resume) -> Offered:
+    if run.instance.status != "paused":
+        return Rejection("WORKFLOW_NOT_PAUSED", "only a paused instance is resumed", ("instance_id",))
+    run.control("resume", status="running")
+    return ACCEPTED
+
+
+def _retry(run: Run, given: Retry) -> Offered:
+    failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
+    if given.step is not None:
+        failed = [t for t in failed if given.step in (t.node, run.plan.nodes[t.node].node.name)]
+    if not failed:
+        return Rejection("NOTHING_FAILED", "no failed step is there to be tried again", ("step",))
+    for token in failed:
+        run.control("retry", status="running", again=token.id)
+    return ACCEPTED
+
+
+def _skip(run: Run, given: Skip) -> Offered:
+    tokens = [
+        token
+        for token in run.instance.tokens.values()
+        if token.state in ("resting", "failed")
+        and given.step in (token.node, run.plan.nodes[token.node].node.name)
+    ]
+    if len(tokens) != 1:
+        message = f"expected one step `{given.step}` that rests or failed, found {len(tokens)}"
+        return Rejection("STEP_NOT_FOUND", message, ("step",))
+    edges = {edge.id: edge for edge in run.plan.nodes[tokens[0].node].everything}
+    if given.edge not in edges:
+        message = f"`{given.edge}` does not leave this step; these do: {', '.join(edges)}"
+        return Rejection("EDGE_NOT_FOUND", message, ("edge",))
+    run.skip(tokens[0], edges[given.edge], given.reason)
+    return ACCEPTED
+
+
+def _cancel_token(run: Run, given: CancelToken) -> Offered:
+    token = run.instance.tokens.get(given.token)
+    if token is None or not parent_id(token.id):
+        message = f"`{given.token}` is not a token on a path of a split"
+        return Rejection("TOKEN_NOT_FOUND", message, ("token",), hint="cancel the instance instead")
+    run.cancel_tokens([*run.instance.descendants_of(token.id), token], given.reason)
+    return ACCEPTED
+
+
+def _repin(run: Run, given: Repin) -> Offered:
+    found = {"definition_id": str(given.definition_id), "definition_version": given.definition_version}
+    run.control("repin", **found, definition_hash=given.definition_hash)
+    return ACCEPTED
+
+
+_OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
+    Start: _start,
+    Advance: _advance,
+    EventArrived: _notice,
+    TimerDue: _notice,
+    Expired: _expired,
+    Drifted: _drifted,
+    Cancel: _cancel,
+    Pause: _pause,
+    Resume: _resume_instance,
+    Retry: _retry,
+    Skip: _skip,
+    CancelToken: _cancel_token,
+    ForceFail: _force_fail,
+    Repin: _repin,
+}

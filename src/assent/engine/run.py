@@ -1,0 +1,288 @@
+"""One instance in one transaction: inputs go in, steps come out. Pure.
+
+The runtime asks for the next visit, takes its receipt, has it performed, and fulfils the wish that it may have;
+again and again, for many instances at once, until every token rests. One visit at a time for each instance: so
+the steps do not depend on which others are in the batch.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from assent.engine.choose import choose, not_qualified
+from assent.engine.evolve import CHAINED_KINDS, evolve
+from assent.engine.inputs import Input
+from assent.engine.instance import Instance, Token, path_order, retried
+from assent.engine.joins import joins_to_fire
+from assent.engine.nodes.base import AskRule, Call, Done, Failure, Mutate, Rest, Verdict, Wish
+from assent.engine.plan import Plan, PlannedEdge
+from assent.engine.step import BRANCH_KINDS, CONTROL, Step
+from assent.engine.visit import Visit, World
+from assent.model.actor import SYSTEM, Actor
+from assent.model.graph import NodeKind, Outcome
+from assent.model.ids import join_key, new_id, step_key
+from assent.model.mutation import Rejection
+
+CHAIN_STEPS_MAX: Final = 10
+
+IGNORED: Final = "ignored"
+"""What became of an input that came too late, or told nothing new."""
+DEFERRED: Final = "deferred"
+"""The instance is paused: the input waits for it (D27)."""
+ACCEPTED: Final = "accepted"
+
+Offered = str | Rejection
+Offer = Callable[["Run", Any], Offered]
+
+
+@dataclass
+class Run:
+    plan: Plan
+    instance: Instance
+    world: World
+    inputs: deque[Input] = field(default_factory=deque)
+    chain_steps_max: int | None = None
+    """None where the workflow is an envelope's: its loops pass a person."""
+    failing: Mapping[str, Exception] = field(default_factory=dict)
+    """Node id → the error with which its last attempt failed."""
+    actor: Actor = SYSTEM
+    current: Input | None = None
+    """The input that is being handled."""
+    steps: list[Step] = field(default_factory=list)
+    """New steps, and the ends of older ones, in the order in which they took effect."""
+    outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
+    _open: dict[Any, Step] = field(default_factory=dict)
+
+    def next_visit(self) -> Visit | None:
+        """What this instance does next; none when it rests and no input is left."""
+        while True:
+            if self.instance.status == "running" and (visit := self._ready_visit()):
+                return visit
+            if not self.inputs:
+                return None
+            given = self.inputs.popleft()
+            self.outcomes.append((given, self._offer(given)))
+
+    def perform(self, visit: Visit) -> Wish | None:
+        """Run the node's handler; the receipt was taken. A wish is answered with `answer`."""
+        handler = visit.node.handler
+        error = self.failing.get(visit.node.id)
+        if error is not None:
+            verdict: Verdict | Wish = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
+        else:
+            verdict = handler.enter(visit)
+        if isinstance(verdict, Mutate | Call | AskRule):
+            return verdict
+        self.conclude(visit, verdict)
+        return None
+
+    def answer(self, visit: Visit, answer: Any) -> None:
+        self.conclude(visit, visit.node.handler.answered(visit, answer))
+
+    def conclude(self, visit: Visit, verdict: Verdict) -> None:
+        """Turn a verdict into a step, and the step into the instance's new position."""
+        if isinstance(verdict, Rest):
+            self._rest(visit, verdict)
+        elif isinstance(verdict, Done):
+            self._done(visit, verdict)
+        else:
+            self._fail(visit, verdict)
+
+    def _offer(self, given: Input) -> Offered:
+        from assent.engine.offers import offer  # noqa: PLC0415 - offers build on Run
+
+        self.actor = given.actor
+        return offer(self, given)
+
+    def _ready_visit(self) -> Visit | None:
+        joins_to_fire(self)
+        ready = [token for token in self.instance.tokens.values() if token.state == "ready"]
+        if not ready:
+            return None
+        token = min(ready, key=path_order)
+        kind = self.plan.nodes[token.node].kind
+        if kind in CHAINED_KINDS and self._chain_is_too_long():
+            message = f"more than {self.chain_steps_max} automatic calls in a row"
+            self.control(
+                "pause", status="paused", incident=incident("WORKFLOW_CHAIN_LIMIT", message, token.node)
+            )
+            return None
+        return self.visit(token)
+
+    def _chain_is_too_long(self) -> bool:
+        return self.chain_steps_max is not None and self.instance.chain_length >= self.chain_steps_max
+
+    def visit(self, token: Token) -> Visit:
+        node = self.plan.nodes[token.node]
+        step_token = retried(token.id, token.attempt) if token.attempt else token.id
+        if node.kind is NodeKind.PARALLEL_JOIN:
+            key = join_key(self.instance.id, token.node, token.version, step_token)
+        else:
+            key = step_key(self.instance.id, token.node, step_token, token.version)
+        step_id = new_id(self.world.now)
+        return Visit(self.plan, self.instance, self.world, node, token, self.actor, key, step_id, step_token)
+
+    def _rest(self, visit: Visit, rest: Rest) -> None:
+        output = {**rest.output, "entered": self.instance.version + 1}
+        step = self._step(visit, "pending", output)
+        step.resume_at, step.event_key = rest.resume_at, rest.event_key
+        self._open[step.id] = step
+        self._record(step)
+
+    def _done(self, visit: Visit, done: Done) -> None:
+        variables = visit.variables_with(done.sets)
+        edges, evaluations = self._edges(visit, done, variables)
+        if not edges and visit.node.kind is not NodeKind.END:
+            self._no_way_on(visit, done, evaluations)
+            return
+        output = _output(done.outcome, edges, evaluations) | dict(done.output)
+        if absorbed := not_qualified(visit, edges, variables):
+            output["absorbed"] = absorbed
+        if done.sets:
+            output["set"] = dict(done.sets)
+        self._leave(visit, edges)
+        self._finish(visit, "completed", output)
+
+    def _edges(
+        self, visit: Visit, done: Done, variables: Mapping[str, Any]
+    ) -> tuple[list[PlannedEdge], list[dict[str, Any]]]:
+        if visit.node.kind is NodeKind.PARALLEL_SPLIT:
+            return list(visit.node.everything), []
+        edge, evaluations = choose(visit, done.outcome, variables)
+        return [edge] if edge else [], evaluations
+
+    def _no_way_on(self, visit: Visit, done: Done, evaluations: list[dict[str, Any]]) -> None:
+        if done.outcome == Outcome.TIMEOUT:
+            # A step without a way of its own out of its time falls back on the workflow's (seed 003).
+            self._finish_and_expire(visit, done)
+            return
+        message = f"no edge answers `{done.outcome}` of `{visit.node.node.name}`"
+        failure = Failure("NO_EDGE_MATCHES", message)
+        self._fail(visit, failure, {**done.output, "outcome": done.outcome, "evaluations": evaluations})
+
+    def _finish_and_expire(self, visit: Visit, done: Done) -> None:
+        from assent.engine.offers import expire  # noqa: PLC0415 - offers build on Run
+
+        expire(self, dict(done.output))
+
+    def _fail(self, visit: Visit, failure: Failure, output: Mapping[str, Any] | None = None) -> None:
+        edge, evaluations = choose(visit, Outcome.ERROR, visit.variables)
+        edges = [edge] if edge else []
+        error = {"code": failure.code, "message": failure.message, "node": visit.node.node.name}
+        found = _output(Outcome.ERROR, edges, evaluations) | dict(output or {})
+        found |= {"error": error, "set": {"_last_error": error}}
+        self._leave(visit, edges)
+        self._finish(visit, "failed", found, failure.message)
+        if not edges:
+            self.control("pause", status="paused", incident=error)
+
+    def _leave(self, visit: Visit, edges: list[PlannedEdge]) -> None:
+        """A rejection on its way out of a slot ends what else goes on inside it (D20)."""
+        if edges and edges[0].leaves_slot:
+            self.cancel_tokens(
+                [token for token in self.instance.tokens.values() if token is not visit.token], "slot left"
+            )
+
+    def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> None:
+        step = self._step(visit, status, output)
+        step.error = error
+        self._require_choice(step)
+        self._record(step)
+
+    def _require_choice(self, step: Step) -> None:
+        if step.node_type in BRANCH_KINDS and "chosen_edge_ids" not in step.output:
+            raise AssertionError(f"step at {step.node_id} does not say which edges it chose")
+
+    def _step(self, visit: Visit, status: Any, output: dict[str, Any]) -> Step:
+        token, now = visit.token, self.world.now
+        if status != "pending":
+            output = {**output, "n": self.instance.version + 1}
+        rested = token.step_id is not None
+        if rested:
+            output["entered"] = token.entered
+        return Step(
+            org_id=self.instance.org_id,
+            instance_id=self.instance.id,
+            id=token.step_id or visit.step_id,
+            created_at=token.step_at or now,
+            node_id=visit.node.id,
+            node_type=visit.node.kind.value,
+            token_id=visit.step_token_id,
+            entity_version=token.version,
+            key=visit.key,
+            status=status,
+            actor_id=visit.actor.id,
+            run_as=visit.node.node.config.get("run_as", "actor"),
+            output=output,
+            completed_at=None if status == "pending" else now,
+            is_new=not rested,
+        )
+
+    def _record(self, step: Step) -> None:
+        """Apply a step, and keep it to be written. An end within the transaction completes the new row itself."""
+        evolve(self.plan, self.instance, step)
+        opened = self._open.get(step.id) if not step.is_new else None
+        if opened is None:
+            self.steps.append(step)
+            return
+        opened.status, opened.output, opened.error = step.status, step.output, step.error
+        opened.completed_at, opened.resume_at, opened.event_key = step.completed_at, None, None
+        del self._open[step.id]
+
+    def cancel_tokens(self, tokens: list[Token], reason: str) -> None:
+        """End tokens with step rows: open steps are cancelled, others leave a cancelled one where they were."""
+        for token in sorted(tokens, key=path_order):
+            if token.state == "split":
+                self.instance.tokens.pop(token.id, None)
+                continue
+            visit = self.visit(token)
+            self._record(self._step(visit, "cancelled", {"reason": reason}))
+
+    def skip(self, token: Token, edge: PlannedEdge, reason: str) -> None:
+        """An admin's way past a step: the edge is taken as if the step had chosen it."""
+        if token.state == "failed":
+            token.attempt += 1
+        visit = self.visit(token)
+        output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
+        self._leave(visit, [edge])
+        self._finish(visit, "skipped", output)
+        if self.instance.status == "paused":
+            self.control("resume", status="running")
+
+    def control(self, name: str, **output: Any) -> None:
+        """A step about the instance itself (D8, D25)."""
+        now = self.world.now
+        token_id = f"ctl:{self.current.id if self.current else 'engine'}"
+        node_id = f"ctl:{name}"
+        sequence = self.instance.version + 1
+        self._record(
+            Step(
+                org_id=self.instance.org_id,
+                instance_id=self.instance.id,
+                id=new_id(now),
+                created_at=now,
+                node_id=node_id,
+                node_type=CONTROL,
+                token_id=token_id,
+                entity_version=self.instance.entity_version,
+                key=step_key(
+                    self.instance.id, node_id, f"{token_id}:{sequence}", self.instance.entity_version
+                ),
+                status="completed",
+                actor_id=self.actor.id,
+                output={**output, "n": sequence},
+                completed_at=now,
+            )
+        )
+
+
+def incident(code: str, message: str, node: str | None = None) -> dict[str, Any]:
+    return {"code": code, "message": message, "node": node}
+
+
+def _output(outcome: str, edges: list[PlannedEdge], evaluations: list[dict[str, Any]]) -> dict[str, Any]:
+    output: dict[str, Any] = {"outcome": str(outcome), "chosen_edge_ids": [edge.id for edge in edges]}
+    if evaluations:
+        output["evaluations"] = evaluations
+    return output

@@ -1,0 +1,41 @@
+"""A step: one execution of one node by one token. Steps are the truth; everything else is folded from them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+StepStatus = Literal["pending", "running", "completed", "failed", "skipped", "cancelled"]
+RunAs = Literal["actor", "system", "service_account"]
+
+CONTROL: Final = "control"
+"""The node type of steps that act on the instance itself: pause, resume, move, cancel (D8, D25)."""
+
+BRANCH_KINDS: Final = frozenset({"condition", "rule", "lifecycle_gate"})
+"""Steps whose output must say which edges they chose."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A row to be of `workflow_step_executions`, or the end of one that is there already."""
+
+    org_id: str
+    instance_id: UUID
+    id: UUID
+    created_at: datetime
+    node_id: str
+    node_type: str
+    token_id: str
+    entity_version: int
+    key: str
+    status: StepStatus
+    actor_id: str
+    run_as: RunAs = "actor"
+    input: Any = None
+    output: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    completed_at: datetime | None = None
+    resume_at: datetime | None = None
+    event_key: str | None = None
+    is_new: bool = True
+    """Whether the row is inserted; else the open step with this id is ended."""

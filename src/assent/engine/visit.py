@@ -1,0 +1,91 @@
+"""A visit: one token at one node at one time, and what a handler may know about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from assent.engine.instance import Instance, Token
+from assent.model.actor import Actor
+from assent.model.mutation import Entity
+
+if TYPE_CHECKING:
+    from assent.engine.plan import Plan, PlannedNode
+
+
+@dataclass(slots=True)
+class World:
+    """What an instance can see of the world, besides itself."""
+
+    now: datetime
+    entity: Entity | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The org's, read as `org`."""
+
+
+@dataclass
+class Visit:
+    """One token at one node."""
+
+    plan: "Plan"
+    instance: Instance
+    world: World
+    node: "PlannedNode"
+    token: Token
+    actor: Actor
+    key: str
+    """WF-02, or WF-16 for a join: the receipt that permits it."""
+    step_id: UUID
+    step_token_id: str
+    """The token's id, with the attempt where a step is tried again."""
+
+    @property
+    def now(self) -> datetime:
+        return self.world.now
+
+    @cached_property
+    def variables(self) -> dict[str, Any]:
+        return variables_of(self.instance, self.world, self.actor)
+
+    def variables_with(self, sets: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The variables as they are once a step has set some: its own edges can ask them."""
+        if not sets:
+            return self.variables
+        return {**self.variables, "workflow": {**self.variables["workflow"], **sets}}
+
+
+def variables_of(instance: Instance, world: World, actor: Actor) -> dict[str, Any]:
+    """What expressions can name (D33)."""
+    found: dict[str, Any] = {
+        "actor": actor_view(actor),
+        "org": {**world.settings, "id": instance.org_id},
+        "workflow": {
+            **instance.context,
+            "tenant_id": instance.org_id,
+            "subject_id": instance.subject_id,
+            "partition_id": instance.partition_id,
+        },
+        "now": world.now,
+    }
+    if world.entity is not None:
+        found["entity"] = entity_view(world.entity)
+    return found
+
+
+@lru_cache(maxsize=256)
+def actor_view(actor: Actor) -> dict[str, Any]:
+    """An actor as expressions see one."""
+    return {
+        "id": actor.id,
+        "kind": actor.kind,
+        "roles": sorted(actor.roles),
+        "capabilities": sorted(actor.capabilities),
+    }
+
+
+def entity_view(entity: Entity) -> dict[str, Any]:
+    """An entity as expressions see it: its content, and what is the entity's own."""
+    own = {"id": str(entity.id), "type": entity.type, "state": entity.state, "version": entity.version}
+    return {**entity.data, **own}

@@ -1,0 +1,35 @@
+-- What the engine keeps beside its steps, and the indexes of its claims.
+
+-- `version` of an instance counts the effects of its steps; generation and chain_length are part of the projection.
+ALTER TABLE assent.workflow_instances
+  ADD COLUMN generation   integer NOT NULL DEFAULT 0,   -- of the newest root token (D3, D24)
+  ADD COLUMN chain_length integer NOT NULL DEFAULT 0,   -- automatic calls since somebody or something was waited for
+  ADD COLUMN incident     jsonb;                        -- why it is paused or failed: code, message, node
+
+-- The claim goes org by org, oldest first, so that one org's backlog is not another's wait.
+CREATE INDEX events_of_org_to_process ON assent.workflow_events_outbox (org_id, created_at, id)
+  WHERE status IN ('pending', 'failed');
+
+-- An event under a key that nobody waits for yet (D32): kept for the first who will.
+CREATE TABLE assent.workflow_kept_events (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL,
+  event_key  text        NOT NULL,
+  payload    jsonb       NOT NULL,
+  created_at timestamptz NOT NULL,
+  CONSTRAINT workflow_kept_events_pkey PRIMARY KEY (org_id, id)
+);
+CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_key, id);
+SELECT assent.guard_by_org('assent.workflow_kept_events');
+GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_app;
+
+-- A worker notes which events it is about to process before it starts (D26). A note whose worker is gone names the
+-- events that may have killed it; they are run again one by one.
+CREATE TABLE assent.workflow_batches (
+  id         uuid        NOT NULL,
+  event_ids  uuid[]      NOT NULL,
+  started_at timestamptz NOT NULL,
+  CONSTRAINT workflow_batches_pkey PRIMARY KEY (id)
+);
+ALTER TABLE assent.workflow_batches ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.workflow_batches USING (false);

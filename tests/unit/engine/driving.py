@@ -1,0 +1,107 @@
+"""Driving the pure engine without a database: what the runtime does, minus making it true."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from assent.compiler import compile_flow
+from assent.engine.evolve import fold
+from assent.engine.inputs import Advance, Input, Start
+from assent.engine.instance import Instance
+from assent.engine.plan import Plan, plan_of
+from assent.engine.run import Offered, Run
+from assent.engine.step import Step
+from assent.engine.visit import World
+from assent.model.actor import SYSTEM, Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Rejection
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+ANN = Actor("ann", roles=frozenset({"clerk"}))
+
+Functions = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+
+
+def flow(steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **rest: Any) -> Plan:
+    """The plan of a flow; ends with no transitions of their own are terminals."""
+    source = {"flow": "test.flow", "version": 1, "start": steps[0]["id"], "steps": steps}
+    compiled = compile_flow({**source, "transitions": transitions, **rest})
+    assert compiled.workflow is not None, "\n".join(map(str, compiled.problems))
+    return plan_of(compiled.workflow)
+
+
+class Case:
+    """One instance, its inputs and its steps."""
+
+    def __init__(
+        self, plan: Plan, functions: Functions | None = None, chain_steps_max: int | None = None
+    ) -> None:
+        self.plan = plan
+        self.functions = functions or {}
+        self.now = NOW
+        self.chain_steps_max = chain_steps_max
+        self.instance = Instance("acme", UUID(int=1), "ann", NOW)
+        self.steps: dict[UUID, Step] = {}
+        self.receipts: set[str] = set()
+
+    def id(self) -> UUID:
+        return new_id(self.now)
+
+    def start(self, **data: Any) -> "Case":
+        assert self.give(Start(self.id(), ANN, data)) == "accepted"
+        return self
+
+    def advance(self, event: str = "completed", actor: Actor = ANN, **rest: Any) -> Offered:
+        return self.give(Advance(self.id(), actor, event, **rest))
+
+    def wait(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def give(self, given: Input) -> Offered:
+        run = Run(self.plan, self.instance, World(self.now), deque([given]), self.chain_steps_max)
+        while (visit := run.next_visit()) is not None:
+            assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
+            self.receipts.add(visit.key)
+            wish = run.perform(visit)
+            if wish is not None:
+                run.answer(visit, self._fulfil(wish))
+        for step in run.steps:
+            self.steps[step.id] = step
+        self.check()
+        return run.outcomes[0][1]
+
+    def _fulfil(self, wish: Any) -> Any:
+        try:
+            return self.functions[wish.name](wish.arguments)
+        except Exception as error:
+            return Rejection("FAILED", str(error))
+
+    def check(self) -> None:
+        """WF-15: what is folded from the steps is what is."""
+        rebuilt = fold(self.plan, Instance("acme", UUID(int=1), "ann", NOW), self.steps.values())
+        assert rebuilt == self.instance
+
+    @property
+    def resting(self) -> list[str]:
+        return sorted(
+            self.plan.nodes[token.node].node.name
+            for token in self.instance.tokens.values()
+            if token.state == "resting"
+        )
+
+    def trace(self, status: str = "completed") -> list[str]:
+        """The names of the nodes whose steps ended so, in the order in which they did."""
+        ended = [
+            step for step in self.steps.values() if step.status == status and step.node_type != "control"
+        ]
+        return [
+            self.plan.nodes[step.node_id].node.name for step in sorted(ended, key=lambda s: s.output["n"])
+        ]
+
+    def step_of(self, name: str) -> Step:
+        return next(s for s in self.steps.values() if s.node_id == name)
+
+
+__all__ = ["ANN", "NOW", "SYSTEM", "Case", "flow"]
