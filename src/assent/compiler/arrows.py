@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from assent.compiler.draft import Condition
 from assent.compiler.edges import default_priority, stem_of, success_of
 from assent.language import parse_condition, render
 from assent.model.graph import Edge, NodeKind
@@ -40,26 +41,30 @@ class Written:
 
     edges: list[Edge] = field(default_factory=list)
     places: dict[str, Path] = field(default_factory=dict)
-    conditions: dict[str, tuple[Any, Path]] = field(default_factory=dict)
+    conditions: dict[str, Condition] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+
+
+_Read = tuple[Edge, Arrow, Condition | None]
 
 
 def written_edges(arrows: Iterable[Arrow], prefix: str, provenance: str) -> Written:
     """The edges of `arrows`, in canonical order; `prefix` begins their ids."""
-    families: dict[str, list[tuple[Edge, Arrow]]] = defaultdict(list)
+    families: dict[str, list[_Read]] = defaultdict(list)
     for arrow in arrows:
-        edge = _edge(arrow, prefix, provenance)
-        families[edge.id].append((edge, arrow))
+        condition = _read(arrow)
+        edge = _edge(arrow, condition, prefix, provenance)
+        families[edge.id].append((edge, arrow, condition))
     written = Written()
     for family in (families[stem] for stem in sorted(families)):
-        _number(sorted(family, key=lambda pair: _content(pair[0])), written)
+        _number(sorted(family, key=lambda read: _content(read[0])), written)
     return written
 
 
-def _number(family: list[tuple[Edge, Arrow]], written: Written) -> None:
+def _number(family: list[_Read], written: Written) -> None:
     """Edges with the same ends and label are told apart by number, in an order of their content."""
     seen = set()
-    for number, (edge, arrow) in enumerate(family, start=1):
+    for number, (edge, arrow, condition) in enumerate(family, start=1):
         if _content(edge) in seen:
             written.problems.append(Problem("DUPLICATE_EDGE", "the same edge is there twice", arrow.path))
             continue
@@ -67,17 +72,26 @@ def _number(family: list[tuple[Edge, Arrow]], written: Written) -> None:
         named = edge if number == 1 else edge.evolve(id=f"{edge.id}#{number}")
         written.edges.append(named)
         written.places[named.id] = arrow.path
-        if arrow.condition is not None:
-            written.conditions[named.id] = (arrow.condition, arrow.condition_path)
+        if condition is not None:
+            written.conditions[named.id] = condition
 
 
 def _content(edge: Edge) -> tuple[int, str, str, str]:
     return edge.priority, edge.condition or "", edge.guard or "", edge.qualifies or ""
 
 
-def _edge(arrow: Arrow, prefix: str, provenance: str) -> Edge:
+def _read(arrow: Arrow) -> Condition | None:
+    if arrow.condition is None:
+        return None
+    expression, problems = parse_condition(arrow.condition)
+    # What cannot be read keeps a text of its own until the expression pass refuses it.
+    text = str(arrow.condition) if expression is None else render(expression)
+    return Condition(text, arrow.condition_path, expression, tuple(problems))
+
+
+def _edge(arrow: Arrow, read: Condition | None, prefix: str, provenance: str) -> Edge:
     label = str(arrow.label or success_of(arrow.kind))
-    condition = canonical_condition(arrow.condition)
+    condition = None if read is None else read.text
     conditional = arrow.guard is not None or (condition is not None and not arrow.qualifies)
     priority = default_priority(conditional=conditional) if arrow.priority is None else arrow.priority
     return Edge(
@@ -91,11 +105,3 @@ def _edge(arrow: Arrow, prefix: str, provenance: str) -> Edge:
         qualifies=condition if arrow.qualifies else None,
         provenance=provenance,
     )
-
-
-def canonical_condition(condition: Any) -> str | None:
-    """The canonical text; what cannot be read keeps its own until the expression pass refuses it."""
-    if condition is None:
-        return None
-    expression, _ = parse_condition(condition)
-    return str(condition) if expression is None else render(expression)

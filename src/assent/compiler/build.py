@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from assent.compiler.draft import Draft
 from assent.compiler.walk import topological_order
@@ -45,13 +45,16 @@ def _effective(draft: Draft) -> Workflow:
     gates = tuple(sorted(envelope.nodes))
     integrity = GateIntegrity(gates, tuple(node for node in gates if node in draft.nodes))
     return hashed(
-        replace(
-            _shared(draft, "effective", envelope.entity_type, envelope.version),
+        Workflow(
+            kind="effective",
+            key=envelope.entity_type,
+            version=envelope.version,
             name=envelope.contract.label,
             entity_type=envelope.entity_type,
             envelope_version=envelope.version,
             gate_integrity=integrity,
             amendment=envelope.amendment,
+            **_graph(draft),
         )
     )
 
@@ -61,33 +64,34 @@ def _flow(draft: Draft) -> Workflow:
     assert flow is not None
     expiry = Expiry(seconds_of(flow.timeout), flow.on_timeout) if flow.timeout else None
     return hashed(
-        replace(
-            _shared(draft, "flow", flow.flow, flow.version),
+        Workflow(
+            kind="flow",
+            key=flow.flow,
+            version=flow.version,
             name=flow.name,
             entity_type=flow.entity,
             expiry=expiry,
             capabilities=tuple(sorted(set(flow.capabilities))),
+            **_graph(draft),
         )
     )
 
 
-def _shared(draft: Draft, kind: Literal["effective", "flow"], key: str, version: int) -> Workflow:
-    return Workflow(
-        kind=kind,
-        key=key,
-        version=version,
-        nodes=draft.nodes,
-        edges={edge.id: edge for edge in draft.edges},
-        start=draft.start,
-        topological_order=draft.order,
-        edit_windows=_sorted(draft.windows),
-        stable_nodes=draft.stable,
-        slots=_sorted(draft.slots),
-        slot_map=_sorted(draft.slot_map),
-        joins=_sorted(draft.joins),
-        publish_capabilities=draft.publish_capabilities,
-        compiler_version=COMPILER_VERSION,
-    )
+def _graph(draft: Draft) -> dict[str, Any]:
+    """What both kinds of workflow have."""
+    return {
+        "nodes": draft.nodes,
+        "edges": {edge.id: edge for edge in draft.edges},
+        "start": draft.start,
+        "topological_order": draft.order,
+        "edit_windows": _sorted(draft.windows),
+        "stable_nodes": draft.stable,
+        "slots": _sorted(draft.slots),
+        "slot_map": _sorted(draft.slot_map),
+        "joins": _sorted(draft.joins),
+        "publish_capabilities": draft.publish_capabilities,
+        "compiler_version": COMPILER_VERSION,
+    }
 
 
 def _sorted(mapping: Mapping[str, V]) -> dict[str, V]:

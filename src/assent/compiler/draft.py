@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from assent.language import Expression
 from assent.model.contract import Contract, EditWindow
 from assent.model.envelope import Envelope
 from assent.model.flow import Flow
@@ -18,6 +19,17 @@ from assent.model.workflow import JoinRequirement
 
 Branches = tuple[tuple[str, str], ...]
 """(split, edge that left it), outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that was read, and where it stands."""
+
+    text: str
+    """Canonical, where it could be read."""
+    path: Path
+    expression: Expression | None
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +57,8 @@ class Draft:
     slot_map: dict[str, str] = field(default_factory=dict)
     declared: dict[str, NodeDeclaration] = field(default_factory=dict)
     """Node id → what its author wrote; system nodes have none."""
-    conditions: dict[str, tuple[Any, Path]] = field(default_factory=dict)
-    """Edge id → its condition as its author wrote it, and where."""
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    """Edge id → the condition that its author wrote."""
     places: dict[str, Path] = field(default_factory=dict)
     """Id of a node or an edge → where its author wrote it."""
     windows: dict[str, EditWindow] = field(default_factory=dict)

@@ -15,7 +15,6 @@ from assent.language import (
     check_condition,
     check_template,
     parse,
-    parse_condition,
     parse_template,
     parse_verb,
     render,
@@ -53,10 +52,10 @@ def _scope(draft: Draft) -> Scope:
 
 
 def _check_conditions(draft: Draft, scope: Scope) -> Iterator[Problem]:
-    for condition, path in draft.conditions.values():
-        expression, problems = parse_condition(condition)
-        found = problems if expression is None else check_condition(expression, scope)
-        yield from (problem.under(*path) for problem in found)
+    for condition in draft.conditions.values():
+        read = condition.expression
+        found = condition.problems if read is None else check_condition(read, scope)
+        yield from (problem.under(*condition.path) for problem in found)
 
 
 def _as_written(declared: object, problem: Problem) -> Problem:

@@ -1,6 +1,6 @@
 """Questions about a contract's lifecycle that its envelope depends on. Nothing here makes nodes or edges."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Final
 
 from assent.model.contract import Contract, EditWindow, Lifecycle, TransitionSpec
@@ -19,7 +19,7 @@ def ways(lifecycle: Lifecycle) -> Iterator[tuple[str, str, TransitionSpec]]:
 
 
 def leaving(lifecycle: Lifecycle, state: str) -> list[str]:
-    return [name for source, name, _ in ways(lifecycle) if source == state]
+    return list(lifecycle.leaving.get(state, ()))
 
 
 def is_way_out(lifecycle: Lifecycle, transition: TransitionSpec) -> bool:
@@ -73,24 +73,34 @@ def successors(contract: Contract, state: str) -> set[str]:
     leaves = [transitions[name] for name in leaving(contract.lifecycle, state)]
     found = {transition.to for transition in leaves}
     found |= {transition.on_reject for transition in leaves if transition.on_reject is not None}
-    return found | {AMENDED} if has_amendment(contract) and state in resting_states(contract) else found
+    return (
+        found | {AMENDED}
+        if has_amendment(contract) and contract.window(state) is EditWindow.AMEND_ONLY
+        else found
+    )
 
 
 def reachable_states(contract: Contract) -> Set[str]:
-    found: set[str] = set()
-    waiting = [contract.lifecycle.initial]
-    while waiting:
-        state = waiting.pop()
-        if state not in found:
-            found.add(state)
-            waiting.extend(successors(contract, state))
-    return found
+    return _closure([contract.lifecycle.initial], lambda state: successors(contract, state))
 
 
 def ending_states(contract: Contract) -> Set[str]:
     """The states from which an end can be reached."""
-    states = contract.lifecycle.states
-    found = {state for state in states if is_final(contract, state)}
-    while more := {state for state in states if state not in found and successors(contract, state) & found}:
-        found |= more
+    before: dict[str, list[str]] = {}
+    for state in contract.lifecycle.states:
+        for after in successors(contract, state):
+            before.setdefault(after, []).append(state)
+    ends = [state for state in contract.lifecycle.states if is_final(contract, state)]
+    return _closure(ends, lambda state: before.get(state, ()))
+
+
+def _closure(first: Iterable[str], step: Callable[[str], Iterable[str]]) -> Set[str]:
+    """The states that any number of steps leads to, the first ones included."""
+    found: set[str] = set()
+    waiting = list(first)
+    while waiting:
+        state = waiting.pop()
+        if state not in found:
+            found.add(state)
+            waiting.extend(step(state))
     return found

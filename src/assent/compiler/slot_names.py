@@ -7,8 +7,10 @@
 A name that two slots would share gives way to the transition's name in both.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 
 from assent.compiler.lifecycle import AMENDED, has_amendment, is_way_out, ways
 from assent.model.contract import Contract
@@ -32,10 +34,12 @@ class Gap:
 def slot_ids(contract: Contract) -> dict[str, Gap]:
     """Derived slot id → the gap; the same contract gives the same names."""
     gaps = sorted(_gaps(contract), key=lambda gap: not gap.enabled)
+    uses = Counter(gap.name for gap in gaps)
+    uses_enabled = Counter(gap.name for gap in gaps if gap.enabled)
     named: dict[str, Gap] = {}
     for gap in gaps:
-        rivals = [other for other in gaps if other.name == gap.name and (other.enabled or not gap.enabled)]
-        named[_free(PREFIX + (gap.name if rivals == [gap] else gap.fallback), named)] = gap
+        rivals = (uses_enabled if gap.enabled else uses)[gap.name]
+        named[_free(PREFIX + (gap.name if rivals == 1 else gap.fallback), named)] = gap
     return named
 
 
@@ -61,5 +65,5 @@ def _before(contract: Contract, state: str, name: str) -> str:
 
 def _free(name: str, taken: dict[str, Gap]) -> str:
     # Two fallbacks can still meet (`a` by `b_to_c`, `a_to_b` by `c`); gaps have an order, so a number does.
-    candidates = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(candidate for candidate in chain([name], numbered) if candidate not in taken)
