@@ -66,6 +66,12 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "event_type": "advance",
         "event_idempotency_key": token_hex(32),
     },
+    "workflow_kept_events": lambda: {
+        "id": uuid4(),
+        "event_key": "paid:7",
+        "payload": {},
+        "created_at": START,
+    },
     "workflow_side_effects_outbox": lambda: {
         "id": uuid4(),
         "instance_id": uuid4(),
@@ -127,6 +133,9 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "at": START,
     },
 }
+
+
+TABLES: Final = frozenset(_BLANKS)
 
 
 def row(table: str, **given: Any) -> Row:

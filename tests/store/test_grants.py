@@ -30,6 +30,8 @@ MAY = {
     },
     "workflow_step_receipts": APPEND,
     "workflow_events_outbox": MOVE,
+    "workflow_kept_events": APPEND | {"DELETE"},
+    "workflow_batches": set(),
     "workflow_side_effects_outbox": MOVE,
     "workflow_outbox_receipts": APPEND,
     "approval_chains": KEEP,
