@@ -14,6 +14,7 @@ from assent.model.problems import Position, Problem
 if TYPE_CHECKING:
     from assent.compiler.source import Source
 
+PROBLEMS_SHOWN_MAX = 200
 LINE_CELLS_MAX = 100
 """A longer line is cut around the column that is marked."""
 
@@ -29,11 +30,13 @@ def print_json(value: object) -> None:
 
 
 def print_problems(problems: Sequence[Problem], sources: "Sequence[Source]", *, stderr: bool = False) -> None:
-    """Every problem in reading order, each with its line."""
+    """The problems in reading order, each with its line; a screen is no place for thousands of them."""
     by_name = {source.name: source for source in sources}
     out = console(stderr=stderr)
-    for problem in in_reading_order(problems):
+    for problem in in_reading_order(problems)[:PROBLEMS_SHOWN_MAX]:
         out.print(report(problem, by_name.get(problem.source or "")))
+    if len(problems) > PROBLEMS_SHOWN_MAX:
+        out.print(f"… and {len(problems) - PROBLEMS_SHOWN_MAX:,} more; --json gives all of them")
 
 
 def print_summary(problems: Sequence[Problem], what: str, *, stderr: bool = False) -> None:

@@ -15,6 +15,7 @@ from assent.compiler.lifecycle import (
 from assent.compiler.slot_names import PREFIX, slot_ids
 from assent.model.contract import Contract
 from assent.model.graph import Outcome
+from assent.model.parse import listed
 from assent.model.problems import Path, Problem
 
 STATES: Final[Path] = ("lifecycle", "states")
@@ -83,7 +84,7 @@ def _check_endless(contract: Contract) -> Iterator[Problem]:
             seen.append(state)
             state = transitions[follows[state]].to
         if state == first and first == min(seen):
-            message = f"states {', '.join(seen)} follow each other by themselves for ever"
+            message = f"states {listed(seen)} follow each other by themselves for ever"
             yield Problem("ENDLESS_LOOP", message, (*TRANSITIONS, follows[first], "auto"))
 
 
@@ -103,7 +104,7 @@ def _check_slots(contract: Contract) -> Iterator[Problem]:
     taken: set[str] = set(derived) - set(contract.slots)
     for slot_id, said in contract.slots.items():
         if slot_id not in derived:
-            message = f"`{slot_id}` is not one of the slots: {', '.join(sorted(derived))}"
+            message = f"`{slot_id}` is not one of the slots: {listed(sorted(derived))}"
             yield Problem("UNKNOWN_SLOT", message, ("slots", slot_id))
         name = PREFIX + said.name if said.name else slot_id
         if name in taken:

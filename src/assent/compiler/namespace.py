@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from assent.compiler.draft import Draft, Filling
 from assent.model.envelope import Envelope
 from assent.model.graph import Slot
-from assent.model.parse import NAME_PATTERN, shown
+from assent.model.parse import NAME_PATTERN, listed, shown
 from assent.model.patch import IN, OUT, Patch, SlotPatch
 from assent.model.problems import Path, Problem
 
@@ -61,7 +61,7 @@ def _check_base(patch: Patch, envelope: Envelope) -> Iterator[Problem]:
 def _check_slot(slot_id: str, envelope: Envelope, taken: Mapping[str, Filling]) -> Problem | None:
     slot = envelope.slots.get(slot_id)
     if slot is None or not slot.enabled:
-        known = ", ".join(slot.id for slot in envelope.slots.values() if slot.enabled)
+        known = listed(slot.id for slot in envelope.slots.values() if slot.enabled)
         return Problem("UNKNOWN_SLOT", f"{shown(slot_id)} is not one of the slots: {known}")
     if slot_id in taken:
         return Problem("DUPLICATE_SLOT", f"another patch fills `{slot_id}` already")

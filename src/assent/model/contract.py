@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from assent.model.parse import NAME_PATTERN, Declaration, parse_declaration
+from assent.model.parse import NAME_PATTERN, Declaration, listed, parse_declaration
 from assent.model.problems import Invalid, Problem
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
@@ -141,7 +141,7 @@ class Contract(Declaration):
     label: str | None = None
     fields: Mapping[Name, FieldSpec] = Field(default={}, max_length=FIELDS_MAX)
     lifecycle: Lifecycle
-    slots: Mapping[str, SlotSpec] = {}
+    slots: Mapping[str, SlotSpec] = Field(default={}, max_length=WAYS_MAX)
     on_drift: Literal["amend", "fail"] = "amend"
     workflow: Literal["envelope", "none"] = "envelope"
     """`none`: transitions go straight through, without a workflow instance."""
@@ -258,7 +258,7 @@ def limit_of(kind: FieldType, bound: int | float | str) -> Any:
 
 def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
     states = lifecycle.states
-    known = ", ".join(list(states)[:20]) + (", …" if len(states) > 20 else "")
+    known = listed(states)
     ways = sum(len(transition.from_) for transition in lifecycle.transitions.values())
     if ways > WAYS_MAX:
         message = f"{ways:,} ways lead out of states; at most {WAYS_MAX:,} are read"

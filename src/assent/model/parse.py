@@ -3,7 +3,8 @@
 Every declaration that an author writes (contract, patch, flow) derives from `Declaration`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -69,3 +70,9 @@ def shown(value: Any, length_max: int = 60) -> str:
     """A short, safe rendering of a value for a message."""
     text = repr(value)
     return text if len(text) <= length_max else f"{text[: length_max - 1]}…"
+
+
+def listed(names: Iterable[str], count_max: int = 20) -> str:
+    """A few names for a message, and a sign that there are more."""
+    first = list(islice(names, count_max + 1))
+    return ", ".join(first[:count_max]) + (", …" if len(first) > count_max else "")

@@ -85,6 +85,15 @@ def test_check_as_json_gives_programs_the_same(broken: Path) -> None:
     assert [workflow["key"] for workflow in found["workflows"]] == ["petty_cash"]
 
 
+def test_a_flood_of_problems_is_cut_on_the_screen_but_counted(tmp_path: Path) -> None:
+    file = tmp_path / "flood.yaml"
+    file.write_text(BROKEN.replace("drft", "draft") + "".join(f"key_{n}: 1\n" for n in range(500)))
+    output = invoke("check", str(file), code=1).output
+    assert output.count("UNKNOWN_KEY") == 200
+    assert "… and 300 more" in output
+    assert "✗ 500 problems" in output
+
+
 def test_check_reads_standard_input() -> None:
     text = (library() / "expense_approval" / "flow.yaml").read_text(encoding="utf-8")
     assert invoke("check", "-", text=text).output == "✓ 1 document, 1 workflow\n"
