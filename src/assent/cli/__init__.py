@@ -1,0 +1,1 @@
+"""The command line: one door, a file for each command."""

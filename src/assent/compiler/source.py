@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from assent.compiler.characters import bad_characters, name_characters
-from assent.compiler.tree import Document, Limits, Place, read_documents
+from assent.compiler.frames import Place
+from assent.compiler.tree import Document, Limits, read_documents
 from assent.model.canonical import JsonValue
 from assent.model.problems import Path, Position, Problem
 

@@ -5,7 +5,7 @@ tags and merge keys are refused: they are how a small text becomes a large or su
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
 from yaml.events import (
@@ -20,12 +20,17 @@ from yaml.events import (
 )
 
 from assent.compiler.characters import PROBLEMS_MAX, bad_character_in, look_alike
+from assent.compiler.frames import OpenList, OpenMapping, Place
 from assent.compiler.scalars import plain_scalar
+from assent.compiler.yaml_errors import position_of, syntax_problem
 from assent.model.canonical import DEPTH_MAX, JsonValue
 from assent.model.problems import Path, Position, Problem
 
 PARSER: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """libyaml where PyYAML was built with it: some ten times faster, with the same events."""
+
+KEY_CHARACTERS_MAX: Final = 200
+"""Keys stand in the path of every problem below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,72 +44,14 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Place:
-    """Where a value stands, where its key stands, and the places of its parts."""
-
-    position: Position
-    key: Position | None = None
-    parts: dict[str | int, "Place"] = field(default_factory=dict)
-    is_scalar: bool = False
-
-    @property
-    def shown_at(self) -> Position:
-        """A scalar is pointed at itself, a list or mapping at the key that names it."""
-        return self.position if self.is_scalar or self.key is None else self.key
-
-
-@dataclass(slots=True)
 class Document:
     data: JsonValue = None
     place: Place = field(default_factory=lambda: Place(Position(1, 1)))
     problems: list[Problem] = field(default_factory=list)
 
 
-_OPENINGS: Final = frozenset("[{'\"")
-
-
 class _Stop(Exception):
     """The text is beyond reading on; the problem is already noted."""
-
-
-@dataclass(slots=True)
-class _List:
-    place: Place
-    step: Path
-    value: list[Any] = field(default_factory=list)
-
-    @property
-    def next_step(self) -> Path:
-        return (len(self.value),)
-
-    def add(self, value: JsonValue, place: Place) -> None:
-        self.place.parts[len(self.value)] = place
-        self.value.append(value)
-
-
-@dataclass(slots=True)
-class _Mapping:
-    place: Place
-    step: Path
-    value: dict[str, Any] = field(default_factory=dict)
-    wants_key: bool = True
-    key: str | None = None
-    """The key that waits for its value; None also when that key was refused, and the value goes nowhere."""
-    key_position: Position | None = None
-
-    @property
-    def next_step(self) -> Path:
-        return () if self.key is None else (self.key,)
-
-    def expect(self, key: str | None, position: Position) -> None:
-        self.key, self.key_position, self.wants_key = key, position, False
-
-    def add(self, value: JsonValue, place: Place) -> None:
-        if self.key is not None:
-            place.key = self.key_position
-            self.value[self.key] = value
-            self.place.parts[self.key] = place
-        self.key, self.wants_key = None, True
 
 
 def read_documents(text: str, limits: Limits, parser: Any = None) -> list[Document]:
@@ -116,7 +63,7 @@ def read_documents(text: str, limits: Limits, parser: Any = None) -> list[Docume
     except _Stop:
         reader.give_up()
     except yaml.MarkedYAMLError as error:
-        reader.give_up(_syntax_problem(error, text))
+        reader.give_up(syntax_problem(error, text))
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML's own parser lets such through, for escapes and versions with absurd numbers.
         reader.give_up(Problem("YAML_SYNTAX", f"this is not YAML: {error}", position=reader.position))
@@ -129,10 +76,10 @@ class _Reader:
         self.position = Position(1, 1)
         self._limits = limits
         self._nodes = 0
-        self._open: list[_List | _Mapping] = []
+        self._open: list[OpenList | OpenMapping] = []
 
     def take(self, event: Event) -> None:
-        self.position = _position(event.start_mark)
+        self.position = position_of(event.start_mark)
         if isinstance(event, NodeEvent):
             self._count()
             self._refuse_extras(event)
@@ -168,7 +115,7 @@ class _Reader:
         if len(problems) >= PROBLEMS_MAX:
             raise _Stop
 
-    def _stop(self, code: str, message: str) -> None:
+    def _stop(self, code: str, message: str) -> NoReturn:
         self._document().problems.append(Problem(code, message, position=self.position))
         raise _Stop
 
@@ -188,7 +135,7 @@ class _Reader:
 
     def _take_node(self, event: NodeEvent) -> None:
         parent = self._open[-1] if self._open else None
-        if isinstance(parent, _Mapping) and parent.wants_key:
+        if isinstance(parent, OpenMapping) and parent.wants_key:
             self._take_key(event, parent)
         elif isinstance(event, SequenceStartEvent | MappingStartEvent):
             self._enter(event)
@@ -196,7 +143,7 @@ class _Reader:
             value = self._scalar(event) if isinstance(event, ScalarEvent) else None
             self._attach(value, Place(self.position, is_scalar=True))
 
-    def _take_key(self, event: NodeEvent, mapping: _Mapping) -> None:
+    def _take_key(self, event: NodeEvent, mapping: OpenMapping) -> None:
         if isinstance(event, ScalarEvent):
             mapping.expect(self._key(event, mapping), self.position)
             return
@@ -205,10 +152,13 @@ class _Reader:
         if isinstance(event, SequenceStartEvent | MappingStartEvent):
             self._enter(event, as_key=True)
 
-    def _key(self, event: ScalarEvent, mapping: _Mapping) -> str | None:
+    def _key(self, event: ScalarEvent, mapping: OpenMapping) -> str | None:
         key: str = event.value
         if key == "<<" and not event.style:
             self._note("MERGE_KEY", "merge keys (`<<`) are not read", "write the keys out")
+            return None
+        if len(key) > KEY_CHARACTERS_MAX:
+            self._note("BAD_KEY", f"a key has at most {KEY_CHARACTERS_MAX} characters, this one {len(key):,}")
             return None
         if key in mapping.value:
             first = mapping.place.parts[key].key
@@ -231,7 +181,7 @@ class _Reader:
             self._stop("TOO_DEEP", f"nested deeper than {self._limits.depth_max} levels")
         place = Place(self.position)
         step = self._open[-1].next_step if self._open else ()
-        frame = _List(place, step) if isinstance(event, SequenceStartEvent) else _Mapping(place, step)
+        frame = OpenList(place, step) if isinstance(event, SequenceStartEvent) else OpenMapping(place, step)
         if not as_key:
             self._attach(frame.value, place)
         self._open.append(frame)
@@ -244,30 +194,5 @@ class _Reader:
             document.data, document.place = value, place
 
 
-def _position(mark: Any) -> Position:
-    return Position(mark.line + 1, mark.column + 1)
-
-
 def _short(text: object) -> str:
     return str(text)[:40]
-
-
-def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
-    mark, opened = error.problem_mark or error.context_mark, error.context_mark
-    said = ", ".join(part for part in (error.problem, error.context) if part)
-    if mark and opened and opened.line < mark.line and text[opened.index : opened.index + 1] in _OPENINGS:
-        # The parser notices on a later line; what has to be repaired is where the text opened.
-        message = f"this is not YAML: `{text[opened.index]}` is not closed, or not on this line"
-        return Problem("YAML_SYNTAX", message, position=_position(opened))
-    is_tab = mark is not None and text[mark.index : mark.index + 1] == "\t"
-    hint = "indent with spaces, not with tabs" if is_tab else _hint_for(said)
-    position = _position(mark) if mark else None
-    return Problem("YAML_SYNTAX", f"this is not YAML: {said}", hint=hint, position=position)
-
-
-def _hint_for(said: str) -> str | None:
-    if "mapping values are not allowed" in said:
-        return "quote a text that holds a colon and a space"
-    if "cannot start any token" in said:
-        return "quote a text that starts with a special character"
-    return None

@@ -31,6 +31,7 @@ ATTACKS = {
     "a huge exponent": ("a: 1e999999999", "NUMBER_NOT_KEPT"),
     "an endless quote": ("a: '" + "x" * (MIB - 4), "YAML_SYNTAX"),
     "an endless key": ("x" * (MIB - 2) + ": ", "YAML_SYNTAX"),
+    "an endless explicit key": ("? " + "x" * (MIB - 6) + "\n: 1", "BAD_KEY"),
     "exclamation marks": ("!" * MIB, "TAG"),
     "directives": ("%YAML 1.1\n" * (MIB // 10), "YAML_SYNTAX"),
     "NULs": ("\x00" * MIB, "BAD_CHARACTER"),
