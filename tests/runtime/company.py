@@ -1,14 +1,20 @@
-"""What the tests of definitions publish: the design's contract, patch and flow, and variations of them."""
+"""What the tests of definitions publish, and what somebody with too many rights does to the rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
-from assent.model.actor import Actor
+from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import Contract
+from assent.runtime.definitions import Publication, publish_contract, publish_flow, publish_patch
+from assent.store.database import Database
 from tests.authored import invoice_contract
+from tests.postgres import START
 
 ANN = Actor("ann", roles=frozenset({"clerk"}))
-
 SLOT = "slot:submitted_to_approved"
+OTHER_SLOT = "slot:draft_to_submit"
 
 
 def contract(version: int = 1, **changes: Any) -> Contract:
@@ -16,12 +22,14 @@ def contract(version: int = 1, **changes: Any) -> Contract:
     return invoice_contract().model_copy(update={"version": version, **changes})
 
 
-def patch(name: str = "invoice", envelope_version: int = 1, **approval: Any) -> dict[str, Any]:
-    """A patch that asks one person before the gate."""
+def patch(
+    name: str = "invoice", envelope_version: int = 1, slot: str = SLOT, **approval: Any
+) -> dict[str, Any]:
+    """A patch that asks one person in a slot."""
     ask = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}, **approval}
     edges = [{"from": "in", "to": "ask"}, {"from": "ask", "to": "out", "on": "approved"}]
     base = {"entity_type": "invoice", "envelope_version": envelope_version}
-    return {"patch": name, "base": base, "slots": {SLOT: {"nodes": [ask], "edges": edges}}}
+    return {"patch": name, "base": base, "slots": {slot: {"nodes": [ask], "edges": edges}}}
 
 
 def flow(version: int = 1, key: str = "hello", **changes: Any) -> dict[str, Any]:
@@ -29,3 +37,51 @@ def flow(version: int = 1, key: str = "hello", **changes: Any) -> dict[str, Any]
     steps = [{"id": "ask", "type": "action"}, {"id": "done", "type": "terminal"}]
     arrows = [{"from": "ask", "to": "done"}]
     return {"flow": key, "version": version, "start": "ask", "steps": steps, "transitions": arrows, **changes}
+
+
+def flow_of_system(run_as: str, **changes: Any) -> dict[str, Any]:
+    """A flow with a step that runs as somebody else."""
+    call = {"id": "call", "type": "system", "operation": {"sdk": "orders.confirm"}, "run_as": run_as}
+    steps = [call, {"id": "done", "type": "terminal"}]
+    return flow(steps=steps, transitions=[{"from": "call", "to": "done"}], start="call", **changes)
+
+
+async def publish(database: Database, source: Any, org_id: str = "*", actor: Actor = SYSTEM) -> Publication:
+    """Publish a contract, a patch or a flow in a transaction of its own, as the owner."""
+    async with database.transaction(None) as connection:
+        if isinstance(source, Contract):
+            return await publish_contract(connection, source, actor, START)
+        if "patch" in source:
+            return await publish_patch(connection, org_id, source, actor, START)
+        return await publish_flow(connection, org_id, source, actor, START)
+
+
+async def rows(database: Database, **equal: Any) -> list[dict[str, Any]]:
+    """The definitions with these values, oldest first."""
+    async with database.transaction(None) as connection:
+        found = await connection.fetch("SELECT * FROM assent.workflow_definitions ORDER BY created_at, id")
+    return [dict(row) for row in found if all(row[column] == value for column, value in equal.items())]
+
+
+async def statuses(database: Database, kind: str, key: str, org_id: str = "*") -> list[tuple[int, str]]:
+    found = await rows(database, definition_kind=kind, key=key, org_id=org_id)
+    return sorted((row["version"], row["status"]) for row in found)
+
+
+async def tamper(database: Database, definition_id: Any, **columns: Any) -> None:
+    """Change a row past every trigger, as only a superuser can."""
+    settings = ", ".join(f"{column} = ${number}" for number, column in enumerate(columns, start=2))
+    async with database.transaction(None) as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        sql = f"UPDATE assent.workflow_definitions SET {settings} WHERE id = $1"  # noqa: S608
+        assert await connection.execute(sql, definition_id, *columns.values()) == "UPDATE 1"
+
+
+@contextmanager
+def older_compiler(version: str = "0.9.0") -> Iterator[None]:
+    """Inside, an earlier compiler is at work: the same output under its own version."""
+    with (
+        mock.patch("assent.compiler.build.COMPILER_VERSION", version),
+        mock.patch("assent.runtime.definitions.sources.COMPILER_VERSION", version),
+    ):
+        yield

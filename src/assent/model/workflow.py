@@ -158,7 +158,10 @@ class Workflow:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The workflow that `to_json` gave; adjacency is derived anew, so `content_hash` also checks it."""
+        """The workflow that `to_json` gave; adjacency is derived anew, so `content_hash` also checks it.
+
+        Keys are put in order again, because jsonb keeps an order of its own.
+        """
         integrity, expiry = data["gate_integrity"], data["expiry"]
         return cls(
             kind=data["kind"],
@@ -170,13 +173,13 @@ class Workflow:
             compiler_version=data["compiler_version"],
             start=data["start"],
             nodes={node["id"]: Node.from_json(node) for node in data["nodes"]},
-            edges={key: Edge.from_json(edge) for key, edge in data["edges"].items()},
+            edges={key: Edge.from_json(edge) for key, edge in sorted(data["edges"].items())},
             topological_order=tuple(data["topological_order"]),
-            joins={key: JoinRequirement(**join) for key, join in data["joins"].items()},
-            edit_windows={key: EditWindow(window) for key, window in data["edit_windows"].items()},
+            joins={key: JoinRequirement(**join) for key, join in sorted(data["joins"].items())},
+            edit_windows={key: EditWindow(window) for key, window in sorted(data["edit_windows"].items())},
             stable_nodes=frozenset(data["stable_nodes"]),
-            slots={key: Slot.from_json(slot) for key, slot in data["slots"].items()},
-            slot_map=dict(data["slot_map"]),
+            slots={key: Slot.from_json(slot) for key, slot in sorted(data["slots"].items())},
+            slot_map=dict(sorted(data["slot_map"].items())),
             gate_integrity=GateIntegrity(tuple(integrity["required"]), tuple(integrity["present"])),
             amendment=data["amendment"],
             expiry=Expiry(**expiry) if expiry else None,

@@ -8,21 +8,35 @@ from assent.runtime.definitions.definition import (
     Publication,
     Wanted,
 )
+from assent.runtime.definitions.drafts import discard_draft, keep_draft, problems_of_draft, publish_draft
+from assent.runtime.definitions.history import archive, list_versions, rollback
 from assent.runtime.definitions.load import Definitions
 from assent.runtime.definitions.patches import publish_patch, publish_patches, rebase_patches
 from assent.runtime.definitions.publish import publish_contract, publish_flow
+from assent.runtime.definitions.recompile import Move, Recompiled, Repin, recompile
 
 __all__ = [
     "EVERYBODY",
     "Definition",
     "DefinitionVersion",
     "Definitions",
+    "Move",
     "Pin",
     "Publication",
+    "Recompiled",
+    "Repin",
     "Wanted",
+    "archive",
+    "discard_draft",
+    "keep_draft",
+    "list_versions",
+    "problems_of_draft",
     "publish_contract",
+    "publish_draft",
     "publish_flow",
     "publish_patch",
     "publish_patches",
     "rebase_patches",
+    "recompile",
+    "rollback",
 ]

@@ -93,3 +93,59 @@ SELECT version FROM assent.workflow_definitions
  WHERE org_id = $1 AND definition_kind = 'flow' AND key = $2 AND status <> 'draft'
    AND source_json -> 'version' = $3::jsonb -> 'version' AND source_json <> $3::jsonb
  LIMIT 1;
+
+-- name: read_definition
+-- One definition with what it was made of.
+SELECT * FROM assent.workflow_definitions WHERE org_id = $1 AND id = $2;
+
+-- name: list_definitions
+-- Versions without their content, by org, kind and key, newest first; null leaves a filter out.
+SELECT org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+       created_by, created_at, updated_at
+  FROM assent.workflow_definitions
+ WHERE ($1::text IS NULL OR org_id = $1) AND ($2::text IS NULL OR definition_kind = $2)
+   AND ($3::text IS NULL OR key = $3)
+ ORDER BY org_id, definition_kind, key, version DESC;
+
+-- name: archive_if_published
+-- Archives one version.
+UPDATE assent.workflow_definitions SET status = 'archived', updated_at = $3
+ WHERE org_id = $1 AND id = $2 AND status = 'published'
+RETURNING org_id, id, definition_kind, key, version, entity_type, name, status, compiled_hash, compiler_version,
+          created_by, created_at, updated_at;
+
+-- name: replace_draft
+-- Puts another text into the draft of a key, if there is one.
+UPDATE assent.workflow_definitions AS d
+   SET entity_type = r.entity_type, name = r.name, base_ref = r.base_ref, body_patches_json = r.body_patches_json,
+       source_json = r.source_json, created_by = r.created_by, updated_at = r.at
+  FROM jsonb_to_record($1::jsonb) AS r (
+    org_id text, definition_kind text, key text, entity_type text, name text, base_ref jsonb, body_patches_json jsonb,
+    source_json jsonb, created_by text, at timestamptz)
+ WHERE d.org_id = r.org_id AND d.definition_kind = r.definition_kind AND d.key = r.key AND d.status = 'draft'
+RETURNING d.org_id, d.id, d.definition_kind, d.key, d.version, d.entity_type, d.name, d.status, d.compiled_hash,
+          d.compiler_version, d.created_by, d.created_at, d.updated_at;
+
+-- name: delete_if_draft
+-- Throws a draft away; what was published stays for ever.
+DELETE FROM assent.workflow_definitions WHERE org_id = $1 AND id = $2 AND status = 'draft' RETURNING id;
+
+-- name: find_stale
+-- What another compiler compiled and somebody still needs: published, or with instances that have not ended.
+-- The archived come first, so that the published ones get the highest versions.
+SELECT d.org_id, d.id
+  FROM assent.workflow_definitions d
+ WHERE d.definition_kind IN ('effective', 'flow') AND d.status <> 'draft' AND d.compiler_version <> $1
+   AND (d.status = 'published' OR EXISTS (
+     SELECT FROM assent.workflow_instances i
+      WHERE i.definition_id = d.id AND d.org_id IN (i.org_id, '*') AND i.status IN ('running', 'paused')))
+ ORDER BY d.status = 'published', d.org_id, d.definition_kind, d.key, d.version;
+
+-- name: find_pinned
+-- Instances that have not ended and are pinned to a definition, in the order of their ids, after one of them.
+SELECT i.org_id, i.id, i.definition_version, i.definition_hash
+  FROM assent.workflow_instances i
+ WHERE i.definition_id = $2 AND $1::text IN (i.org_id, '*') AND i.status IN ('running', 'paused')
+   AND ($3::text IS NULL OR (i.org_id, i.id) > ($3, $4::uuid))
+ ORDER BY i.org_id, i.id
+ LIMIT $5;

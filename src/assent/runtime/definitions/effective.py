@@ -49,6 +49,5 @@ async def keep_effective(
 ) -> tuple[DefinitionVersion, bool]:
     """Publish an effective workflow; false where it was published already."""
     publisher.require_capabilities(workflow)
-    named = {"name": workflow.name or envelope.entity_type, "entity_type": envelope.entity_type}
-    columns = effective_columns(envelope, patches, workflow) | named
+    columns = effective_columns(envelope, patches, workflow)
     return await publisher.publish("effective", envelope.entity_type, columns)

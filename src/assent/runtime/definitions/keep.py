@@ -9,7 +9,7 @@ from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
-from assent.runtime.definitions.definition import DefinitionVersion, Kind, Row
+from assent.runtime.definitions.definition import DefinitionVersion, Kind, Row, Status
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
@@ -29,11 +29,22 @@ class Publisher:
         """One at a time changes the patches and effective workflows of an org's entity type."""
         await self.connection.execute(SQL.lock_definitions, self.org_id, f"entity:{entity_type}")
 
+    async def lock_patch(self, name: str) -> None:
+        """Taken after the entity type's: a name is one patch's, whatever entity type it is for."""
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"patch:{name}")
+
     async def lock_flow(self, key: str) -> None:
         await self.connection.execute(SQL.lock_definitions, self.org_id, f"flow:{key}")
 
+    async def lock_for(self, row: Row) -> None:
+        """The lock of whatever a row is a version of."""
+        if row["definition_kind"] == "flow":
+            await self.lock_flow(row["key"])
+        else:
+            await self.lock_entity_type(row["entity_type"])
+
     async def insert(
-        self, kind: Kind, key: str, columns: Mapping[str, Any], *, status: str = "published"
+        self, kind: Kind, key: str, columns: Mapping[str, Any], *, status: Status = "published"
     ) -> DefinitionVersion:
         """A new row under the next version of its key, or the version among the columns."""
         row = {
@@ -66,6 +77,15 @@ class Publisher:
             published = await self.publish_again(row)
         await self.archive_others(published)
         return published, True
+
+    async def keep(
+        self, kind: Kind, key: str, columns: Mapping[str, Any], status: Status
+    ) -> DefinitionVersion:
+        """Have this under a key in a status; an archived one need not be kept twice."""
+        if status == "published":
+            return (await self.publish(kind, key, columns))[0]
+        row = await self._same(kind, key, columns)
+        return DefinitionVersion.of(row) if row else await self.insert(kind, key, columns, status=status)
 
     async def publish_again(self, archived: Row) -> DefinitionVersion:
         row = await self.connection.fetchrow(SQL.publish_if_archived, self.org_id, archived["id"], self.now)

@@ -5,7 +5,7 @@ Which one an org starts *now* does change, and is asked each time: a narrow look
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -39,9 +39,10 @@ class Definitions:
     async def by_id(self, connection: Connection, pins: Iterable[Pin]) -> dict[Pin, Loaded]:
         """What each instance is pinned to, or why it cannot run; at most one statement for all of them."""
         wanted = list(dict.fromkeys(pins))
+        oldest = self._clock.now() - self._keep
         found: dict[Place, Loaded] = {}
         for pin in wanted:
-            found |= self._known(pin)
+            found |= self._known(pin, oldest)
         missing = [pin for pin in wanted if _either(pin, found) is None]
         if missing:
             found |= await self._load(connection, missing)
@@ -50,14 +51,7 @@ class Definitions:
     async def current(self, connection: Connection, wanted: Iterable[Wanted]) -> dict[Wanted, Loaded]:
         """What each org starts now, or why it cannot; at most two statements for all of them."""
         asked = list(dict.fromkeys(wanted))
-        columns = [list(column) for column in zip(*asked, strict=True)] or [[], [], []]
-        rows = await connection.fetch(_SQL.find_current, *columns)
-        pins = {
-            Wanted(row["wanted_by"], row["kind"], row["key"]): Pin(
-                row["wanted_by"], row["id"], row["version"], row["compiled_hash"]
-            )
-            for row in rows
-        }
+        pins = await _current_pins(connection, asked) if asked else {}
         loaded = await self.by_id(connection, pins.values())
         return {want: loaded[pins[want]] if want in pins else _nothing_for(want) for want in asked}
 
@@ -75,8 +69,7 @@ class Definitions:
             raise Refused(found)
         return found
 
-    def _known(self, pin: Pin) -> dict[Place, Loaded]:
-        oldest = self._clock.now() - self._keep
+    def _known(self, pin: Pin, oldest: datetime) -> dict[Place, Loaded]:
         for place in _places(pin):
             loaded_at, definition = self._kept.get(place, (oldest, None))
             if definition is not None and loaded_at > oldest:
@@ -100,6 +93,14 @@ class Definitions:
         self._kept.move_to_end(place)
         while len(self._kept) > self._definitions_max:
             self._kept.popitem(last=False)
+
+
+async def _current_pins(connection: Connection, wanted: Sequence[Wanted]) -> dict[Wanted, Pin]:
+    rows = await connection.fetch(_SQL.find_current, *map(list, zip(*wanted, strict=True)))
+    return {
+        Wanted(org_id, kind, key): Pin(org_id, found, version, hashed)
+        for org_id, kind, key, found, version, hashed in rows
+    }
 
 
 def _places(pin: Pin) -> tuple[Place, Place]:

@@ -7,8 +7,10 @@ from typing import Any
 
 from assent.compiler import compile_effective
 from assent.model.actor import Actor
+from assent.model.envelope import Envelope
 from assent.model.patch import Base, Patch, parse_patch
 from assent.model.problems import Invalid, Problem
+from assent.model.workflow import Workflow
 from assent.runtime.definitions.definition import Publication
 from assent.runtime.definitions.effective import (
     PatchData,
@@ -39,25 +41,32 @@ async def publish_patches(
     Paths of problems lead into the patch; where several are given they begin with the patch's index.
     """
     given = _declared(patches)
-    entity_type = given[0].base.entity_type
     publisher = Publisher(connection, org_id, actor, now)
     async with connection.transaction():
-        await publisher.lock_entity_type(entity_type)
-        if problems := [problem async for problem in _names_taken(publisher, given)]:
-            raise Invalid(problems)
-        envelope = await read_envelope(connection, entity_type, given[0].base.envelope_version)
-        names = {patch.patch for patch in given}
-        others = [p for p in await published_patches(publisher, entity_type) if p["patch"] not in names]
-        together = [*others, *map(data_of, given)]
-        compilation = compile_effective(envelope, together)
-        if compilation.workflow is None:
-            raise Invalid(_seen_from_given(compilation.problems, others, len(given)))
-        kept = [
-            await publisher.publish("org_patch", patch.patch, patch_columns(patch) | _named(patch))
-            for patch in given
-        ]
-        effective, anew = await keep_effective(publisher, envelope, together, compilation.workflow)
+        await publisher.lock_entity_type(given[0].base.entity_type)
+        for name in sorted({patch.patch for patch in given}):
+            await publisher.lock_patch(name)
+        compiled = await check_patches(publisher, given)
+        kept = [await publisher.publish("org_patch", patch.patch, patch_columns(patch)) for patch in given]
+        effective, anew = await keep_effective(publisher, *compiled)
         return [Publication(patch, effective, changed or anew) for patch, changed in kept]
+
+
+async def check_patches(
+    publisher: Publisher, given: Sequence[Patch]
+) -> tuple[Envelope, list[PatchData], Workflow]:
+    """What patches compile to, with the org's others; raises `Invalid` with what keeps them from it."""
+    if problems := [problem async for problem in _names_taken(publisher, given)]:
+        raise Invalid(problems)
+    base, names = given[0].base, {patch.patch for patch in given}
+    envelope = await read_envelope(publisher.connection, base.entity_type, base.envelope_version)
+    published = await published_patches(publisher, base.entity_type)
+    others = [patch for patch in published if patch["patch"] not in names]
+    together = [*others, *map(data_of, given)]
+    compilation = compile_effective(envelope, together)
+    if compilation.workflow is None:
+        raise Invalid(_seen_from_given(compilation.problems, others, len(given)))
+    return envelope, together, compilation.workflow
 
 
 async def rebase_patches(
@@ -117,7 +126,3 @@ def _seen_from_given(
 
 def _indexed(problem: Problem, index: int, count: int) -> Problem:
     return problem.under(index) if count > 1 else problem
-
-
-def _named(patch: Patch) -> dict[str, Any]:
-    return {"name": patch.label or patch.patch, "entity_type": patch.base.entity_type}

@@ -14,15 +14,16 @@ from assent.model.contract import Contract, parse_contract
 from assent.model.envelope import Envelope
 from assent.model.flow import Flow, parse_flow
 from assent.model.problems import Invalid, Problem
+from assent.model.workflow import Workflow
 from assent.runtime.definitions.definition import EVERYBODY, DefinitionVersion, Publication
 from assent.runtime.definitions.effective import settle_effective
 from assent.runtime.definitions.keep import SQL, Publisher
 from assent.runtime.definitions.sources import (
-    compiled_columns,
     contract_in,
     data_of,
     declared,
     envelope_columns,
+    flow_columns,
 )
 from assent.store.connect import Connection
 
@@ -61,27 +62,30 @@ async def publish_flow(
 ) -> Publication:
     """Publish a flow for an org, or for everybody; an org's own goes before everybody's."""
     found = declared(Flow, parse_flow, flow)
-    workflow = compile_flow(found, await contract_of(connection, found.entity)).unwrap()
     publisher = Publisher(connection, org_id, actor, now)
-    publisher.require_capabilities(workflow)
-    source = data_of(found)
-    columns = {"source_json": source, "entity_type": found.entity, "name": found.name or found.flow}
     async with connection.transaction():
         await publisher.lock_flow(found.flow)
-        await _refuse_other_text(publisher, found, source)
-        kept, changed = await publisher.publish("flow", found.flow, columns | compiled_columns(workflow))
+        workflow = await check_flow(publisher, found)
+        publisher.require_capabilities(workflow)
+        kept, changed = await publisher.publish("flow", found.flow, flow_columns(found, workflow))
         return Publication(kept, kept, changed)
 
 
-async def contract_of(connection: Connection, entity_type: str | None) -> Contract | None:
-    """The newest contract of the entity that a flow is about; without one its fields are not checked."""
-    row = await connection.fetchrow(SQL.read_envelopes, entity_type, None) if entity_type else None
-    return contract_in(row) if row else None
-
-
-async def _refuse_other_text(publisher: Publisher, flow: Flow, source: Mapping[str, Any]) -> None:
-    if await publisher.connection.fetchval(SQL.find_other_source, publisher.org_id, flow.flow, source):
+async def check_flow(publisher: Publisher, flow: Flow) -> Workflow:
+    """What a flow compiles to; raises `Invalid` with everything that keeps it from being published."""
+    workflow = await compile_kept_flow(publisher.connection, flow)
+    taken = await publisher.connection.fetchval(
+        SQL.find_other_source, publisher.org_id, flow.flow, data_of(flow)
+    )
+    if taken:
         raise Invalid([_taken(f"flow `{flow.flow}`", flow.version)])
+    return workflow
+
+
+async def compile_kept_flow(connection: Connection, flow: Flow) -> Workflow:
+    """A flow against the newest contract of its entity; without one the entity's fields are not checked."""
+    row = await connection.fetchrow(SQL.read_envelopes, flow.entity, None) if flow.entity else None
+    return compile_flow(flow, contract_in(row) if row else None).unwrap()
 
 
 def _taken(what: str, version: int) -> Problem:

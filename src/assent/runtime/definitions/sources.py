@@ -10,6 +10,7 @@ from assent.compiler import COMPILER_VERSION, generate_envelope
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.contract import Contract
 from assent.model.envelope import Envelope
+from assent.model.flow import Flow
 from assent.model.parse import Declaration
 from assent.model.patch import Patch
 from assent.model.problems import Invalid, Problem
@@ -64,7 +65,8 @@ def contract_in(row: Row) -> Contract:
 
 def patch_columns(patch: Patch) -> Columns:
     data = data_of(patch)
-    return {"base_ref": data["base"], "body_patches_json": [data]}
+    named = {"name": patch.label or patch.patch, "entity_type": patch.base.entity_type}
+    return named | {"base_ref": data["base"], "body_patches_json": [data]}
 
 
 def patches_in(row: Row) -> list[dict[str, Any]]:
@@ -76,12 +78,19 @@ def effective_columns(envelope: Envelope, patches: list[dict[str, Any]], workflo
     compiled = compiled_columns(workflow)
     content = compiled["compiled_json"]
     return compiled | {
+        "entity_type": envelope.entity_type,
+        "name": workflow.name or envelope.entity_type,
         "base_ref": {"entity_type": envelope.entity_type, "envelope_version": envelope.version},
         # By name, so that publishing the same patches in another order is publishing them twice.
         "body_patches_json": sorted(patches, key=lambda patch: str(patch["patch"])),
         "nodes_json": content["nodes"],
         "edges_json": list(content["edges"].values()),
     }
+
+
+def flow_columns(flow: Flow, workflow: Workflow) -> Columns:
+    said = {"source_json": data_of(flow), "entity_type": flow.entity, "name": flow.name or flow.flow}
+    return said | compiled_columns(workflow)
 
 
 def compiled_columns(workflow: Workflow) -> Columns:

@@ -1,0 +1,124 @@
+"""Drafts: flows and patches that are being written, right or wrong. One for each key; it never runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from assent.model.actor import Actor
+from assent.model.canonical import NotCanonical, require_canonical
+from assent.model.flow import Flow, parse_flow
+from assent.model.mutation import Refused, Rejection
+from assent.model.patch import Patch, parse_patch
+from assent.model.problems import Invalid, Problem
+from assent.runtime.definitions.definition import DefinitionVersion, Kind, Publication, Row
+from assent.runtime.definitions.history import read_definition
+from assent.runtime.definitions.keep import SQL, Publisher
+from assent.runtime.definitions.patches import check_patches, publish_patch
+from assent.runtime.definitions.publish import check_flow, publish_flow
+from assent.runtime.definitions.sources import Columns, declared, patches_in
+from assent.store.connect import Connection
+
+_NO_ACTOR = Actor("nobody")
+
+
+async def keep_draft(
+    connection: Connection, org_id: str, source: Mapping[str, Any], actor: Actor, now: datetime
+) -> DefinitionVersion:
+    """Keep a flow or a patch as it is being written, in place of the draft of the same name.
+
+    It may have any problem but one: it must say what it is, and a patch for which entity type.
+    """
+    if problems := list(_check_head(source)):
+        raise Invalid(problems)
+    kind, key, columns = _columns(source)
+    publisher = Publisher(connection, org_id, actor, now)
+    head = {"org_id": org_id, "definition_kind": kind, "key": key, "created_by": actor.id, "at": now}
+    async with connection.transaction():
+        await publisher.lock_for(head | columns)
+        row = await connection.fetchrow(SQL.replace_draft, head | columns)
+        return (
+            DefinitionVersion.of(row) if row else await publisher.insert(kind, key, columns, status="draft")
+        )
+
+
+async def problems_of_draft(
+    connection: Connection, org_id: str, definition_id: UUID, now: datetime
+) -> Sequence[Problem]:
+    """Everything that keeps a draft from being published."""
+    publisher = Publisher(connection, org_id, _NO_ACTOR, now)
+    row = await _read_draft(connection, org_id, definition_id)
+    try:
+        if row["definition_kind"] == "flow":
+            await check_flow(publisher, declared(Flow, parse_flow, row["source_json"]))
+        else:
+            await check_patches(publisher, [declared(Patch, parse_patch, patches_in(row)[0])])
+    except Invalid as invalid:
+        return invalid.problems
+    return ()
+
+
+async def publish_draft(
+    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+) -> Publication:
+    """Publish a draft, which is gone then; raises `Invalid` with all its problems, and it stays."""
+    row = await _read_draft(connection, org_id, definition_id)
+    async with connection.transaction():
+        await discard_draft(connection, org_id, definition_id)
+        if row["definition_kind"] == "flow":
+            return await publish_flow(connection, org_id, row["source_json"], actor, now)
+        return await publish_patch(connection, org_id, patches_in(row)[0], actor, now)
+
+
+async def discard_draft(connection: Connection, org_id: str, definition_id: UUID) -> None:
+    """Throw a draft away; raises `Refused` where there is none."""
+    if await connection.fetchval(SQL.delete_if_draft, org_id, definition_id) is None:
+        raise Refused(_not_a_draft(org_id, definition_id))
+
+
+async def _read_draft(connection: Connection, org_id: str, definition_id: UUID) -> Row:
+    row = await read_definition(connection, org_id, definition_id)
+    if row["status"] != "draft":
+        raise Refused(_not_a_draft(org_id, definition_id))
+    return row
+
+
+def _not_a_draft(org_id: str, definition_id: UUID) -> Rejection:
+    return Rejection("NOT_FOUND", f"org {org_id} has no draft {definition_id}", ("definition_id",))
+
+
+def _check_head(source: object) -> Iterator[Problem]:
+    if not isinstance(source, Mapping):
+        yield Problem("WRONG_TYPE", "a draft is an object")
+        return
+    try:
+        require_canonical(source)
+    except NotCanonical as error:
+        yield Problem(error.code, str(error), error.path)
+    if not isinstance(source.get("patch", source.get("flow", source.get("id"))), str):
+        yield Problem("UNKNOWN_DECLARATION", "a draft begins with what it declares: `patch:` or `flow:`")
+    elif "patch" in source and not isinstance(_base_of(source).get("entity_type"), str):
+        yield Problem("MISSING_KEY", "a patch says for which entity type it is", ("base", "entity_type"))
+
+
+def _base_of(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    base = source.get("base")
+    return base if isinstance(base, Mapping) else {}
+
+
+def _columns(source: Mapping[str, Any]) -> tuple[Kind, str, Columns]:
+    if "patch" in source:
+        base, key = _base_of(source), source["patch"]
+        columns = {"entity_type": base["entity_type"], "base_ref": base, "body_patches_json": [source]}
+        return "org_patch", key, columns | {"name": _text(source.get("label"), key)}
+    key = source.get("flow", source.get("id"))
+    entity_type = source.get("entity") if isinstance(source.get("entity"), str) else None
+    return (
+        "flow",
+        key,
+        {"source_json": source, "entity_type": entity_type, "name": _text(source.get("name"), key)},
+    )
+
+
+def _text(given: object, otherwise: str) -> str:
+    return given if isinstance(given, str) else otherwise

@@ -1,0 +1,110 @@
+"""Versions and what becomes of them: listed, archived, brought back. Instances that run notice nothing of it."""
+
+from datetime import datetime
+from uuid import UUID
+
+from assent.compiler import compile_effective
+from assent.model.actor import Actor
+from assent.model.mutation import Refused, Rejection
+from assent.runtime.definitions.definition import (
+    EVERYBODY,
+    DefinitionVersion,
+    Kind,
+    Publication,
+    Row,
+)
+from assent.runtime.definitions.effective import (
+    keep_effective,
+    published_patches,
+    read_envelope,
+    settle_effective,
+)
+from assent.runtime.definitions.keep import SQL, Publisher
+from assent.runtime.definitions.patches import publish_patch
+from assent.runtime.definitions.publish import publish_flow
+from assent.runtime.definitions.sources import patches_in
+from assent.store.connect import Connection
+
+
+async def list_versions(
+    connection: Connection, org_id: str | None = None, kind: Kind | None = None, key: str | None = None
+) -> list[DefinitionVersion]:
+    """Every version that the connection may see, newest first within a key."""
+    rows = await connection.fetch(SQL.list_definitions, org_id, kind, key)
+    return [DefinitionVersion.of(row) for row in rows]
+
+
+async def archive(
+    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+) -> DefinitionVersion:
+    """Take a published flow or patch out of use; an org's workflow goes on without the patch.
+
+    What everybody starts for an entity type can be archived too: no new instance starts then.
+    """
+    publisher = Publisher(connection, org_id, actor, now)
+    row = await read_definition(connection, org_id, definition_id)
+    _refuse_unmovable(row)
+    async with connection.transaction():
+        await publisher.lock_for(row)
+        archived = await connection.fetchrow(SQL.archive_if_published, org_id, definition_id, now)
+        if archived is not None and row["definition_kind"] == "org_patch":
+            await settle_effective(publisher, row["entity_type"])
+        return DefinitionVersion.of(archived or await read_definition(connection, org_id, definition_id))
+
+
+async def rollback(
+    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+) -> Publication:
+    """Publish an archived version again, and archive the current one.
+
+    It is compiled anew: where that gives what it gave then, the old version itself comes back, else a new one
+    says the same.
+    """
+    row = await read_definition(connection, org_id, definition_id)
+    _refuse_unmovable(row)
+    match row["definition_kind"]:
+        case "flow":
+            return await publish_flow(connection, org_id, row["source_json"], actor, now)
+        case "org_patch":
+            (patch,) = patches_in(row)
+            return await publish_patch(connection, org_id, patch, actor, now)
+        case _:
+            return await _bring_back_effective(Publisher(connection, org_id, actor, now), row)
+
+
+async def _bring_back_effective(publisher: Publisher, row: Row) -> Publication:
+    async with publisher.connection.transaction():
+        await publisher.lock_for(row)
+        if await published_patches(publisher, row["entity_type"]):
+            raise _derived(row)
+        version = row["base_ref"]["envelope_version"]
+        envelope = await read_envelope(publisher.connection, row["entity_type"], version)
+        kept, changed = await keep_effective(publisher, envelope, [], compile_effective(envelope).unwrap())
+        return Publication(kept, kept, changed)
+
+
+async def read_definition(connection: Connection, org_id: str, definition_id: UUID) -> Row:
+    """A definition of an org with its content; raises `Refused`. Another org's is not there."""
+    row = await connection.fetchrow(SQL.read_definition, org_id, definition_id)
+    if row is None:
+        message = f"org {org_id} has no definition {definition_id}"
+        raise Refused(Rejection("NOT_FOUND", message, ("definition_id",)))
+    return row
+
+
+def _refuse_unmovable(row: Row) -> None:
+    if row["definition_kind"] == "envelope":
+        raise _refused(row, "DEFINITION_IMMUTABLE", "is generated and stays", "move the effective workflow")
+    if row["status"] == "draft":
+        raise _refused(row, "WORKFLOW_NOT_PUBLISHED", "is a draft", "publish it or discard it")
+    if row["definition_kind"] == "effective" and (row["org_id"] != EVERYBODY or patches_in(row)):
+        raise _derived(row)
+
+
+def _derived(row: Row) -> Refused:
+    return _refused(row, "DEFINITION_DERIVED", "follows from patches", "archive or bring back the patch")
+
+
+def _refused(row: Row, code: str, message: str, hint: str) -> Refused:
+    what = f"{row['definition_kind']} `{row['key']}` version {row['version']}"
+    return Refused(Rejection(code, f"{what} {message}", ("definition_id",), hint=hint))
