@@ -6,9 +6,12 @@ from typing import Any, Self, TypeVar
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from
+from assent.model.problems import Invalid, Problem
+from assent.runtime.runtime import Operation, Runtime
 from assent.store.database import Database
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
+O = TypeVar("O", bound=Operation)  # noqa: E741
 
 
 class App:
@@ -23,6 +26,7 @@ class App:
 
     def __init__(self, contracts: "list[Contract | Mapping[str, Any]] | tuple[Contract, ...]" = ()) -> None:
         self.registry = Registry()
+        self.operations: dict[str, Operation] = {}
         for contract in contracts:
             self.add_contract(contract)
 
@@ -46,5 +50,23 @@ class App:
 
         return register
 
+    def operation(self, name: str) -> Callable[[O], O]:
+        """Register a function for `system` steps: `(connection, arguments) → result`, plain or async.
+
+        It runs inside the transaction of its step: what it writes commits with it, and what it raises is tried
+        again. Leave the outside world alone.
+        """
+
+        def register(run: O) -> O:
+            if name in self.operations:
+                raise Invalid([Problem("DUPLICATE", f"operation `{name}` is registered twice", (name,))])
+            self.operations[name] = run
+            return run
+
+        return register
+
     def kernel(self, database: Database) -> Kernel:
         return Kernel(database, self.registry)
+
+    def runtime(self, database: Database) -> Runtime:
+        return Runtime(database, self.kernel(database), self.operations)

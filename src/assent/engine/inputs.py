@@ -20,8 +20,8 @@ class Input:
 @dataclass(frozen=True, slots=True)
 class Start(Input):
     data: Mapping[str, Any] = field(default_factory=dict)
-    at: str | None = None
-    """A node to begin at instead of the workflow's start: after completion, `sys:state:<current>` (D18)."""
+    transition: str | None = None
+    """Begin with a transition from the entity's present state: an earlier instance has ended (D18)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ from assent.engine.inputs import (
     TimerDue,
 )
 from assent.engine.instance import Token, parent_id
+from assent.engine.plan import PlannedEdge
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
+from assent.model.actor import Actor
 from assent.model.graph import Outcome
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
@@ -49,7 +51,17 @@ def _not_active(run: Run) -> Rejection:
 
 
 def _start(run: Run, given: Start) -> Offered:
-    run.control("start", to=given.at or run.plan.start, set=dict(given.data))
+    if run.instance.version:
+        return Rejection("ALREADY_STARTED", f"instance {run.instance.id} runs already", ("instance_id",))
+    if given.transition is None:
+        run.control("start", to=run.plan.start, set=dict(given.data))
+        return ACCEPTED
+    found = _edge_from_state(run, given.transition, given.actor)
+    if isinstance(found, Rejection):
+        return found
+    edge, evaluations = found
+    output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations}
+    run.control("start", to=edge.target, set=dict(given.data), **output)
     return ACCEPTED
 
 
@@ -87,29 +99,37 @@ def _state_answers(run: Run, event: str) -> bool:
 
 def _transition_of_the_whole(run: Run, given: Advance) -> Offered:
     """A transition that the entity's state allows while tokens are on their way: all of them end (D24)."""
-    if (
-        given.step is not None
-        or not _state_answers(run, given.event)
-        or given.event
-        in (
-            Outcome.DRIFT,
-            Outcome.COMPLETED,
-        )
-    ):
-        message = f"nothing that rests here can be answered with `{given.event}`"
-        return Rejection("INVALID_TRANSITION", message, ("event",))
-    contract = run.plan.contract
-    if contract is not None and (denied := check_policy(contract, given.event, given.actor)):
-        return denied
-    state = run.plan.nodes[_state_node(run) or ""]
-    visit = run.visit(Token("0", state.id, run.instance.entity_version))
-    edge, evaluations = choose(visit, given.event, visit.variables)
-    if edge is None:
-        return Rejection("INVALID_TRANSITION", f"no edge answers `{given.event}` here", ("event",))
+    if given.step is not None or given.event in (Outcome.DRIFT, Outcome.COMPLETED):
+        return _nothing_answers(given.event)
+    found = _edge_from_state(run, given.event, given.actor)
+    if isinstance(found, Rejection):
+        return found
+    edge, evaluations = found
     move(
         run, given.event, edge.target, {"chosen_edge_ids": [edge.id], "evaluations": evaluations}, given.data
     )
     return ACCEPTED
+
+
+def _edge_from_state(
+    run: Run, transition: str, actor: Actor
+) -> tuple[PlannedEdge, list[dict[str, Any]]] | Rejection:
+    """The edge that a transition takes from the entity's present state, if the actor may."""
+    node_id = _state_node(run)
+    if node_id is None or transition not in run.plan.nodes[node_id].answers:
+        return _nothing_answers(transition)
+    contract = run.plan.contract
+    if contract is not None and (denied := check_policy(contract, transition, actor)):
+        return denied
+    visit = run.visit(Token("0", node_id, run.instance.entity_version))
+    edge, evaluations = choose(visit, transition, visit.variables)
+    return (edge, evaluations) if edge is not None else _nothing_answers(transition)
+
+
+def _nothing_answers(event: str) -> Rejection:
+    return Rejection(
+        "INVALID_TRANSITION", f"nothing that rests here can be answered with `{event}`", ("event",)
+    )
 
 
 def move(run: Run, why: str, target: str, output: Mapping[str, Any], sets: Mapping[str, Any]) -> None:

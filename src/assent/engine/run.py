@@ -66,6 +66,7 @@ class Run:
 
     def perform(self, visit: Visit) -> Wish | None:
         """Run the node's handler; the receipt was taken. A wish is answered with `answer`."""
+        visit.receipted = True
         handler = visit.node.handler
         error = self.failing.get(visit.node.id)
         if error is not None:
@@ -217,6 +218,7 @@ class Run:
             output=output,
             completed_at=None if status == "pending" else now,
             is_new=not rested,
+            receipted=visit.receipted,
         )
 
     def _record(self, step: Step) -> None:

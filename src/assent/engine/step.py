@@ -39,3 +39,5 @@ class Step:
     event_key: str | None = None
     is_new: bool = True
     """Whether the row is inserted; else the open step with this id is ended."""
+    receipted: bool = False
+    """Whether its receipt was taken before it ran; steps that nothing runs get theirs when they are written."""

@@ -40,6 +40,7 @@ class Visit:
     step_id: UUID
     step_token_id: str
     """The token's id, with the attempt where a step is tried again."""
+    receipted: bool = False
 
     @property
     def now(self) -> datetime:

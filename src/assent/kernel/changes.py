@@ -111,7 +111,7 @@ def _check_amendable(entity: Entity) -> Rejection | None:
 
 def check_lifecycle(draft: Draft, entity: Entity) -> Rejection | None:
     """Whether the transition may leave from here, and whether it is a person's to make (D18)."""
-    if draft.transition is None:
+    if draft.transition is None or draft.command.to_state is not None:
         return None
     spec = draft.contract.lifecycle.transitions[draft.transition]
     if entity.state not in spec.from_:
@@ -176,7 +176,7 @@ def requested_change(draft: Draft, entity: Entity | None, data: dict[str, Any], 
 def _next_state(draft: Draft, entity: Entity) -> dict[str, Any]:
     if draft.transition is None:
         return {}
-    state = draft.contract.lifecycle.transitions[draft.transition].to
+    state = draft.command.to_state or draft.contract.lifecycle.transitions[draft.transition].to
     if entity.instance_id is not None:
         # The window follows the instance's tokens, which `advance` knows and we do not (D17).
         return {"state": state}

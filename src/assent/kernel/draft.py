@@ -120,6 +120,8 @@ def _resolve(
     new_entity_id = (command.entity_id if verb == "create" else None) or new_id(now)
     if action is not None and action.payload is None:
         return Draft(command, contract, verb, command.payload, new_entity_id, action), []
+    if verb == "transition" and command.by_instance and command.to_state in contract.lifecycle.states:
+        return Draft(command, contract, verb, {}, new_entity_id, None, command.payload.get("transition")), []
     if verb == "transition":
         name, problems = _check_transition_name(contract, command)
         return Draft(command, contract, verb, {}, new_entity_id, None, name), problems

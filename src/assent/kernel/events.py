@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from assent.kernel.changes import Change
 from assent.model.contract import EditWindow
@@ -27,7 +28,7 @@ def events_of(change: Change, now: datetime) -> Iterator[Event]:
 
 def _event(change: Change, event_type: str, about: Entity, now: datetime) -> Event:
     command = change.draft.command
-    payload: dict[str, str | int] = {
+    payload: dict[str, Any] = {
         "cause": str(change.audit_id),
         "action": command.action,
         "actor": command.actor.id,
@@ -38,6 +39,8 @@ def _event(change: Change, event_type: str, about: Entity, now: datetime) -> Eve
         payload |= {"reason": "amended", "amended_by": str(change.after.id)}
     if change.before is not None:
         payload |= {"from_version": change.before.version}
+    if event_type == ON_AMENDMENT:
+        payload |= {"changes": change.changed_fields}
     return Event(
         org_id=about.org_id,
         id=new_id(now),

@@ -12,10 +12,14 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
 
-async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> None:
-    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new."""
-    if events:
-        await connection.execute(_SQL.emit_events, [event_row(event, now) for event in _distinct(events)])
+async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> int:
+    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new.
+
+    Answers how many were new.
+    """
+    rows = [event_row(event, now) for event in _distinct(events)]
+    written: int | None = await connection.fetchval(_SQL.emit_events, rows) if rows else None
+    return written or 0
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:

@@ -34,7 +34,8 @@ class NodeKind(StrEnum):
     REQUIREMENTS = "requirements"
     TASK = "task"
     SLOT = "slot"
-    """The way into or out of a filled slot; passes on the outcome that it was entered with."""
+    """The way into or out of a filled slot. Entered by an edge labelled `rejected` it ends with `rejected`, by any
+    other with `completed`; gates do the same."""
 
 
 class Outcome(StrEnum):

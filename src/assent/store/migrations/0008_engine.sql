@@ -23,12 +23,12 @@ CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_ke
 SELECT assent.guard_by_org('assent.workflow_kept_events');
 GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_app;
 
--- A worker notes which events it is about to process before it starts (D26). A note whose worker is gone names the
--- events that may have killed it; they are run again one by one.
+-- A worker notes whose events it is about to process before it starts (D26). A note whose worker is gone names the
+-- instances that may have killed it; they are run again one by one.
 CREATE TABLE assent.workflow_batches (
-  id         uuid        NOT NULL,
-  event_ids  uuid[]      NOT NULL,
-  started_at timestamptz NOT NULL,
+  id           uuid        NOT NULL,
+  instance_ids uuid[]      NOT NULL,
+  started_at   timestamptz NOT NULL,
   CONSTRAINT workflow_batches_pkey PRIMARY KEY (id)
 );
 ALTER TABLE assent.workflow_batches ENABLE ROW LEVEL SECURITY;

@@ -1,0 +1,119 @@
+"""advance: the one door for changes of instances. One batch, one transaction, whoever asks.
+
+The locks of the batch's instances are held by the caller. Then: load everything, go in waves — the receipts of
+every instance's next node in one statement, what comes back is performed, what it wishes for is fulfilled — until
+every token rests, and write. Round trips per wave do not depend on how many instances there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from assent.engine.inputs import EventArrived
+from assent.engine.nodes.base import Wish
+from assent.engine.visit import Visit
+from assent.kernel import Kernel
+from assent.runtime.errors import ReceiptTaken, StepFailed
+from assent.runtime.load import Loader
+from assent.runtime.wishes import fulfil
+from assent.runtime.work import Job, Work
+from assent.runtime.write import write
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+
+@dataclass
+class Advancing:
+    """What advancing needs to know of the application."""
+
+    kernel: Kernel
+    loader: Loader
+    operations: dict[str, Any] = field(default_factory=dict)
+
+    async def advance(
+        self,
+        connection: Connection,
+        works: Sequence[Work],
+        now: datetime,
+        *,
+        as_owner: bool,
+        failing: dict[str, Exception] | None = None,
+    ) -> list[Job]:
+        """Let everything happen to the instances that their inputs ask for, and write it."""
+        jobs = await self.loader.load(connection, works, now, failing)
+        while True:
+            visits = [(job, visit) for job in jobs if (visit := job.run.next_visit()) is not None]
+            if visits:
+                await self._wave(connection, visits, now)
+            elif not await _feed_kept_events(connection, jobs, now):
+                break
+        await write(connection, jobs, now, as_owner=as_owner)
+        return jobs
+
+    async def _wave(self, connection: Connection, visits: Sequence[tuple[Job, Visit]], now: datetime) -> None:
+        await _take_receipts(connection, [visit for _, visit in visits], now)
+        wishes = [(job, visit, wish) for job, visit in visits if (wish := _perform(job, visit)) is not None]
+        if wishes:
+            await fulfil(connection, self.kernel, self.operations, wishes)
+
+
+async def _take_receipts(connection: Connection, visits: Sequence[Visit], now: datetime) -> None:
+    """WF-14: nothing runs whose receipt was not taken in this transaction."""
+    taken = await connection.fetch(
+        _SQL.take_receipts,
+        [visit.instance.org_id for visit in visits],
+        [visit.instance.id for visit in visits],
+        [visit.key for visit in visits],
+        [visit.step_id for visit in visits],
+        now,
+    )
+    if len(taken) != len(visits):
+        permitted = {row["step_execution_id"] for row in taken}
+        refused = next(visit for visit in visits if visit.step_id not in permitted)
+        raise ReceiptTaken(refused.instance.id, refused.node.id)
+
+
+def _perform(job: Job, visit: Visit) -> Wish | None:
+    try:
+        return job.run.perform(visit)
+    except Exception as error:
+        raise StepFailed(visit.node.id, error) from error
+
+
+async def _feed_kept_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> bool:
+    """Events that came before somebody waited for them (D32); true when one was found."""
+    waits = [
+        (job, step)
+        for job in jobs
+        for step in job.run.steps
+        if step.is_new
+        and step.status == "pending"
+        and step.event_key is not None
+        and step.id not in job.asked
+    ]
+    if not waits:
+        return False
+    for job, step in waits:
+        job.asked.add(step.id)
+    orgs, keys = [step.org_id for _, step in waits], [step.event_key for _, step in waits]
+    await connection.execute(_SQL.lock_event_keys, orgs, keys)
+    kept = {
+        (row["org_id"], row["event_key"]): row
+        for row in await connection.fetch(_SQL.take_kept_events, orgs, keys)
+    }
+    for job, step in waits:
+        event = kept.pop((step.org_id, step.event_key), None) if step.event_key else None
+        if event is not None:
+            payload = event["payload"]
+            job.run.inputs.append(
+                EventArrived(
+                    event["id"],
+                    step_id=step.id,
+                    data=payload.get("data"),
+                    outcome=payload.get("outcome", "completed"),
+                )
+            )
+    return any(job.run.inputs for job in jobs)

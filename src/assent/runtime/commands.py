@@ -1,0 +1,198 @@
+"""Commands of people and programs: each runs at once, in a transaction of its own, and answers with the new state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from assent.engine.inputs import (
+    Advance,
+    Cancel,
+    CancelToken,
+    ForceFail,
+    Input,
+    Pause,
+    Resume,
+    Retry,
+    Skip,
+    Start,
+)
+from assent.kernel.outbox import emit_events
+from assent.kernel.read import read_entity
+from assent.model.actor import Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Event, Refused, Rejection
+from assent.runtime.advance import Advancing
+from assent.runtime.definitions import Wanted
+from assent.runtime.inputs_of_events import ON_START, birth_of, input_of
+from assent.runtime.view import InstanceView, view_of
+from assent.runtime.work import Birth, Job, Work
+from assent.store.database import Connection, Database
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+_STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
+"""The namespace of instances that were started under a key: one key, one id, one lock."""
+
+
+@dataclass
+class Commands:
+    """What can be asked of instances."""
+
+    database: Database
+    advancing: Advancing
+
+    async def start(  # noqa: PLR0913
+        self,
+        org_id: str,
+        flow: str,
+        actor: Actor,
+        data: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        partition_id: str | None = None,
+    ) -> InstanceView:
+        """Start a flow. The same key again answers with the instance that it started before."""
+        now = self.database.clock.now()
+        keyed = f"{len(org_id)}:{org_id}{idempotency_key}"
+        instance_id = uuid5(_STARTED, keyed) if idempotency_key else new_id(now)
+        birth = Birth(
+            Wanted(org_id, "flow", flow),
+            actor.id,
+            partition_id=partition_id,
+            idempotency_key=idempotency_key,
+        )
+        return await self._run(org_id, instance_id, Start(new_id(now), actor, data or {}), birth)
+
+    async def start_many(
+        self, org_id: str, flow: str, actor: Actor, inputs: list[Mapping[str, Any]]
+    ) -> list[UUID]:
+        """Start a flow for each input, in the background; answers with the ids that the instances will have."""
+        now = self.database.clock.now()
+        ids = [new_id(now) for _ in inputs]
+        events = [
+            Event(
+                org_id,
+                new_id(now),
+                ON_START,
+                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(data)},
+                instance_id,
+            )
+            for instance_id, data in zip(ids, inputs, strict=True)
+        ]
+
+        async def work(connection: Connection) -> None:
+            await emit_events(connection, events, now)
+
+        await self.database.run(work, org_id=org_id)
+        return ids
+
+    async def advance(  # noqa: PLR0913
+        self,
+        org_id: str,
+        instance_id: UUID,
+        event: str,
+        actor: Actor,
+        data: Mapping[str, Any] | None = None,
+        *,
+        step: str | None = None,
+    ) -> InstanceView:
+        """Answer a step that rests, or make a transition of the entity."""
+        return await self._run(org_id, instance_id, Advance(self._id(), actor, event, data or {}, step))
+
+    async def transition(
+        self,
+        org_id: str,
+        entity_id: UUID,
+        name: str,
+        actor: Actor,
+        data: Mapping[str, Any] | None = None,
+    ) -> InstanceView:
+        """Make a transition of an entity through its instance; after one has ended, through a new one (D18)."""
+        async with self.database.transaction(org_id) as connection:
+            entity = await read_entity(connection, org_id, entity_id)
+        if entity is None:
+            raise Refused(Rejection("NOT_FOUND", f"no entity {entity_id}", ("entity_id",)))
+        if entity.instance_id is not None:
+            return await self.advance(org_id, entity.instance_id, name, actor, data)
+        instance_id = new_id(self.database.clock.now())
+        birth = Birth(Wanted(org_id, "effective", entity.type), actor.id, entity.type, entity.id)
+        again = Start(self._id(), actor, data or {}, transition=name)
+        return await self._run(org_id, instance_id, again, birth)
+
+    async def cancel(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
+        return await self._run(org_id, instance_id, Cancel(self._id(), actor, reason))
+
+    async def pause(self, org_id: str, instance_id: UUID, actor: Actor, reason: str = "") -> InstanceView:
+        return await self._run(org_id, instance_id, Pause(self._id(), actor, reason))
+
+    async def resume(self, org_id: str, instance_id: UUID, actor: Actor) -> InstanceView:
+        return await self._run(org_id, instance_id, Resume(self._id(), actor))
+
+    async def retry(
+        self, org_id: str, instance_id: UUID, actor: Actor, step: str | None = None
+    ) -> InstanceView:
+        return await self._run(org_id, instance_id, Retry(self._id(), actor, step))
+
+    async def skip(  # noqa: PLR0913, PLR0917
+        self, org_id: str, instance_id: UUID, actor: Actor, step: str, edge: str, reason: str = ""
+    ) -> InstanceView:
+        """An admin's way past a step, by an edge that is named."""
+        return await self._run(org_id, instance_id, Skip(self._id(), actor, step, edge, reason))
+
+    async def cancel_token(
+        self, org_id: str, instance_id: UUID, actor: Actor, token: str, reason: str = ""
+    ) -> InstanceView:
+        return await self._run(org_id, instance_id, CancelToken(self._id(), actor, token, reason))
+
+    async def force_fail(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
+        return await self._run(org_id, instance_id, ForceFail(self._id(), actor, reason))
+
+    def _id(self) -> UUID:
+        return new_id(self.database.clock.now())
+
+    async def _run(
+        self,
+        org_id: str,
+        instance_id: UUID,
+        given: Input,
+        birth: Birth | None = None,
+    ) -> InstanceView:
+        async def work(connection: Connection) -> Job | None:
+            await connection.execute(_SQL.lock_instances, [instance_id])
+            now = self.database.clock.now()
+            item = await with_open_events(connection, Work(org_id, instance_id, birth=birth))
+            item.inputs.append(given)
+            jobs = await self.advancing.advance(connection, [item], now, as_owner=False)
+            if birth is not None and jobs and jobs[0].is_new:
+                _answer(jobs[0], given)  # an instance that cannot begin leaves nothing behind
+            return jobs[0] if jobs else None
+
+        job = await self.database.run(work, org_id=org_id)
+        if job is None:
+            raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+        return _answer(job, given)
+
+
+def _answer(job: Job, given: Input) -> InstanceView:
+    outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
+    already_there = isinstance(given, Start) and not job.is_new
+    if isinstance(outcome, Rejection) and not already_there:
+        raise Refused(outcome)
+    return view_of(job.run.plan, job.run.instance)
+
+
+async def with_open_events(connection: Connection, work: Work) -> Work:
+    """A command first drains what is pending for its instance, in order, under the lock (D18)."""
+    rows = await connection.fetch(_SQL.load_open_events, [work.org_id], [work.instance_id])
+    return add_events(work, rows)
+
+
+def add_events(work: Work, rows: list[Any]) -> Work:
+    for row in rows:
+        given = input_of(row)
+        if given is not None:
+            work.inputs.append(given)
+            work.events[given.id] = row
+            work.birth = work.birth or birth_of(row)
+    return work

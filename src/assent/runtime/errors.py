@@ -1,0 +1,19 @@
+"""What can go wrong while an instance advances, besides being refused."""
+
+
+class StepFailed(Exception):
+    """A step raised: the attempt is rolled back with everything it did, and will be tried again (D10)."""
+
+    def __init__(self, node_id: str, error: Exception) -> None:
+        super().__init__(f"{node_id}: {type(error).__name__}: {error}")
+        self.node_id = node_id
+        self.error = error
+
+
+class ReceiptTaken(Exception):
+    """A step that the projection says is next has its receipt already: the projection is behind its steps."""
+
+    def __init__(self, instance_id: object, node_id: str) -> None:
+        super().__init__(f"instance {instance_id} has done {node_id} before; its projection must be rebuilt")
+        self.instance_id = instance_id
+        self.node_id = node_id

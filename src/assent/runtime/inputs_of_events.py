@@ -1,0 +1,68 @@
+"""Rows of the outbox as inputs of the engine."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Resume, Start, TimerDue
+from assent.model.actor import SYSTEM, Actor
+from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
+from assent.runtime.definitions import Wanted
+from assent.runtime.work import Birth
+
+ON_START: Final = "on_start"
+"""Start a flow, in the background."""
+ON_TIMER: Final = "on_timer"
+ON_EXPIRED: Final = "on_expired"
+ON_RESUME: Final = "on_resume"
+"""Go on: an operator enqueued the instance again."""
+
+Row = Mapping[str, Any]
+
+
+def input_of(event: Row) -> Input | None:
+    """What an event means to its instance; nothing when the engine does not know its type."""
+    make = _INPUTS.get(event["event_type"])
+    return make(event, event["payload_json"]) if make else None
+
+
+def birth_of(event: Row) -> Birth | None:
+    """How the instance begins, when the event is the one that begins it."""
+    payload = event["payload_json"]
+    if event["event_type"] == ON_CREATE:
+        entity_type = payload["entity_type"]
+        wanted = Wanted(event["org_id"], "effective", entity_type)
+        return Birth(wanted, payload["actor"], entity_type, UUID(payload["entity_id"]))
+    if event["event_type"] == ON_START:
+        wanted = Wanted(event["org_id"], "flow", payload["flow"])
+        return Birth(wanted, payload["actor"], idempotency_key=payload.get("idempotency_key"))
+    return None
+
+
+def _actor(payload: Mapping[str, Any]) -> Actor:
+    """Whoever caused it, by name only: what they may do was asked when they did it."""
+    actor_id = payload.get("actor", SYSTEM.id)
+    return SYSTEM if actor_id == SYSTEM.id else Actor(actor_id)
+
+
+def _step(payload: Mapping[str, Any]) -> UUID:
+    return UUID(payload["step"])
+
+
+_INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
+    ON_CREATE: lambda event, given: Start(event["id"], _actor(given)),
+    ON_START: lambda event, given: Start(event["id"], _actor(given), given.get("data", {})),
+    ON_MUTATION: lambda event, given: Drifted(event["id"], _actor(given), event["entity_version"]),
+    ON_AMENDMENT: lambda event, given: Drifted(
+        event["id"], _actor(given), event["entity_version"], given.get("changes", {})
+    ),
+    ON_SUPERSEDED: lambda event, given: Drifted(
+        event["id"], _actor(given), amended_by=UUID(given["amended_by"])
+    ),
+    ON_TIMER: lambda event, given: TimerDue(event["id"], step_id=_step(given)),
+    ON_EXPIRED: lambda event, given: Expired(event["id"]),
+    ON_EVENT: lambda event, given: EventArrived(
+        event["id"], SYSTEM, _step(given), given.get("data"), given.get("outcome", "completed")
+    ),
+    ON_RESUME: lambda event, given: Resume(event["id"], _actor(given)),
+}

@@ -1,0 +1,155 @@
+"""From instances' ids to runs: locked, loaded and verified, in one statement each for the whole batch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from assent.engine.instance import Instance
+from assent.engine.plan import Plan, plan_of
+from assent.engine.run import CHAIN_STEPS_MAX, Run
+from assent.engine.visit import World
+from assent.kernel import Kernel
+from assent.kernel.rows import entity_from
+from assent.model.mutation import Entity, Refused, Rejection
+from assent.runtime.definitions import Definition, Definitions, Pin
+from assent.runtime.rows import Row, instance_from, new_instance_row
+from assent.runtime.work import Job, Work, queue
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+_KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
+
+
+@dataclass
+class Loader:
+    """Makes runs of works. Plans are made once per workflow and kept."""
+
+    kernel: Kernel
+    definitions: Definitions
+    chain_steps_max: int = CHAIN_STEPS_MAX
+    _plans: dict[tuple[UUID, str], Plan] = field(default_factory=dict)
+
+    async def load(
+        self,
+        connection: Connection,
+        works: Sequence[Work],
+        now: datetime,
+        failing: dict[str, Exception] | None = None,
+    ) -> list[Job]:
+        """The jobs of a batch whose instances' locks are held; works without an instance are left out."""
+        rows = await self._instances(connection, works)
+        definitions = await self._definitions(connection, works, rows)
+        entities = await self._entities(connection, works, rows)
+        settings = await self._settings(connection, works)
+        jobs = []
+        for work in works:
+            definition = definitions.get(work.key)
+            if definition is None:
+                continue
+            instance = _instance(work, definition, rows.get(work.key), entities, now)
+            world = World(now, entities.get((work.org_id, instance.entity_id)), settings.get(work.org_id, {}))
+            jobs.append(self._job(work, definition, instance, world, work.key not in rows, failing or {}))
+        await self._insert_ahead(connection, jobs, now)
+        return jobs
+
+    def _job(  # noqa: PLR0913, PLR0917
+        self,
+        work: Work,
+        definition: Definition,
+        instance: Instance,
+        world: World,
+        is_new: bool,
+        failing: dict[str, Exception],
+    ) -> Job:
+        plan = self.plan(definition)
+        limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
+        run = Run(plan, instance, world, queue(work.inputs), limit, failing)
+        return Job(work, run, definition, is_new, instance.version, dict(instance.context))
+
+    def plan(self, definition: Definition) -> Plan:
+        key = (definition.id, definition.hash)
+        if key not in self._plans:
+            contract = self.kernel.registry.contracts.get(definition.workflow.entity_type or "")
+            self._plans[key] = plan_of(
+                definition.workflow,
+                contract,
+                definition_id=definition.id,
+                definition_version=definition.version,
+            )
+        return self._plans[key]
+
+    async def _instances(self, connection: Connection, works: Sequence[Work]) -> dict[tuple[str, UUID], Row]:
+        orgs, ids = [work.org_id for work in works], [work.instance_id for work in works]
+        rows = await connection.fetch(_SQL.load_instances, orgs, ids)
+        return {(row["org_id"], row["id"]): dict(row) for row in rows}
+
+    async def _definitions(
+        self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
+    ) -> dict[tuple[str, UUID], Definition]:
+        """What each instance runs. One that cannot run stops its batch here, and then itself alone (D10)."""
+        pins = {key: _pin(row) for key, row in rows.items()}
+        births = {w.key: w.birth.wanted for w in works if w.birth is not None and w.key not in rows}
+        pinned = await self.definitions.by_id(connection, pins.values()) if pins else {}
+        current = await self.definitions.current(connection, births.values()) if births else {}
+        found = {key: pinned[pin] for key, pin in pins.items()}
+        found |= {key: current[wanted] for key, wanted in births.items()}
+        refused = [item for item in found.values() if isinstance(item, Rejection)]
+        if refused:
+            raise Refused(refused[0])
+        return {key: item for key, item in found.items() if isinstance(item, Definition)}
+
+    async def _entities(
+        self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
+    ) -> dict[tuple[str, UUID | None], Entity]:
+        wanted = {(org_id, row["entity_id"]) for (org_id, _), row in rows.items() if row["entity_id"]}
+        wanted |= {(w.org_id, w.birth.entity_id) for w in works if w.birth and w.birth.entity_id}
+        if not wanted:
+            return {}
+        orgs, ids = zip(*sorted(wanted), strict=True)
+        found = await connection.fetch(_KERNEL_SQL.lock_entities, list(orgs), list(ids))
+        return {(row["org_id"], row["id"]): entity_from(row) for row in found}
+
+    async def _settings(self, connection: Connection, works: Sequence[Work]) -> dict[str, Any]:
+        rows = await connection.fetch(_SQL.load_settings, sorted({work.org_id for work in works}))
+        return {row["org_id"]: row["settings"] for row in rows}
+
+    async def _insert_ahead(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+        """A new instance with an entity is there before its first step: the truth wall asks for it (D17)."""
+        ahead = [job for job in jobs if job.is_new and job.run.instance.entity_id is not None]
+        if ahead:
+            await connection.execute(_SQL.insert_instances, [new_instance_row(job, now) for job in ahead])
+        for job in ahead:
+            job.inserted = True
+
+
+def _pin(row: Row) -> Pin:
+    return Pin(row["org_id"], row["definition_id"], row["definition_version"], row["definition_hash"])
+
+
+def _instance(
+    work: Work,
+    definition: Definition,
+    row: Row | None,
+    entities: dict[tuple[str, UUID | None], Entity],
+    now: datetime,
+) -> Instance:
+    if row is not None:
+        return instance_from(row)
+    birth = work.birth
+    assert birth is not None
+    entity = entities.get((work.org_id, birth.entity_id))
+    expiry = definition.workflow.expiry
+    return Instance(
+        org_id=work.org_id,
+        id=work.instance_id,
+        subject_id=birth.subject_id,
+        started_at=now,
+        entity_type=birth.entity_type,
+        entity_id=birth.entity_id,
+        entity_version=entity.version if entity else 0,
+        partition_id=entity.partition_id if entity else birth.partition_id,
+        expires_at=now + timedelta(seconds=expiry.after_seconds) if expiry else None,
+    )

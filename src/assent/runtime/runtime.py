@@ -1,0 +1,26 @@
+"""Runtime: everything that can be asked of workflows, for one application on one database."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assent.kernel import Kernel
+from assent.runtime.advance import Advancing
+from assent.runtime.commands import Commands
+from assent.runtime.definitions import Definitions
+from assent.runtime.load import Loader
+from assent.runtime.worker import Worker
+from assent.store.database import Database
+
+Operation = Callable[..., Any]
+"""A function for `system` steps: (connection, arguments) → result, plain or async."""
+
+
+class Runtime(Commands, Worker):
+    """Commands for people, batches for workers; both end in the same `advance`."""
+
+    def __init__(self, database: Database, kernel: Kernel, operations: Mapping[str, Operation]) -> None:
+        self.kernel = kernel
+        self.definitions = Definitions(database.clock)
+        loader = Loader(kernel, self.definitions)
+        self.database = database
+        self.advancing = Advancing(kernel, loader, dict(operations))

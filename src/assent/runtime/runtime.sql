@@ -1,0 +1,219 @@
+-- name: lock_instances
+-- Waits for each instance's lock, in the order of their ids (WF-01, D11).
+SELECT pg_advisory_xact_lock(hashtextextended(id::text, 0))
+  FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted;
+
+-- name: try_lock_instances
+-- Takes the locks of those instances that nobody is busy with, and says which.
+SELECT id FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted
+ WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 0));
+
+-- name: load_instances
+-- Instances by id.
+SELECT i.* FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
+  JOIN assent.workflow_instances i USING (org_id, id);
+
+-- name: find_instance_by_idempotency_key
+-- The instance that this key started before.
+SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND idempotency_key = $2;
+
+-- name: load_settings
+-- What expressions read as `org`.
+SELECT org_id, settings FROM assent.orgs WHERE org_id = ANY ($1::text[]);
+
+-- name: load_rules_by_name
+-- The enabled rules of some orgs, for `rule` nodes.
+SELECT org_id, id, name, entity_type, action, timing, condition, outcome, outcome_json, '{}'::jsonb AS settings
+  FROM assent.workflow_rules WHERE org_id = ANY ($1::text[]) AND name = ANY ($2::text[]) AND enabled;
+
+-- name: take_receipts
+-- Permits what was never done before (WF-02, WF-14, WF-16): only what comes back may run.
+INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_execution_id, created_at)
+SELECT org_id, instance_id, key, step_id, $5
+  FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[]) AS wanted (org_id, instance_id, key, step_id)
+ON CONFLICT DO NOTHING
+RETURNING step_execution_id;
+
+-- name: insert_steps
+-- New steps, for the application's role, which may not COPY under row security.
+INSERT INTO assent.workflow_step_executions (org_id, created_at, id, instance_id, node_id, node_type, token_id,
+       entity_version, status, run_as, idempotency_key, started_at, completed_at, duration_ms, input_json, output_json,
+       error, actor_user_id, resume_at, waiting_for_event_key)
+SELECT org_id, created_at, id, instance_id, node_id, node_type, token_id, entity_version, status, run_as,
+       idempotency_key, started_at, completed_at, duration_ms, input_json, output_json, error, actor_user_id, resume_at,
+       waiting_for_event_key
+  FROM jsonb_to_recordset($1::jsonb) AS s (
+    org_id text, created_at timestamptz, id uuid, instance_id uuid, node_id text, node_type text, token_id text,
+    entity_version integer, status text, run_as text, idempotency_key text, started_at timestamptz,
+    completed_at timestamptz, duration_ms integer, input_json jsonb, output_json jsonb, error text, actor_user_id text,
+    resume_at timestamptz, waiting_for_event_key text);
+
+-- name: begin_ends_of_steps
+-- Resting steps that are about to be completed or failed pass through running; the others end where they are.
+UPDATE assent.workflow_step_executions s SET status = 'running'
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS ending (org_id, created_at, id)
+ WHERE s.org_id = ending.org_id AND s.created_at = ending.created_at AND s.id = ending.id AND s.status = 'pending';
+
+-- name: end_steps
+-- Ends resting steps with what became of them.
+UPDATE assent.workflow_step_executions s
+   SET status = e.status, completed_at = e.completed_at, output_json = e.output_json, error = e.error,
+       duration_ms = round(extract(epoch FROM e.completed_at - s.created_at) * 1000), resume_at = NULL
+  FROM jsonb_to_recordset($1::jsonb) AS e (
+    org_id text, created_at timestamptz, id uuid, status text, completed_at timestamptz, output_json jsonb, error text)
+ WHERE s.org_id = e.org_id AND s.created_at = e.created_at AND s.id = e.id AND s.status IN ('pending', 'running');
+
+-- name: insert_instances
+-- New instances.
+INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
+       entity_type, entity_id, entity_version, partition_id, subject_id, status, active_tokens, current_nodes,
+       context_json, version, generation, chain_length, incident, idempotency_key, last_step_execution_id, started_at,
+       updated_at, completed_at, expires_at)
+SELECT org_id, id, definition_id, definition_version, definition_hash, workflow_id, entity_type, entity_id,
+       entity_version, partition_id, subject_id, status, active_tokens, current_nodes, context_json, version, generation,
+       chain_length, incident, idempotency_key, last_step_execution_id, started_at, updated_at, completed_at, expires_at
+  FROM jsonb_to_recordset($1::jsonb) AS i (
+    org_id text, id uuid, definition_id uuid, definition_version integer, definition_hash text, workflow_id text,
+    entity_type text, entity_id uuid, entity_version integer, partition_id text, subject_id text, status text,
+    active_tokens jsonb, current_nodes text[], context_json jsonb, version integer, generation integer,
+    chain_length integer, incident jsonb, idempotency_key text, last_step_execution_id uuid, started_at timestamptz,
+    updated_at timestamptz, completed_at timestamptz, expires_at timestamptz);
+
+-- name: update_instances_if_unchanged
+-- The projection after its steps; an instance that moved on meanwhile is not there.
+UPDATE assent.workflow_instances i
+   SET status = u.status, active_tokens = u.active_tokens, current_nodes = u.current_nodes,
+       context_json = coalesce(u.context_json, i.context_json), version = u.version, generation = u.generation,
+       chain_length = u.chain_length, incident = u.incident, entity_version = u.entity_version,
+       last_step_execution_id = coalesce(u.last_step_execution_id, i.last_step_execution_id),
+       definition_id = u.definition_id, definition_version = u.definition_version, definition_hash = u.definition_hash,
+       updated_at = u.updated_at, completed_at = u.completed_at
+  FROM jsonb_to_recordset($1::jsonb) AS u (
+    org_id text, id uuid, from_version integer, status text, active_tokens jsonb, current_nodes text[],
+    context_json jsonb, version integer, generation integer, chain_length integer, incident jsonb,
+    entity_version integer, last_step_execution_id uuid, definition_id uuid, definition_version integer,
+    definition_hash text, updated_at timestamptz, completed_at timestamptz)
+ WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
+
+-- name: set_edit_windows
+-- The strictest window of each instance's tokens, onto its entity (D17).
+SELECT assent.set_edit_windows($1::jsonb);
+
+-- name: claim_instances
+-- Instances with events that are due: org by org, oldest first, each org a fair share of the batch.
+WITH RECURSIVE org AS (
+  (SELECT org_id FROM assent.workflow_events_outbox
+    WHERE status IN ('pending', 'failed') ORDER BY org_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+           WHERE e.status IN ('pending', 'failed') AND e.org_id > org.org_id ORDER BY e.org_id LIMIT 1)
+    FROM org WHERE org.org_id IS NOT NULL
+), share AS (SELECT greatest(1, $1 / greatest(1, count(org_id)::integer)) AS events FROM org)
+SELECT DISTINCT due.org_id, due.instance_id
+  FROM org CROSS JOIN share CROSS JOIN LATERAL (
+    SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
+     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+       AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
+     ORDER BY e.created_at, e.id LIMIT share.events) AS due;
+
+-- name: load_open_events
+-- The open events of instances whose lock is held, in the order in which they happened.
+SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
+       e.max_attempts, e.next_retry_at, e.trace_id
+  FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
+  JOIN assent.workflow_events_outbox e ON e.org_id = wanted.org_id AND e.instance_id = wanted.instance_id
+   AND e.status IN ('pending', 'failed')
+ ORDER BY e.created_at, e.id;
+
+-- name: complete_events
+-- Events that were handled; what was too late says so.
+UPDATE assent.workflow_events_outbox e
+   SET status = 'completed', completed_at = $5, error = done.note, attempts = e.attempts + 1
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::text[]) AS done (org_id, created_at, id, note)
+ WHERE e.org_id = done.org_id AND e.created_at = done.created_at AND e.id = done.id;
+
+-- name: defer_events
+-- Events of paused instances wait, without using attempts, until the instance goes on (D27).
+UPDATE assent.workflow_events_outbox e SET next_retry_at = 'infinity'
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS waiting (org_id, created_at, id)
+ WHERE e.org_id = waiting.org_id AND e.created_at = waiting.created_at AND e.id = waiting.id;
+
+-- name: release_deferred_events
+-- The instance goes on: what waited for it is due.
+UPDATE assent.workflow_events_outbox e SET next_retry_at = NULL
+  FROM unnest($1::text[], $2::uuid[]) AS resumed (org_id, instance_id)
+ WHERE e.org_id = resumed.org_id AND e.instance_id = resumed.instance_id AND e.status IN ('pending', 'failed')
+   AND e.next_retry_at = 'infinity';
+
+-- name: record_failure
+-- An attempt failed: when to try again, or a dead letter.
+UPDATE assent.workflow_events_outbox
+   SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = $6
+ WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
+
+-- name: lock_event_keys
+-- Whoever waits for a key and whoever brings an event under it meet here, in the order of their keys.
+SELECT pg_advisory_xact_lock(hashtextextended(key, 1))
+  FROM (SELECT DISTINCT org_id || ':' || event_key AS key
+          FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key) ORDER BY 1) AS wanted;
+
+-- name: take_kept_events
+-- The oldest kept event of each key that somebody waits for now; it is theirs.
+DELETE FROM assent.workflow_kept_events k
+ USING (SELECT DISTINCT ON (kept.org_id, kept.event_key) kept.org_id, kept.id
+          FROM unnest($1::text[], $2::text[]) AS wanted (org_id, event_key)
+          JOIN assent.workflow_kept_events kept USING (org_id, event_key)
+         ORDER BY kept.org_id, kept.event_key, kept.id) AS oldest
+ WHERE k.org_id = oldest.org_id AND k.id = oldest.id
+RETURNING k.org_id, k.event_key, k.id, k.payload;
+
+-- name: claim_arrivals
+-- Events under a key that are for nobody in particular yet.
+SELECT org_id, created_at, id, payload_json, trace_id FROM assent.workflow_events_outbox
+ WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
+   AND (next_retry_at IS NULL OR next_retry_at <= $2)
+ ORDER BY created_at, id LIMIT $1 FOR UPDATE SKIP LOCKED;
+
+-- name: find_waits
+-- The steps that wait for some keys.
+SELECT s.org_id, s.waiting_for_event_key AS event_key, s.instance_id, s.id AS step_id, s.entity_version
+  FROM unnest($1::text[], $2::text[]) AS wanted (org_id, event_key)
+  JOIN assent.workflow_step_executions s ON s.org_id = wanted.org_id AND s.waiting_for_event_key = wanted.event_key
+   AND s.status = 'pending';
+
+-- name: keep_events
+-- Nobody waits for these yet.
+INSERT INTO assent.workflow_kept_events (org_id, id, event_key, payload, created_at)
+SELECT org_id, id, event_key, payload, created_at
+  FROM jsonb_to_recordset($1::jsonb) AS k (org_id text, id uuid, event_key text, payload jsonb, created_at timestamptz)
+ON CONFLICT DO NOTHING;
+
+-- name: load_steps
+-- Every step of an instance, for a rebuild of its projection.
+SELECT * FROM assent.workflow_step_executions WHERE org_id = $1 AND instance_id = $2;
+
+-- name: note_batch
+-- A worker is about to process the events of these instances.
+INSERT INTO assent.workflow_batches (id, instance_ids, started_at) VALUES ($1, $2::uuid[], $3);
+
+-- name: hold_batch
+-- Held while the batch runs: whoever finds the note and gets this lock knows that its worker is gone.
+SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 2));
+
+-- name: forget_batch
+-- The batch is done.
+DELETE FROM assent.workflow_batches WHERE id = $1;
+
+-- name: find_abandoned_batches
+-- Notes that are older than any batch should take to begin.
+SELECT id, instance_ids FROM assent.workflow_batches WHERE started_at < $1 ORDER BY started_at LIMIT $2;
+
+-- name: count_lost_attempt
+-- The first event of an instance was being processed when its worker died: that was an attempt.
+UPDATE assent.workflow_events_outbox e
+   SET attempts = e.attempts + 1, error = 'its worker died',
+       status = CASE WHEN e.attempts + 1 >= e.max_attempts THEN 'dead_letter' ELSE 'failed' END
+  FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
+         WHERE instance_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT 1) AS first
+ WHERE e.org_id = first.org_id AND e.created_at = first.created_at AND e.id = first.id
+RETURNING e.org_id, e.instance_id, e.status;

@@ -1,0 +1,119 @@
+"""Fulfilling what nodes wish for: mutations in one call to the kernel, functions one by one in savepoints."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from assent.engine.nodes.base import AskRule, Call, Mutate, Wish
+from assent.engine.visit import Visit, variables_of
+from assent.kernel import Kernel, Outcome
+from assent.kernel.programs import programs_of
+from assent.model.actor import SYSTEM, Actor
+from assent.model.mutation import Command, Mutation, Refused, Rejection
+from assent.runtime.errors import StepFailed
+from assent.runtime.work import Job
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+Wished = tuple[Job, Visit, Wish]
+
+
+async def fulfil(connection: Connection, kernel: Kernel, operations: Any, wishes: Sequence[Wished]) -> None:
+    """Give every wish of a wave its answer."""
+    mutations = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Mutate)]
+    if mutations:
+        await _mutate(connection, kernel, mutations)
+    rules = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, AskRule)]
+    if rules:
+        await _ask_rules(connection, kernel, rules)
+    for job, visit, wish in wishes:
+        if isinstance(wish, Call):
+            job.run.answer(visit, await _call(connection, operations, job, visit, wish))
+
+
+async def _mutate(
+    connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Job, Visit, Mutate]]
+) -> None:
+    commands = [_command(job, visit, wish) for job, visit, wish in wishes]
+    outcomes: list[Outcome] = await kernel.mutate_in(connection, commands)
+    for (job, visit, _), outcome in zip(wishes, outcomes, strict=True):
+        if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
+            job.run.world.entity = outcome.entity
+            visit.__dict__.pop("variables", None)  # they were read before the write
+        job.run.answer(visit, outcome)
+
+
+def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
+    instance = job.run.instance
+    own = wish.entity_id is None
+    return Command(
+        org_id=instance.org_id,
+        action=wish.action,
+        actor=_actor(visit, wish),
+        payload=wish.payload,
+        entity_id=instance.entity_id if own else wish.entity_id,
+        channel="workflow",
+        reason=f"step {visit.node.node.name}",
+        by_instance=instance.id if own else None,
+        to_state=wish.to_state,
+    )
+
+
+def _actor(visit: Visit, wish: Mutate) -> Actor:
+    config = visit.node.node.config
+    run_as = config.get("run_as", "actor")
+    if run_as == "system":
+        return SYSTEM
+    actor = visit.actor
+    if run_as == "service_account":
+        actor = Actor(str(config["service_account"]), kind="service_account")
+    if not wish.grant:
+        return actor
+    # Whoever brought the token to a gate was asked then; the gate's own write is the instance's right.
+    entity_type = wish.action.partition(".")[0]
+    return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{wish.payload['transition']}"})
+
+
+async def _ask_rules(
+    connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Job, Visit, AskRule]]
+) -> None:
+    orgs = sorted({job.work.org_id for job, _, _ in wishes})
+    names = sorted({wish.name for _, _, wish in wishes})
+    rows = await connection.fetch(_SQL.load_rules_by_name, orgs, names)
+    rules = {(row["org_id"], row["name"]): row for row in rows}
+    for job, visit, wish in wishes:
+        job.run.answer(visit, _rule_answer(kernel, job, visit, rules.get((job.work.org_id, wish.name)), wish))
+
+
+def _rule_answer(kernel: Kernel, job: Job, visit: Visit, rule: Any, wish: AskRule) -> Any:
+    """What a rule sets, or a rejection: it denies, it is broken, it is not there."""
+    contract = kernel.registry.contracts.get(job.run.instance.entity_type or "")
+    if rule is None or contract is None:
+        return Rejection("RULE_MISSING", f"there is no rule `{wish.name}` for this entity")
+    programs, problems = programs_of(rule["condition"], rule["outcome"], rule["outcome_json"], contract)
+    if programs is None:
+        return Rejection("RULE_BROKEN", f"rule `{wish.name}` cannot be applied: {problems[0].message}")
+    variables = variables_of(job.run.instance, job.run.world, visit.actor)
+    if not programs.condition.holds(variables):
+        return {}
+    if rule["outcome"] == "deny":
+        return Rejection("RULE_DENIED", programs.message(variables))
+    return programs.sets(variables) if rule["outcome"] == "set" else {}
+
+
+async def _call(connection: Connection, operations: Any, job: Job, visit: Visit, wish: Call) -> Any:
+    """A function of the application: what it raises rolls the attempt back, what it refuses is its answer."""
+    function = operations.get(wish.name)
+    if function is None:
+        return Rejection("UNKNOWN_OPERATION", f"no operation `{wish.name}` is registered")
+    try:
+        async with connection.transaction():
+            answer = function(connection, wish.arguments)
+            return await answer if inspect.isawaitable(answer) else answer
+    except Refused as refusal:
+        return refusal.rejection
+    except Exception as error:
+        raise StepFailed(visit.node.id, error) from error

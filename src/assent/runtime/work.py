@@ -1,0 +1,59 @@
+"""What one batch is made of: instances with their inputs, and where each input came from."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from assent.engine.inputs import Input
+from assent.engine.run import Run
+from assent.runtime.definitions import Definition, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """How an instance begins that is not there yet."""
+
+    wanted: Wanted
+    subject_id: str
+    entity_type: str | None = None
+    entity_id: UUID | None = None
+    partition_id: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """One instance, and what is to happen to it."""
+
+    org_id: str
+    instance_id: UUID
+    inputs: list[Input] = field(default_factory=list)
+    birth: Birth | None = None
+    events: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
+    """Input id → the row of the outbox that it came from."""
+
+    @property
+    def key(self) -> tuple[str, UUID]:
+        return self.org_id, self.instance_id
+
+
+@dataclass(slots=True)
+class Job:
+    """Work that is under way."""
+
+    work: Work
+    run: Run
+    definition: Definition
+    is_new: bool
+    from_version: int
+    context_before: Mapping[str, Any]
+    inserted: bool = False
+    """Whether the row of a new instance is there already, because its entity's writes refer to it."""
+    asked: set[UUID] = field(default_factory=set)
+    """The waiting steps for which kept events were looked for."""
+
+
+def queue(inputs: list[Input]) -> deque[Input]:
+    return deque(inputs)

@@ -1,0 +1,165 @@
+"""Making a batch true: one statement for each kind of row, however many instances there are."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from assent.engine.instance import Instance
+from assent.engine.run import DEFERRED, IGNORED
+from assent.engine.step import Step
+from assent.model.contract import EditWindow, strictest
+from assent.model.mutation import Rejection
+from assent.runtime.rows import (
+    STEP_COLUMNS,
+    changed_instance_row,
+    ended_row,
+    new_instance_row,
+    step_record,
+    step_row,
+)
+from assent.runtime.work import Job
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+
+async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, as_owner: bool) -> None:
+    """Steps, then the projection, then windows, then the events that brought it about."""
+    changed = [job for job in jobs if job.run.steps]
+    steps = [step for job in changed for step in job.run.steps]
+    await _write_steps(connection, [step for step in steps if step.is_new], now, as_owner=as_owner)
+    await _end_steps(connection, [step for step in steps if not step.is_new])
+    await _write_instances(connection, changed, now)
+    await _write_windows(connection, changed)
+    await _finish_events(connection, jobs, now)
+    await _release_events(connection, changed)
+
+
+async def _write_steps(
+    connection: Connection, steps: Sequence[Step], now: datetime, *, as_owner: bool
+) -> None:
+    if not steps:
+        return
+    unreceipted = [step for step in steps if not step.receipted]
+    if unreceipted:
+        await connection.execute(
+            _SQL.take_receipts,
+            [step.org_id for step in unreceipted],
+            [step.instance_id for step in unreceipted],
+            [step.key for step in unreceipted],
+            [step.id for step in unreceipted],
+            now,
+        )
+    if as_owner:
+        await connection.copy_records_to_table(
+            "workflow_step_executions",
+            schema_name="assent",
+            columns=STEP_COLUMNS,
+            records=[step_record(step) for step in steps],
+        )
+    else:
+        await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
+
+
+async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:
+    if not steps:
+        return
+    passing = [step for step in steps if step.status == "completed"]
+    if passing:
+        await connection.execute(
+            _SQL.begin_ends_of_steps,
+            [step.org_id for step in passing],
+            [step.created_at for step in passing],
+            [step.id for step in passing],
+        )
+    await connection.execute(_SQL.end_steps, [ended_row(step) for step in steps])
+
+
+async def _write_instances(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    new = [new_instance_row(job, now) for job in jobs if job.is_new and not job.inserted]
+    if new:
+        await connection.execute(_SQL.insert_instances, new)
+    changed = [changed_instance_row(job, now) for job in jobs if not job.is_new or job.inserted]
+    if changed:
+        done = await connection.execute(_SQL.update_instances_if_unchanged, changed)
+        if done != f"UPDATE {len(changed)}":
+            raise asyncpg.SerializationError("an instance moved on although its lock was held")
+
+
+async def _write_windows(connection: Connection, jobs: Sequence[Job]) -> None:
+    windows = [row for job in jobs if (row := _window_row(job)) is not None]
+    if windows:
+        await connection.execute(_SQL.set_edit_windows, windows)
+
+
+def _window_row(job: Job) -> dict[str, Any] | None:
+    instance, entity = job.run.instance, job.run.world.entity
+    if entity is None:
+        return None
+    window = _window(job, instance, entity.edit_window)
+    if window is entity.edit_window and entity.instance_id == instance.id and not instance.has_ended:
+        return None
+    return {
+        "org_id": instance.org_id,
+        "entity_id": entity.id,
+        "instance_id": instance.id,
+        "edit_window": window,
+        "ended": instance.has_ended,
+    }
+
+
+def _window(job: Job, instance: Instance, current: EditWindow) -> EditWindow:
+    """The strictest of all tokens; completion freezes that of the entity's state, other ends leave it (D17)."""
+    plan, entity = job.run.plan, job.run.world.entity
+    if instance.status == "completed" and entity is not None:
+        state = f"sys:state:{entity.state}"
+        return plan.window(state) if state in plan.nodes else current
+    places = [token.node for token in instance.tokens.values() if token.state != "split"]
+    return strictest([plan.window(node) for node in places]) if places else current
+
+
+async def _finish_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    done: list[tuple[Any, str | None]] = []
+    waiting: list[Any] = []
+    for job in jobs:
+        for given, outcome in job.run.outcomes:
+            event = job.work.events.get(given.id)
+            if event is not None and outcome == DEFERRED:
+                waiting.append(event)
+            elif event is not None:
+                done.append((event, _note(outcome)))
+    if done:
+        rows = [event for event, _ in done]
+        await connection.execute(_SQL.complete_events, *_keys(rows), [note for _, note in done], now)
+    if waiting:
+        await connection.execute(_SQL.defer_events, *_keys(waiting))
+
+
+def _note(outcome: str | Rejection) -> str | None:
+    if isinstance(outcome, Rejection):
+        return f"{IGNORED}: {outcome.code}"
+    return IGNORED if outcome == IGNORED else None
+
+
+def _keys(events: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    return (
+        [event["org_id"] for event in events],
+        [event["created_at"] for event in events],
+        [event["id"] for event in events],
+    )
+
+
+async def _release_events(connection: Connection, jobs: Sequence[Job]) -> None:
+    """An instance that goes on again finds what waited for it."""
+    resumed = [
+        job.work for job in jobs if any(step.node_id in ("ctl:resume", "ctl:retry") for step in job.run.steps)
+    ]
+    if resumed:
+        await connection.execute(
+            _SQL.release_deferred_events,
+            [work.org_id for work in resumed],
+            [work.instance_id for work in resumed],
+        )

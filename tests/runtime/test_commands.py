@@ -1,0 +1,101 @@
+"""Commands answer at once: whoever writes reads what was written."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from assent.app import App
+from assent.model.actor import Actor
+from assent.model.mutation import Refused
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+
+
+async def code_of(awaited: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        await awaited
+    return caught.value.code
+
+
+async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database: Database) -> None:
+    await publish(
+        database, "a.b", [script("one"), script("two", x="workflow.n"), END], arrows("one", "two", "end")
+    )
+    view = await runtime.start(ORG, "a.b", ANN, {"n": 5})
+    assert (view.status, view.context["x"]) == ("completed", 5)
+    steps = await steps_of(database, view.id)
+    assert [step["node_id"] for step in steps] == ["ctl:start", "sys:start", "one", "two", "end"]
+    assert {step["actor_user_id"] for step in steps} == {"ann"}
+    receipts = {row["idempotency_key"] for row in await rows(database, "workflow_step_receipts")}
+    assert receipts == {step["idempotency_key"] for step in steps}
+
+
+async def test_a_form_waits_and_goes_on_with_what_was_filled_in(runtime: Runtime, database: Database) -> None:
+    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    view = await runtime.start(ORG, "a.b", ANN)
+    assert [(w.name, w.answers) for w in view.waiting] == [("ask", ("done",))]
+    view = await runtime.advance(ORG, view.id, "done", ANN, {"name": "Ann"})
+    assert (view.status, view.context) == ("completed", {"name": "Ann"})
+    (ask,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ask"]
+    assert (ask["status"], ask["output_json"]["data"]) == ("completed", {"name": "Ann"})
+
+
+async def test_what_cannot_be_is_refused_and_nothing_changes(runtime: Runtime, database: Database) -> None:
+    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    view = await runtime.start(ORG, "a.b", ANN)
+    before = await rows(database, "workflow_instances")
+    assert await code_of(runtime.advance(ORG, view.id, "eaten", ANN)) == "INVALID_TRANSITION"
+    assert await code_of(runtime.advance("other", view.id, "done", ANN)) == "NOT_FOUND"
+    assert await code_of(runtime.advance(ORG, UUID(int=9), "done", ANN)) == "NOT_FOUND"
+    assert await code_of(runtime.start(ORG, "no.such.flow", ANN)) != ""
+    assert await rows(database, "workflow_instances") == before
+
+
+async def test_a_key_starts_one_instance_however_often(runtime: Runtime, database: Database) -> None:
+    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    first, second = [await runtime.start(ORG, "a.b", ANN, idempotency_key="k") for _ in range(2)]
+    assert (first.id, first.version) == (second.id, second.version)
+    assert len(await rows(database, "workflow_instances")) == 1
+
+
+async def test_an_operation_writes_in_the_transaction_of_its_step(
+    app: App, runtime: Runtime, database: Database
+) -> None:
+    async def remember(connection: Any, arguments: Any) -> dict[str, Any]:
+        await connection.execute(
+            "INSERT INTO assent.members (org_id, user_id, name) VALUES ('acme', $1, 'x')", arguments["who"]
+        )
+        return {"done": True}
+
+    runtime.advancing.operations["people.remember"] = remember
+    steps = [
+        call("call", "people.remember", input={"who": "workflow.who"}, output={"ok": "result.done"}),
+        END,
+    ]
+    await publish(database, "a.b", steps, arrows("call", "end"))
+    view = await runtime.start(ORG, "a.b", ANN, {"who": "kim"})
+    assert (view.status, view.context["ok"]) == ("completed", True)
+    assert [row["user_id"] for row in await rows(database, "members")] == ["kim"]
+
+
+async def test_pause_resume_cancel(runtime: Runtime, database: Database) -> None:
+    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    view = await runtime.start(ORG, "a.b", ANN)
+    assert (await runtime.pause(ORG, view.id, ANN, "lunch")).status == "paused"
+    assert await code_of(runtime.advance(ORG, view.id, "done", ANN)) == "WORKFLOW_NOT_ACTIVE"
+    assert (await runtime.resume(ORG, view.id, ANN)).status == "running"
+    assert (await runtime.cancel(ORG, view.id, ANN, "enough")).status == "cancelled"
+    assert await code_of(runtime.cancel(ORG, view.id, ANN, "again")) == "WORKFLOW_NOT_ACTIVE"
+
+
+async def test_flows_start_in_the_background_too(runtime: Runtime, database: Database) -> None:
+    await publish(database, "a.b", [script("one"), END], arrows("one", "end"))
+    ids = await runtime.start_many(ORG, "a.b", Actor("ann"), [{"n": n} for n in range(50)])
+    assert await drain(runtime) == 50
+    found = await rows(database, "workflow_instances")
+    assert {row["id"]: row["context_json"]["n"] for row in found} == {id: n for n, id in enumerate(ids)}
+    assert {row["status"] for row in found} == {"completed"}
+    assert {row["status"] for row in await rows(database, "workflow_events_outbox")} == {"completed"}
+    assert await rows(database, "workflow_batches") == []
