@@ -1,9 +1,12 @@
 """Values as evidence: what an evaluation read, in JSON, and never more of it than a step should keep."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import islice
 from typing import Any, Final
+
+from assent.model.canonical import INTEGER_MAX
 
 EVIDENCE_ITEMS_MAX: Final = 50
 """A list of ten thousand trusted vendors is not copied into every step that looked into it."""
@@ -12,15 +15,23 @@ EVIDENCE_CHARACTERS_MAX: Final = 1000
 
 def as_evidence(value: object) -> Any:
     """`value` as JSON; what is too long is cut, and says how much is missing."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool) or _is_kept(value):
         return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
         return _object(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return _list(value)
-    return _text(str(value))
+    if isinstance(value, set | frozenset):
+        # Sets come in another order in every process; evidence must not.
+        return _list(sorted(value, key=str))
+    return _list(value) if isinstance(value, list | tuple) else _text(str(value))
+
+
+def _is_kept(value: object) -> bool:
+    """Whether this is a number that every JSON reader gives back unchanged."""
+    if isinstance(value, int):
+        return abs(value) <= INTEGER_MAX
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -29,7 +40,7 @@ def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
     return kept | {"…": f"{missing} more"} if missing > 0 else kept
 
 
-def _list(value: list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]) -> list[Any]:
+def _list(value: Sequence[Any]) -> list[Any]:
     kept = [as_evidence(item) for item in islice(value, EVIDENCE_ITEMS_MAX)]
     missing = len(value) - len(kept)
     return [*kept, f"… {missing} more"] if missing > 0 else kept

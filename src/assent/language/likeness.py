@@ -101,10 +101,14 @@ def _equality(compare: Compare, left: Typed, right: Typed) -> Iterator[Complaint
     if literals:
         for literal, declared in literals:
             yield from _misspelled(literal, declared)
-    elif _FAMILIES[left.kind] != _FAMILIES[right.kind]:
+    elif _FAMILIES[left.kind] != _FAMILIES[right.kind] or _disjoint(left.type, right.type):
         yield Complaint("UNLIKE_TYPES", f"{left} and {right}, which are never alike", compare)
     else:
         yield from _fraction(compare, left, right)
+
+
+def _disjoint(left: Type, right: Type) -> bool:
+    return bool(left.values and right.values) and not set(left.values) & set(right.values)
 
 
 def _stands_in(literal: Typed, declared: Typed) -> bool:

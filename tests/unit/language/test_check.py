@@ -70,6 +70,7 @@ def test_sensible_conditions_have_no_problem(text: str) -> None:
         ("True", "UNKNOWN_VARIABLE", 1, "known here: actor, entity, now, org, workflow"),
         ("entity.number > 5", "UNLIKE_TYPES", 1, None),
         ("entity.paid == 'yes'", "UNLIKE_TYPES", 1, None),
+        ("entity.currency == entity.state", "UNLIKE_TYPES", 1, None),
         ("entity.paid == 1", "UNLIKE_TYPES", 1, None),
         ("entity.due > 20260131", "UNLIKE_TYPES", 1, None),
         ("entity.tags == 'x'", "UNLIKE_TYPES", 1, None),

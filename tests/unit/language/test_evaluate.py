@@ -239,6 +239,16 @@ def test_evidence_is_json_and_bounded() -> None:
     assert kept["d"] == "1.5"
 
 
+def test_evidence_of_a_set_is_in_order() -> None:
+    run = program_of("actor.roles contains 'x'")(VARIABLES)
+    assert run.to_json()["variables"] == {"actor.roles": ["clerk", "finance_manager"]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53, 10**400])
+def test_numbers_that_json_would_not_keep_are_evidence_as_text(value: Any) -> None:
+    assert program_of("a")({"a": value}).to_json()["result"] == str(value)
+
+
 def test_only_true_makes_a_condition_hold() -> None:
     assert program_of("entity.paid == false").holds(VARIABLES)
     assert program_of("entity.paid == false")(VARIABLES).holds
