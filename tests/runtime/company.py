@@ -42,6 +42,7 @@ def flow(version: int = 1, key: str = "hello", **changes: Any) -> dict[str, Any]
 def flow_of_system(run_as: str, **changes: Any) -> dict[str, Any]:
     """A flow with a step that runs as somebody else."""
     call = {"id": "call", "type": "system", "operation": {"sdk": "orders.confirm"}, "run_as": run_as}
+    call |= {"service_account": "robot"} if run_as == "service_account" else {}
     steps = [call, {"id": "done", "type": "terminal"}]
     return flow(steps=steps, transitions=[{"from": "call", "to": "done"}], start="call", **changes)
 

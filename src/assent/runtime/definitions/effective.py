@@ -18,11 +18,19 @@ async def read_envelope(connection: Connection, entity_type: str, version: int |
     """The envelope of an entity type, the newest unless a version is named; raises `Invalid`."""
     rows = await connection.fetch(SQL.read_envelopes, entity_type, version)
     if not rows:
-        wanted = f"`{entity_type}`" if version is None else f"`{entity_type}` version {version}"
-        path = ("base", "entity_type" if version is None else "envelope_version")
-        hint = "publish the contract first"
-        raise Invalid([Problem("UNKNOWN_CONTRACT", f"no contract {wanted} is published", path, hint)])
+        known = await connection.fetch(SQL.list_definitions, EVERYBODY, "envelope", entity_type)
+        raise Invalid([_unknown(entity_type, version, sorted(row["version"] for row in known))])
     return envelope_in(rows[0])
+
+
+def _unknown(entity_type: str, version: int | None, known: list[int]) -> Problem:
+    hint = "publish the contract first"
+    if not known:
+        message = f"no contract `{entity_type}` is published"
+        return Problem("UNKNOWN_CONTRACT", message, ("base", "entity_type"), hint)
+    versions = ", ".join(map(str, known))
+    message = f"contract `{entity_type}` has no version {version}; published are: {versions}"
+    return Problem("UNKNOWN_CONTRACT", message, ("base", "envelope_version"), hint)
 
 
 async def published_patches(publisher: Publisher, entity_type: str) -> list[PatchData]:
