@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar
 from assent.compiler.compile import compile_effective, compile_flow
 from assent.compiler.envelope import envelope_of
 from assent.compiler.source import Source, located
+from assent.model.canonical import JsonValue
 from assent.model.contract import Contract, parse_contract
 from assent.model.flow import Flow, parse_flow
 from assent.model.parse import Declaration
@@ -76,7 +77,8 @@ def compile_sources(sources: Iterable[Source]) -> CompiledSources:
     work = _Work(given)
     compiled = [*work.contracts(), *work.flows()]
     work.refuse_orphans()
-    return CompiledSources(tuple(compiled), tuple(work.problems), tuple(work.of(DeclarationKind.SCENARIO)))
+    problems = tuple(dict.fromkeys(work.problems))
+    return CompiledSources(tuple(compiled), problems, tuple(work.of(DeclarationKind.SCENARIO)))
 
 
 class _Work:
@@ -88,9 +90,12 @@ class _Work:
         self.problems += (
             _undeclared(source) for source, kind in self._kinds if kind is None and not source.problems
         )
+        self._broken: list[JsonValue] = []
+        """The contracts that unreadable patches name; what those would add is unknown."""
         self._contracts = self._parsed(DeclarationKind.CONTRACT, parse_contract)
         self._patches = self._parsed(DeclarationKind.PATCH, parse_patch)
         self._flows = self._parsed(DeclarationKind.FLOW, parse_flow)
+        self._patches_of = self._matched()
 
     def of(self, kind: DeclarationKind) -> list[Source]:
         return [source for source, found in self._kinds if found is kind]
@@ -120,12 +125,14 @@ class _Work:
         for source in self.of(kind):
             declared, problems = parse(source.data)
             self.problems += located(problems, source)
-            if declared is not None:
+            if declared is None:
+                self._broken.append(source.value(("base", "entity_type")))
+            else:
                 found.append((declared, source))
         return found
 
     def _contract(self, contract: Contract, source: Source) -> Compiled:
-        patches = [(patch, of) for patch, of in self._patches if self._is_for(patch, contract)]
+        patches = self._patches_of.get((contract.name, contract.version), [])
         sources = (source, *(of for _, of in patches))
         workflow, bare = None, None
         if contract.workflow == "none":
@@ -145,7 +152,7 @@ class _Work:
         compilation = compile_effective(envelope, patches)
         for problem in compilation.problems:
             self._note_of_patches(problem, sources[1:] or sources)
-        sound = not self._has_broken_patch(contract.name) and not any(of.problems for of in sources)
+        sound = contract.name not in self._broken and not any(of.problems for of in sources)
         return (compilation.workflow if sound else None), compile_effective(envelope).workflow
 
     def _refuse_idle(self, patches: Sequence[Source]) -> None:
@@ -161,31 +168,24 @@ class _Work:
         workflow = None if source.problems else compilation.workflow
         return Compiled("flow", flow.flow, flow.version, (source,), workflow)
 
-    def _is_for(self, patch: Patch, contract: Contract) -> bool:
-        """Whether a patch meets this contract; without its version, it meets the newest, and is told so."""
-        if patch.base.entity_type != contract.name:
-            return False
-        versions = {found.version for found, _ in self._contracts if found.name == contract.name}
-        wanted = patch.base.envelope_version
-        return contract.version == (wanted if wanted in versions else max(versions))
-
-    def _has_broken_patch(self, entity_type: str) -> bool:
-        """Whether a patch that could not be read names this contract; what it would add is unknown then."""
-        read = [source for _, source in self._patches]
-        wanted = (
-            source.value(("base", "entity_type"))
-            for source in self.of(DeclarationKind.PATCH)
-            if source not in read
-        )
-        return entity_type in wanted
+    def _matched(self) -> dict[tuple[str, int], list[tuple[Patch, Source]]]:
+        """Contract → its patches; one for a version that is not there meets the newest, and is told so."""
+        versions = {(contract.name, contract.version) for contract, _ in self._contracts}
+        newest = dict(sorted(versions))  # of several versions the last stays, which is the highest
+        found: dict[tuple[str, int], list[tuple[Patch, Source]]] = {}
+        for patch, source in self._patches:
+            name, wanted = patch.base.entity_type, patch.base.envelope_version
+            version = wanted if (name, wanted) in versions else newest.get(name, wanted)
+            found.setdefault((name, version), []).append((patch, source))
+        return found
 
     def _note_of_patches(self, problem: Problem, sources: Sequence[Source]) -> None:
         # Where several patches were compiled together, a path begins with the index of its patch.
-        index = problem.path[0] if len(sources) > 1 and problem.path else 0
-        if isinstance(index, int) and len(sources) > 1 and problem.path:
-            self._note(replace(problem, path=problem.path[1:]), sources[index])
-        else:
-            self._note(problem, sources[0])
+        match problem.path:
+            case (int(index), *path) if len(sources) > 1:
+                self._note(replace(problem, path=tuple(path)), sources[index])
+            case _:
+                self._note(problem, sources[0])
 
     def _refuse_repeated(self, found: Sequence[tuple[tuple[str, int], Source]]) -> None:
         first: dict[tuple[str, int], Source] = {}

@@ -41,6 +41,7 @@ class Limits:
     nodes_max: int = 100_000
     """Keys, values, lists and mappings, in all documents of one text."""
     depth_max: int = DEPTH_MAX
+    documents_max: int = 200
 
 
 @dataclass(slots=True)
@@ -87,7 +88,10 @@ class _Reader:
         elif isinstance(event, CollectionEndEvent):
             self._open.pop()
         elif isinstance(event, DocumentStartEvent):
-            self._count()
+            if len(self.documents) == self._limits.documents_max:
+                self._stop(
+                    "TOO_MANY_DOCUMENTS", f"more than {self._limits.documents_max} documents in one text"
+                )
             self.documents.append(Document(place=Place(self.position)))
 
     def give_up(self, problem: Problem | None = None) -> None:

@@ -25,7 +25,7 @@ ATTACKS = {
     "a long list": ("[" + "a," * (MIB // 2 - 1), "TOO_MANY_NODES"),
     "many duplicates": ("a: 1\n" * (MIB // 5), "DUPLICATE_KEY"),
     "many anchors": ("- &a b\n" * (MIB // 7), "ANCHOR"),
-    "many documents": ("---\n" * (MIB // 4), "TOO_MANY_NODES"),
+    "many documents": ("---\n" * (MIB // 4), "TOO_MANY_DOCUMENTS"),
     "many digits": ("a: " + "9" * (MIB - 3), "NUMBER_NOT_KEPT"),
     "many digits of a float": ("a: 0." + "9" * (MIB - 5), "NUMBER_NOT_KEPT"),
     "a huge exponent": ("a: 1e999999999", "NUMBER_NOT_KEPT"),
@@ -88,7 +88,7 @@ def test_limits_are_the_callers_choice() -> None:
     assert read_sources("[1, 2, 3]", "t", Limits(nodes_max=3))[0].problems[0].code == "TOO_MANY_NODES"
     assert read_sources("[[1]]", "t", Limits(depth_max=1))[0].problems[0].code == "TOO_DEEP"
     assert read_sources("[1, 2, 3]", "t", Limits(bytes_max=8))[0].problems[0].code == "TOO_LARGE"
-    assert read_sources("[[1]]", "t", Limits(bytes_max=5, depth_max=2, nodes_max=4))[0].problems == ()
+    assert read_sources("[[1]]", "t", Limits(bytes_max=5, depth_max=2, nodes_max=3))[0].problems == ()
 
 
 def test_both_parsers_read_the_same() -> None:
