@@ -207,6 +207,16 @@ async def test_partition_shows_an_org_its_own_rows_even_where_somebody_granted_i
     assert seen == ["globex"]
 
 
+async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner):
+    batch = "INSERT INTO assent.workflow_batches VALUES (gen_random_uuid(), '{}', assent.now())"
+    await owner.execute(batch)
+    for table in ROWS_OF_NOBODY:
+        await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_app")
+        assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") > 0
+        async with acting_for(owner, "acme"):
+            assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") == 0
+
+
 async def test_envelopes_of_all_orgs_can_be_read_by_any_and_written_by_none(owner):
     envelope = await insert(owner, "workflow_definitions", **definition_of_kind("envelope"))
     async with acting_for(owner, "globex"):
