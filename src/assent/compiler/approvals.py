@@ -17,7 +17,7 @@ from assent.model.problems import Problem
 
 def require_approvals(draft: Draft) -> Draft:
     problems = list(_check_waivers(draft))
-    if not draft.torn:
+    if draft.is_walkable:
         for slot in draft.slots.values():
             if slot.filled and slot.needs_approval:
                 problems += _check_slot(draft, slot)

@@ -125,12 +125,14 @@ def _check_modes(filling: Filling, edges: list[Edge]) -> Iterator[Problem]:
 
 
 def _proxy_edges(direct: Edge, slot: Slot) -> Iterator[Edge]:
-    """Entry → in keeps the command that the direct edge answered, out → exit its loop."""
+    """Entry → in keeps the command that the direct edge answered, out → exit its loop.
+
+    A rejection goes on as one; only after a gate, where its author sent it to `out`, it means nothing any more.
+    """
     way_in, way_out = proxy_id(slot.id, IN), proxy_id(slot.id, OUT)
     yield _system_edge(slot, slot.entry, way_in, direct.label)
     yield _system_edge(slot, way_out, slot.exit).evolve(loop=direct.loop)
-    if slot.ends_in_gate:
-        yield _system_edge(slot, way_out, slot.exit, Outcome.REJECTED)
+    yield _system_edge(slot, way_out, slot.exit, Outcome.REJECTED).evolve(loop=direct.loop)
 
 
 def _system_edge(slot: Slot, source: str, target: str, label: str = Outcome.COMPLETED) -> Edge:

@@ -18,12 +18,12 @@ from assent.model.workflow import JoinRequirement
 
 
 def match_joins(draft: Draft) -> Draft:
-    if draft.torn:
+    if not draft.is_walkable:
         return draft
     walk = _Walk(draft)
     walk.run()
-    torn = bool(walk.problems)
-    return draft.noting(walk.problems).evolve(joins=walk.joins, branches=walk.branches, torn=torn)
+    knotted = bool(walk.problems)
+    return draft.noting(walk.problems).evolve(joins=walk.joins, branches=walk.branches, knotted=knotted)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Walk:
     def run(self) -> None:
         draft = self.draft
         self.outgoing, inbound = draft.outgoing(), draft.inbound()
-        self.branches = dict.fromkeys(roots(draft), ())
+        self.branches = dict.fromkeys((*roots(draft), *_states_behind_loops(draft)), ())
         for node_id in topological_order(draft.nodes, [edge for edge in draft.edges if not edge.loop]):
             arrivals = [edge for edge in inbound[node_id] if self._counts(edge)]
             self._visit(draft.nodes[node_id], arrivals)
@@ -136,6 +136,11 @@ class _Walk:
 
 def _is_way_out(node: Node) -> bool:
     return node.kind is NodeKind.SLOT and node.name == OUT
+
+
+def _states_behind_loops(draft: Draft) -> list[str]:
+    """States of an envelope, such as `amended`, that only a loop edge leads to; none lies within a block."""
+    return [edge.target for edge in draft.edges if edge.loop and draft.envelope is not None]
 
 
 def roots(draft: Draft) -> list[str]:

@@ -20,7 +20,7 @@ def put_in_order(draft: Draft) -> Draft:
     """Nodes and edges by id, and the one topological order."""
     nodes = _sorted(draft.nodes)
     edges = tuple(sorted(draft.edges, key=lambda edge: edge.id))
-    order = () if draft.torn else topological_order(nodes, [edge for edge in edges if not edge.loop])
+    order = topological_order(nodes, [edge for edge in edges if not edge.loop])
     return draft.evolve(nodes=nodes, edges=edges, order=order)
 
 

@@ -19,6 +19,7 @@ from assent.compiler.namespace import fill_slots
 from assent.compiler.own_writes import check_writes
 from assent.compiler.reach import check_reach
 from assent.compiler.windows import assign_windows
+from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.contract import Contract, parse_contract
 from assent.model.envelope import Envelope
 from assent.model.flow import Flow, parse_flow
@@ -95,7 +96,7 @@ def compile_effective(
 
 def compile_contract(contract: object) -> Compilation:
     """The bare workflow of a contract, declared or as data. Paths of problems lead into the contract."""
-    found, problems = (contract, []) if isinstance(contract, Contract) else parse_contract(contract)
+    found, problems = (contract, []) if isinstance(contract, Contract) else _parse_contract(contract)
     if found is None:
         return Compilation(None, tuple(problems))
     envelope, refused = envelope_of(found)
@@ -111,6 +112,14 @@ def compile_flow(flow: object, contract: Contract | None = None) -> Compilation:
     if found is None:
         return Compilation(None, tuple(problems))
     return _finish(begin_flow(found, contract), FLOW_PASSES)
+
+
+def _parse_contract(data: object) -> tuple[Contract | None, list[Problem]]:
+    try:
+        require_canonical(data)
+    except NotCanonical as error:
+        return None, [Problem(error.code, str(error), error.path)]
+    return parse_contract(data)
 
 
 def _finish(draft: Draft, passes: Sequence[Pass]) -> Compilation:

@@ -70,7 +70,9 @@ class Draft:
     publish_capabilities: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     torn: bool = False
-    """Whether edges lead nowhere or round; passes that follow them would complain of mere consequences."""
+    """Whether edges lead nowhere; passes that follow them would complain of mere consequences."""
+    knotted: bool = False
+    """Whether the graph has no order, or its blocks do not nest; passes that walk in order cannot."""
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
@@ -93,6 +95,10 @@ class Draft:
         for edge in sorted(self.edges, key=lambda edge: edge.id):
             found[edge.target].append(edge)
         return found
+
+    @property
+    def is_walkable(self) -> bool:
+        return not self.torn and not self.knotted
 
     def called(self, node_id: str) -> str:
         """A node as its author knows it."""

@@ -40,7 +40,7 @@ def _differences(
 
 def check_integrity(draft: Draft) -> Draft:
     """What became of the envelope's nodes and edges in the draft."""
-    if draft.envelope is None or draft.torn:
+    if draft.envelope is None or not draft.is_walkable:
         return draft
     nodes = {node_id: node for node_id, node in draft.nodes.items() if node_id in draft.envelope.nodes}
     problems = [*_differences("node", nodes, draft.envelope.nodes), *_check_edges(draft, draft.envelope)]

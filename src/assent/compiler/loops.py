@@ -32,7 +32,7 @@ def refuse_circles(draft: Draft) -> Draft:
     outgoing = {node: [e for e in edges if not e.loop] for node, edges in draft.outgoing().items()}
     closing = back_edges(sorted(draft.nodes), outgoing)[:CIRCLES_SHOWN_MAX]
     problems = [_circle(draft, edge, outgoing, "CYCLE", "patches do not loop") for edge in closing]
-    return draft.noting(problems).evolve(torn=draft.torn or bool(problems))
+    return draft.noting(problems).evolve(knotted=bool(problems))
 
 
 def mark_loops(draft: Draft) -> Draft:

@@ -18,6 +18,8 @@ from assent.model.problems import Invalid, Problem
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Role = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+"""Of what an author declares; it fits PostgreSQL's `integer`."""
 
 
 class EditWindow(StrEnum):
@@ -137,7 +139,7 @@ class SlotSpec(Declaration):
 
 class Contract(Declaration):
     contract: Name
-    version: int = Field(ge=1)
+    version: Version
     label: str | None = None
     fields: Mapping[Name, FieldSpec] = Field(default={}, max_length=FIELDS_MAX)
     lifecycle: Lifecycle

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from assent.model.contract import EditWindow, Name
+from assent.model.contract import EditWindow, Name, Version
 from assent.model.graph import NodeKind
 from assent.model.kinds import one_of, parse_graph, type_of
 from assent.model.nodes import (
@@ -130,7 +130,7 @@ class Flow(Declaration):
     id: DottedName | None = None
     """The same again, for files that were written elsewhere; `flow` or `id` alone is enough."""
     name: Label | None = None
-    version: int = Field(ge=1)
+    version: Version
     entity: Name | None = None
     """The entity type that an instance is about, if there is one."""
     capabilities: tuple[Capability, ...] = ()

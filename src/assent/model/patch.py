@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from assent.model.contract import EditWindow, Name
+from assent.model.contract import EditWindow, Name, Version
 from assent.model.kinds import one_of, parse_graph
 from assent.model.nodes import (
     Action,
@@ -92,12 +92,12 @@ class SlotPatch(Declaration):
 
 class Base(Declaration):
     entity_type: Name
-    envelope_version: int = Field(ge=1)
+    envelope_version: Version
 
 
 class Patch(Declaration):
     patch: Name
-    version: int = Field(default=1, ge=1)
+    version: Version = 1
     label: str | None = None
     base: Base
     slots: Mapping[str, SlotPatch] = {}
