@@ -9,9 +9,11 @@ TRIGGERS = {
     "decisions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "default_definitions_do_not_change": "test_definition_guards.test_envelope_does_not_change_at_all",
     "definition_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "effect_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "entities_change_only_in_mutate": "test_truth_wall.test_plain_writes_of_the_owner_are_refused",
     "entity_rows_are_guarded": "test_truth_wall.test_content_of_a_locked_entity_is_not_edited",
+    "event_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "event_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "instance_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "outbox_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
@@ -67,8 +69,6 @@ SEED_INDEXES = {
     "instances_by_definition": "workflow_instances (org_id, definition_id)",
     "workflow_step_executions_pkey": "workflow_step_executions (org_id, created_at, id)",
     "steps_by_instance": "workflow_step_executions (org_id, instance_id, created_at)",
-    "steps_by_actor": "workflow_step_executions (org_id, actor_user_id, status)",
-    "steps_by_node": "workflow_step_executions (org_id, instance_id, node_id, status)",
     "steps_by_snapshot": (
         "workflow_step_executions (org_id, snapshot_version_id) WHERE (snapshot_version_id IS NOT NULL)"
     ),

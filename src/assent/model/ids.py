@@ -3,6 +3,7 @@
 import hashlib
 import os
 from datetime import datetime
+from random import Random
 from threading import Lock
 from uuid import UUID
 
@@ -19,14 +20,19 @@ class IdSource:
     def __init__(self) -> None:
         self._last = 0
         self._lock = Lock()
+        # Ids must be distinct, not secret; asking the kernel for each would cost more than all the rest.
+        self._random = Random(os.urandom(32))  # noqa: S311
+        os.register_at_fork(after_in_child=self._reseed)
+
+    def _reseed(self) -> None:
+        self._random.seed(os.urandom(32))
 
     def new(self, now: datetime) -> UUID:
         stamp = int(now.timestamp() * 1000) << 12
         with self._lock:
             self._last = max(self._last + 1, stamp)
-            ticks = self._last
+            ticks, random = self._last, self._random.getrandbits(62)
         millis, counter = ticks >> 12, ticks & 0xFFF
-        random = int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
         return UUID(int=(millis & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | random)
 
 
@@ -60,5 +66,5 @@ def effect_key(step_execution_id: UUID, effect_type: str, payload: object) -> st
 
 def _digest(*parts: str) -> str:
     # Each part carries its length: without it, ("a", "bc") and ("ab", "c") would be one key.
-    text = "".join(f"{len(part)}:{part}" for part in parts)
+    text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+import asyncpg
+
 from assent.engine.inputs import (
     Advance,
     Cancel,
@@ -118,7 +120,11 @@ class Commands:
         instance_id = new_id(self.database.clock.now())
         birth = Birth(Wanted(org_id, "effective", entity.type), actor.id, entity.type, entity.id)
         again = Start(self._id(), actor, data or {}, transition=name)
-        return await self._run(org_id, instance_id, again, birth)
+        try:
+            return await self._run(org_id, instance_id, again, birth)
+        except asyncpg.UniqueViolationError:
+            # Somebody else was first to start the next instance; it is theirs that the transition goes to.
+            return await self.transition(org_id, entity_id, name, actor, data)
 
     async def cancel(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
         return await self._run(org_id, instance_id, Cancel(self._id(), actor, reason))

@@ -1,11 +1,12 @@
 """From instances' ids to runs: locked, loaded and verified, in one statement each for the whole batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.engine.inputs import Repin
 from assent.engine.instance import Instance
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
@@ -90,7 +91,7 @@ class Loader:
         self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
     ) -> dict[tuple[str, UUID], Definition]:
         """What each instance runs. One that cannot run stops its batch here, and then itself alone (D10)."""
-        pins = {key: _pin(row) for key, row in rows.items()}
+        pins = {key: _pin(row) for key, row in rows.items()} | _new_pins(works, rows)
         births = {w.key: w.birth.wanted for w in works if w.birth is not None and w.key not in rows}
         pinned = await self.definitions.by_id(connection, pins.values()) if pins else {}
         current = await self.definitions.current(connection, births.values()) if births else {}
@@ -121,12 +122,44 @@ class Loader:
         ahead = [job for job in jobs if job.is_new and job.run.instance.entity_id is not None]
         if ahead:
             await connection.execute(_SQL.insert_instances, [new_instance_row(job, now) for job in ahead])
+            await _take_entities(connection, ahead)
         for job in ahead:
             job.inserted = True
 
 
+async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:
+    """An entity whose last instance has ended belongs to its new one from the first step on (D18)."""
+    free = [job for job in jobs if job.run.world.entity and job.run.world.entity.instance_id is None]
+    windows = []
+    for job in free:
+        entity = job.run.world.entity
+        assert entity is not None
+        windows.append(
+            {
+                "org_id": entity.org_id,
+                "entity_id": entity.id,
+                "instance_id": job.work.instance_id,
+                "edit_window": entity.edit_window,
+                "ended": False,
+            }
+        )
+        job.run.world.entity = entity.evolve(instance_id=job.work.instance_id)
+    if windows:
+        await connection.execute(_SQL.set_edit_windows, windows)
+
+
 def _pin(row: Row) -> Pin:
     return Pin(row["org_id"], row["definition_id"], row["definition_version"], row["definition_hash"])
+
+
+def _new_pins(works: Sequence[Work], rows: Mapping[tuple[str, UUID], Row]) -> dict[tuple[str, UUID], Pin]:
+    """Of instances that move to a definition that was compiled anew; the old one cannot be loaded any more."""
+    return {
+        work.key: Pin(work.org_id, given.definition_id, given.definition_version, given.definition_hash)
+        for work in works
+        for given in work.inputs
+        if isinstance(given, Repin) and given.definition_id is not None and work.key in rows
+    }
 
 
 def _instance(

@@ -1,0 +1,157 @@
+"""Entities under a workflow: gates make transitions, windows follow tokens, edits lead to the amendment branch."""
+
+import pytest
+
+from assent.app import App
+from assent.model.mutation import Command, Refused
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.runtime.flows import ANN, ORG, drain, rows, steps_of
+from tests.runtime.orders import (
+    AT_ONCE,
+    MAX,
+    ORDER,
+    create_order,
+    edit_order,
+    looked_at,
+    order,
+    publish_orders,
+)
+
+
+@pytest.fixture
+def app() -> App:
+    return App([ORDER])
+
+
+async def test_create_then_submit_never_skips_the_workflow(runtime: Runtime, database: Database) -> None:
+    """D18: the create event is still pending when submit comes; the command drains it first."""
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert sorted(waiting.name for waiting in view.waiting) == ["credit", "stock"]
+    found = await order(runtime, entity.id)
+    assert (found["state"], found["edit_window"], found["instance_id"]) == (
+        "submitted",
+        "amend_only",
+        entity.instance_id,
+    )
+    assert {row["status"] for row in await rows(database, "workflow_events_outbox")} == {"completed"}
+
+
+async def test_the_gate_opens_when_both_have_looked_and_the_order_stays_locked(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
+    view = await runtime.advance(ORG, view.id, "done", ANN, step="credit")
+    assert view.status == "completed"
+    found = await order(runtime, entity.id)
+    assert (found["state"], found["edit_window"], found["instance_id"]) == ("active", "locked", None)
+    with pytest.raises(Refused, match="WORKFLOW_EDIT_LOCKED"):
+        await edit_order(runtime, entity.id, total=1)
+
+
+async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
+    await edit_order(runtime, entity.id, total=600)
+    await drain(runtime)
+    found = await order(runtime, entity.id)
+    assert (found["state"], found["edit_window"], found["data"]["total"]) == ("amended", "editable", 600)
+    steps = await steps_of(database, view.id)
+    move = next(step for step in steps if step["node_id"] == "ctl:move")
+    assert move["output_json"]["changes"] == {"total": [500, 600]}
+    assert [s["status"] for s in steps if s["node_id"].endswith("credit")] in ([], ["cancelled"])
+    again = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert sorted(waiting.name for waiting in again.waiting) == ["credit", "stock"]
+    for step in ("stock", "credit"):
+        again = await runtime.advance(ORG, view.id, "done", ANN, step=step)
+    assert (again.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+
+
+async def test_a_contract_that_fails_on_drift_fails_its_instance(database: Database) -> None:
+    states = {name: spec for name, spec in ORDER["lifecycle"]["states"].items() if name != "amended"}
+    transitions = {**ORDER["lifecycle"]["transitions"], "submit": {"from": "draft", "to": "submitted"}}
+    lifecycle = {**ORDER["lifecycle"], "states": states, "transitions": transitions}
+    runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
+    await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    await edit_order(runtime, entity.id, total=600)
+    await drain(runtime)
+    (instance,) = await rows(database, "workflow_instances")
+    assert (instance["status"], instance["incident"]["code"]) == ("failed", "WORKFLOW_VERSION_DRIFT")
+    assert view.id == instance["id"]
+
+
+async def test_an_edit_in_draft_is_not_drift(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    await drain(runtime)
+    await edit_order(runtime, entity.id, total=1)
+    await edit_order(runtime, entity.id, total=2)
+    await drain(runtime)
+    (instance,) = await rows(database, "workflow_instances")
+    assert (instance["status"], instance["current_nodes"]) == ("running", ["sys:state:draft"])
+
+
+async def test_a_cancel_while_tokens_are_on_their_way_ends_all_of_them(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    with pytest.raises(Refused, match="POLICY_DENIED"):
+        await runtime.transition(ORG, entity.id, "cancel", ANN)
+    view = await runtime.transition(ORG, entity.id, "cancel", MAX)
+    assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
+    cancelled = [s["node_id"] for s in await steps_of(database, view.id) if s["status"] == "cancelled"]
+    assert len(cancelled) == 2
+
+
+async def test_after_completion_a_transition_starts_a_new_instance(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_orders(database, AT_ONCE)
+    entity = await create_order(runtime)
+    first = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert (first.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+    second = await runtime.transition(ORG, entity.id, "cancel", MAX)
+    assert second.id != first.id
+    assert (second.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
+    with pytest.raises(Refused, match="INVALID_TRANSITION"):
+        await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert len(await rows(database, "workflow_instances")) == 2
+
+
+async def test_amending_a_locked_order_cancels_the_instance_that_still_runs(
+    runtime: Runtime, database: Database
+) -> None:
+    strict_patch = looked_at({"type": "form"}, edit="locked")
+    await publish_orders(database, strict_patch)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    amended = await runtime.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity.id))
+    await drain(runtime)
+    instances = {row["id"]: row for row in await rows(database, "workflow_instances")}
+    assert instances[view.id]["status"] == "cancelled"
+    assert instances[view.id]["context_json"]["cancel_reason"] == "amended"
+    assert amended.entity.instance_id is not None
+    assert instances[amended.entity.instance_id]["status"] == "running"
+
+
+async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    await runtime.transition(ORG, entity.id, "submit", ANN)
+    audit = [row for row in await rows(database, "audit_log") if row["action"] == "order.transition"]
+    assert [(row["actor_id"], row["to_state"], row["channel"]) for row in audit] == [
+        ("ann", "submitted", "workflow")
+    ]
