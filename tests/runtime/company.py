@@ -84,5 +84,6 @@ def older_compiler(version: str = "0.9.0") -> Iterator[None]:
     with (
         mock.patch("assent.compiler.build.COMPILER_VERSION", version),
         mock.patch("assent.runtime.definitions.sources.COMPILER_VERSION", version),
+        mock.patch("assent.runtime.definitions.verify.COMPILER_VERSION", version),
     ):
         yield

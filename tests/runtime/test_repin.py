@@ -1,0 +1,88 @@
+"""Instances of a stale definition: refused as they are, moved by a control step, and then they go on."""
+
+import pytest
+
+from assent.app import App
+from assent.kernel.read import read_entity
+from assent.model.contract import contract_from
+from assent.model.mutation import Refused
+from assent.runtime import Runtime
+from assent.runtime.definitions import recompile
+from assent.runtime.repin import repin
+from assent.store.database import Database
+from tests.kernel.company import INVOICE, command
+from tests.runtime.company import older_compiler, publish
+from tests.runtime.flows import ANN, END, ORG, arrows, drain, form, rows, steps_of
+from tests.runtime.flows import publish as publish_flow
+
+
+async def start_long_ago(app: App, database: Database, count: int) -> list:
+    """Instances that an earlier release started, each waiting for somebody."""
+    with older_compiler():
+        await publish_flow(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+        earlier = app.runtime(database)
+        return [await earlier.start(ORG, "a.b", ANN) for _ in range(count)]
+
+
+def repinning(runtime: Runtime):
+    return lambda moves: repin(runtime.database, runtime.advancing, moves)
+
+
+async def test_instances_of_a_stale_definition_go_on_once_they_are_moved(app, runtime, database):
+    started = await start_long_ago(app, database, 3)
+    with pytest.raises(Refused) as caught:
+        await runtime.advance(ORG, started[0].id, "done", ANN)
+    assert caught.value.code == "WORKFLOW_COMPILER_STALE"
+    (recompiled,) = await recompile(database, repinning(runtime))
+    assert (recompiled.moved, recompiled.staying) == (3, ())
+    for view in started:
+        assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "completed"
+    new = recompiled.new
+    pins = {
+        (row["definition_id"], row["definition_version"], row["definition_hash"])
+        for row in await rows(database, "workflow_instances")
+    }
+    assert pins == {(new.id, new.version, new.compiled_hash)}
+
+
+async def test_move_is_a_step_that_names_the_new_definition(app, runtime, database):
+    (view,) = await start_long_ago(app, database, 1)
+    (recompiled,) = await recompile(database, repinning(runtime))
+    (step,) = [row for row in await steps_of(database, view.id) if row["node_id"] == "ctl:repin"]
+    assert (step["status"], step["actor_user_id"]) == ("completed", "system")
+    assert step["output_json"]["definition_hash"] == recompiled.new.compiled_hash
+
+
+async def test_paused_instances_move_and_stay_paused(app, runtime, database):
+    (view,) = await start_long_ago(app, database, 1)
+    with older_compiler():
+        await app.runtime(database).pause(ORG, view.id, ANN)
+    (recompiled,) = await recompile(database, repinning(runtime))
+    assert recompiled.moved == 1
+    assert (await runtime.resume(ORG, view.id, ANN)).status == "running"
+
+
+async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtime, database):
+    (view,) = await start_long_ago(app, database, 1)
+
+    async def too_late(moves):
+        with older_compiler():
+            await app.runtime(database).cancel(ORG, view.id, ANN, "enough")
+        await repin(database, runtime.advancing, moves)
+
+    (recompiled,) = await recompile(database, too_late)
+    (row,) = await rows(database, "workflow_instances")
+    assert (row["status"], row["definition_id"]) == ("cancelled", recompiled.old.id)
+
+
+async def test_instances_of_entities_move_also_without_the_application_at_hand(app, runtime, database):
+    with older_compiler():
+        await publish(database, contract_from(INVOICE))
+        entity = (await runtime.kernel.mutate(command("invoice.create", payload={"number": "1"}))).entity
+        await drain(app.runtime(database))
+    (recompiled,) = await recompile(database, repinning(App().runtime(database)))
+    assert (recompiled.old.org_id, recompiled.moved) == ("*", 1)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert view.id == entity.instance_id
+    async with database.transaction(ORG) as connection:
+        assert (await read_entity(connection, ORG, entity.id)).state == "submitted"
