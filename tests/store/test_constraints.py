@@ -126,7 +126,6 @@ FOREIGN_KEYS = [
     ("instance_is_of_an_entity", insert_instance, {"entity_id": NOBODY, "entity_type": "invoice"}),
     ("step_snapshot_is_a_version", insert_step, {"snapshot_version_id": NOBODY}),
     ("chain_step_is_of_a_chain", insert_chain_step, {"chain_id": NOBODY}),
-    ("request_is_of_an_instance", insert_request, {"instance_id": NOBODY}),
     ("request_snapshot_is_a_version", insert_request, {"entity_id": NOBODY, "snapshot_version_id": NOBODY}),
     ("request_chain_exists", insert_request, {"chain_id": NOBODY}),
     ("decision_is_on_a_request", insert_decision, {"request_id": NOBODY}),

@@ -40,6 +40,7 @@ MAY = {
     "approval_decisions": APPEND,
     "workflow_rules": KEEP,
     "workflow_rule_evaluations": APPEND,
+    "step_compactions": set(),
 }
 """What assent_app may do. A set of columns stands where it may update only those; partitions: nothing."""
 

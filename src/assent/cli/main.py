@@ -6,7 +6,7 @@ neither for the compiler nor for a database driver.
 
 import typer
 
-from assent.cli import check, compile, demo, diagram, diff, expression, migrate, schema, templates
+from assent.cli import check, compile, demo, diagram, diff, expression, migrate, schema, templates, worker
 
 app = typer.Typer(
     name="assent",
@@ -18,6 +18,7 @@ app = typer.Typer(
 
 app.command()(demo.demo)
 app.command()(migrate.migrate)
+app.command()(worker.worker)
 app.command()(check.check)
 app.command("compile")(compile.compile_)
 app.command()(diagram.diagram)

@@ -1,0 +1,62 @@
+"""Logs of long-running commands: JSON lines for machines, short lines above what a person watches."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from rich.console import Console
+from rich.logging import RichHandler
+
+_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""What every record has; anything else was given with `extra`."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each record: when, how bad, where from, what, and the fields given with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        } | given_fields(record)
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def given_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was given with `extra`."""
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+
+
+def log_as_json() -> None:
+    """Write every record of ours to standard error, as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    _use(handler, logging.INFO)
+
+
+def log_above(console: Console) -> None:
+    """Print what a person should know, above what the console keeps at its end."""
+    handler = RichHandler(console=console, show_path=False, rich_tracebacks=False)
+    handler.setFormatter(_WithFields("%(message)s"))
+    _use(handler, logging.WARNING)
+
+
+class _WithFields(logging.Formatter):
+    """The message and its fields, without the trace: the log of machines has it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = " ".join(f"{name}={value}" for name, value in given_fields(record).items())
+        return f"{record.getMessage()}  {fields}".rstrip()
+
+
+def _use(handler: logging.Handler, level: int) -> None:
+    logger = logging.getLogger("assent")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
+    logger.propagate = False

@@ -1,0 +1,172 @@
+"""`assent worker`: run the background duties, until a signal or until nothing is left to do."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.application import AppOption, load_app
+from assent.cli.options import JsonOption
+from assent.cli.report import console, print_json
+
+if TYPE_CHECKING:
+    from assent.app import App
+    from assent.store.database import Database
+    from assent.worker.duty import Duty, Workplace
+    from assent.worker.tally import Tallies
+
+CUT_OFF = 3
+"""The exit code when the grace period was over before the work was done."""
+
+CLOSE_TIMEOUT_S = 5.0
+"""How long leaving the database may take; what is not committed by then is rolled back by the server."""
+
+_log = logging.getLogger(__name__)
+
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="DUTY", help="Run only this duty; may be given several times."),
+]
+OnceOption = Annotated[
+    bool, typer.Option("--once", help="Run until nothing is left to do, and say what was done.")
+]
+
+
+def worker(
+    only: OnlyOption = None, once: OnceOption = False, json: JsonOption = False, app: AppOption = None
+) -> None:
+    """Run the background duties: events, timers, timeouts and the sweeps.
+
+    Ends with 0 when everything was finished, with 1 after an error, with 3 when the grace period was too short.
+    """
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+
+    names = _checked(only or [], app)
+    application = load_app(app) if app else None
+    try:
+        code = asyncio.run(_run(names, application, once=once, json=json))
+    except (StoreError, Invalid) as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
+    raise typer.Exit(code)
+
+
+def _checked(only: list[str], app: str | None) -> list[str]:
+    from assent.worker.supervisor import DUTIES, NEED_RUNTIME
+
+    known = [duty.name for duty in DUTIES]
+    if unknown := [name for name in only if name not in known]:
+        raise typer.BadParameter(f"expected any of {', '.join(known)}; found {', '.join(unknown)}")
+    if app is None and (lacking := [duty.name for duty in NEED_RUNTIME if duty.name in only]):
+        raise typer.BadParameter(
+            f"{' and '.join(lacking)} need an application: name it with --app module:name"
+        )
+    return only
+
+
+async def _run(only: list[str], application: "App | None", *, once: bool, json: bool) -> int:
+    from assent.cli.logs import log_as_json
+    from assent.store.database import Database
+    from assent.worker.options import Options
+    from assent.worker.supervisor import duties
+    from assent.worker.tally import Tallies
+
+    options = Options.from_environment()
+    log_as_json()
+    database = await Database.open()
+    try:
+        await _require_schema(database)
+        place = _workplace(database, options, application)
+        chosen = duties(place, only)
+        tallies = Tallies([duty.name for duty in chosen])
+        if once:
+            return await _run_once(chosen, tallies, json=json)
+        return await _run_until_stopped(place, chosen, tallies, json=json)
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await database.close()
+
+
+async def _require_schema(database: "Database") -> None:
+    from assent.store.errors import StoreError
+    from assent.store.migrate import status
+
+    if pending := (await status(database)).pending:
+        names = ", ".join(str(migration) for migration in pending)
+        raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
+
+
+def _workplace(database: "Database", options: Any, application: "App | None") -> "Workplace":
+    from assent.worker.duty import Workplace
+
+    if application is None:
+        return Workplace(database, options)
+    return Workplace(database, options, application.runtime(database))
+
+
+async def _run_once(chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
+    from assent.cli.worker_table import WorkerTable
+    from assent.worker.loop import exhaust
+
+    for duty in chosen:
+        await exhaust(duty, tallies)
+    if json:
+        print_json({name: tally.to_json() for name, tally in tallies.by_duty.items()})
+    else:
+        console().print(WorkerTable(tallies))
+    return 1 if any(tally.errors for tally in tallies.by_duty.values()) else 0
+
+
+async def _run_until_stopped(
+    place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool
+) -> int:
+    from assent.worker.journal import Journal
+    from assent.worker.signals import stopping_on_signals
+    from assent.worker.supervisor import Supervisor
+
+    journal = Journal(place.options.report_interval_ms / 1000)
+    supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal])
+    _log.info("worker started", extra={"pid": os.getpid(), "duties": [duty.name for duty in chosen]})
+    with _watched(tallies, json=json) as end_watching:
+
+        def stop(received: signal.Signals) -> None:
+            end_watching()
+            _log.info("worker stopping", extra={"signal": received.name})
+            supervisor.stop()
+
+        with stopping_on_signals(stop):
+            finished = await supervisor.run()
+    journal.close()
+    _log.info("worker stopped", extra={"finished": finished})
+    return 0 if finished else CUT_OFF
+
+
+@contextmanager
+def _watched(tallies: "Tallies", *, json: bool) -> Iterator[Callable[[], None]]:
+    """Inside, a person at a terminal sees a table; gives a function that ends the showing early."""
+    from rich.live import Live
+
+    from assent.cli.logs import log_above
+    from assent.cli.worker_table import WorkerTable
+
+    screen = console(stderr=True)
+    if json or not screen.is_terminal:
+        yield lambda: None
+        return
+    log_above(screen)
+    with Live(WorkerTable(tallies), console=screen, refresh_per_second=4) as live:
+
+        def end() -> None:
+            live.stop()
+            screen.print("Finishing what runs. The same again ends at once; nothing is lost.", style="dim")
+
+        yield end

@@ -1,0 +1,95 @@
+"""How the worker works: limits and intervals, each with its unit in its name, all by environment variable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from assent.model.parse import shown
+from assent.model.problems import Problem
+from assent.store.environment import bad_setting, number, read_environment
+
+PREFIX: Final = "ASSENT_WORKER_"
+
+REPAIRS: Final = ("none", "rebuild_projection", "re_enqueue", "force_fail")
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+
+def _interval(default_ms: int) -> int:
+    return number(default_ms, 10, _DAY_MS)  # type: ignore[no-any-return]
+
+
+def _batch(default: int) -> int:
+    return number(default, 1, 100_000)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of the worker; the field `grace_period_ms` is the variable `ASSENT_WORKER_GRACE_PERIOD_MS`."""
+
+    grace_period_ms: int = number(25_000, 0, _HOUR_MS)
+    """How long running work may go on after a signal to stop; orchestrators kill after 30 s."""
+    jitter_percent: int = number(20, 0, 100)
+    """By how much an interval varies, so that workers that were started together do not stay together."""
+    backoff_min_ms: int = number(500, 1, _HOUR_MS)
+    backoff_max_ms: int = number(60_000, 1, _HOUR_MS)
+    """How long a duty waits after an error: doubling from the one to the other."""
+    sweep_pause_ms: int = number(50, 0, 60_000)
+    """Between two batches of a sweep that has more to do."""
+    report_interval_ms: int = _interval(60_000)
+    """How often the log says what a duty did."""
+
+    events_interval_ms: int = _interval(1_000)
+    events_batch_max: int = _batch(200)
+    events_lanes: int = number(2, 1, 64)
+    """Batches at a time: while one waits for the database, another decides."""
+
+    timers_interval_ms: int = _interval(1_000)
+    timers_batch_max: int = _batch(500)
+
+    timeouts_interval_ms: int = _interval(5_000)
+    timeouts_batch_max: int = _batch(500)
+
+    recovered_interval_ms: int = _interval(15_000)
+    recovered_batches_max: int = _batch(100)
+
+    released_interval_ms: int = _interval(15_000)
+    released_batch_max: int = _batch(500)
+    released_lease_ms: int = number(600_000, 1_000, _DAY_MS)
+    """Whoever claimed an event or an effect and has not finished it by then is taken for gone."""
+
+    stuck_interval_ms: int = _interval(300_000)
+    stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
+    stuck_findings_max: int = _batch(100)
+    stuck_repair: str = "none"
+    """What is done about a finding: `none` (a person decides), or one of the three repairs by its name."""
+
+    partitions_interval_ms: int = _interval(_HOUR_MS)
+    partitions_months_ahead: int = number(3, 1, 60)
+
+    prune_interval_ms: int = _interval(_HOUR_MS)
+    prune_after_days: int = number(90, 1, 36_500)
+    prune_instances_max: int = _batch(200)
+    """Ended instances whose receipts are deleted in one batch."""
+    prune_rows_max: int = _batch(5_000)
+    """Completed rows of an outbox that are deleted in one batch."""
+
+    compact_interval_ms: int = _interval(6 * _HOUR_MS)
+    compact_after_months: int = number(12, 1, 1_200)
+    compact_steps_max: int = _batch(2_000)
+    """Steps that are looked at in one batch."""
+
+    retention_interval_ms: int = _interval(_HOUR_MS)
+    retention_instances_max: int = _batch(100)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """The options that the environment holds; `Invalid` lists every variable that is wrong."""
+        return read_environment(cls, PREFIX, {"stuck_repair": _read_repair}, environment)
+
+
+def _read_repair(name: str, text: str) -> str | Problem:
+    if text in REPAIRS:
+        return text
+    return bad_setting(name, f"expected {', '.join(REPAIRS[:-1])} or {REPAIRS[-1]}, found {shown(text)}")

@@ -1,0 +1,18 @@
+"""Partitions: the months ahead are there before anything can need them."""
+
+from assent.store.upkeep import ensure_partitions
+from assent.worker.duty import Done, Pace, Workplace
+
+
+class Partitions:
+    """Makes the partitions of the months ahead, and moves rows that came for a month that nobody had prepared."""
+
+    name = "partitions"
+
+    def __init__(self, place: Workplace) -> None:
+        self.pace = Pace(place.options.partitions_interval_ms / 1000)
+        self._database = place.database
+        self._months_ahead = place.options.partitions_months_ahead
+
+    async def run_once(self) -> Done:
+        return Done(await ensure_partitions(self._database, self._months_ahead))

@@ -1,0 +1,44 @@
+"""Prune: receipts of instances that ended long ago, and finished rows of both outboxes, are deleted.
+
+Dead letters are kept for ever, and so is everything of an instance that has not ended.
+"""
+
+from typing import Final
+
+from assent.store.queries import load_queries
+from assent.worker.duty import Done, Pace, Workplace
+
+_SQL: Final = load_queries("assent.worker", "prune.sql")
+
+
+class Prune:
+    """Deletes what nobody asks for any more, a batch of each kind in a transaction of its own."""
+
+    name = "prune"
+
+    def __init__(self, place: Workplace) -> None:
+        options = place.options
+        self.pace = Pace(options.prune_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._after_days = options.prune_after_days
+        self._instances_max = options.prune_instances_max
+        self._rows_max = options.prune_rows_max
+
+    async def run_once(self) -> Done:
+        async with self._database.transaction(None) as connection:
+            (receipts,) = await connection.fetch(_SQL.prune_receipts, self._after_days, self._instances_max)
+        events = await self._prune_outbox(_SQL.prune_events)
+        effects = await self._prune_outbox(_SQL.prune_effects)
+        parts = {
+            "step_receipts": receipts["step_receipts"],
+            "outbox_receipts": receipts["outbox_receipts"],
+            "events": events,
+            "effects": effects,
+        }
+        full = receipts["instances"] == self._instances_max or self._rows_max in (events, effects)
+        return Done(sum(parts.values()), more=full, parts=parts)
+
+    async def _prune_outbox(self, sql: str) -> int:
+        async with self._database.transaction(None) as connection:
+            count: int = await connection.fetchval(sql, self._after_days, self._rows_max)
+        return count

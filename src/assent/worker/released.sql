@@ -1,0 +1,39 @@
+-- name: release_events
+-- Puts events back whose worker had them for longer than a lease; without attempts left they are dead letters.
+WITH gone AS (
+  SELECT org_id, created_at, id FROM assent.workflow_events_outbox
+   WHERE status = 'processing' AND claimed_at <= assent.now() - $2::interval
+   ORDER BY claimed_at LIMIT $1
+   FOR UPDATE SKIP LOCKED
+), released AS (
+  UPDATE assent.workflow_events_outbox e
+     SET status = CASE WHEN e.attempts < e.max_attempts THEN 'pending' ELSE 'dead_letter' END,
+         error = format('its worker took it at %s and did not finish', e.claimed_at), next_retry_at = NULL
+    FROM gone g
+   WHERE e.org_id = g.org_id AND e.created_at = g.created_at AND e.id = g.id
+  RETURNING e.status
+), counted AS (
+  SELECT count(*) FILTER (WHERE status = 'pending') AS released, count(*) FILTER (WHERE status = 'dead_letter') AS dead
+    FROM released
+)
+SELECT released, dead, CASE WHEN released > 0 THEN pg_notify('assent_events', '') END FROM counted;
+
+-- name: release_effects
+-- Puts effects back whose worker had them for longer than a lease; without attempts left they are dead letters.
+WITH gone AS (
+  SELECT org_id, created_at, id FROM assent.workflow_side_effects_outbox
+   WHERE status = 'processing' AND claimed_at <= assent.now() - $2::interval
+   ORDER BY claimed_at LIMIT $1
+   FOR UPDATE SKIP LOCKED
+), released AS (
+  UPDATE assent.workflow_side_effects_outbox e
+     SET status = CASE WHEN e.attempts < e.max_attempts THEN 'pending' ELSE 'dead_letter' END,
+         error = format('its worker took it at %s and did not finish', e.claimed_at), next_retry_at = NULL
+    FROM gone g
+   WHERE e.org_id = g.org_id AND e.created_at = g.created_at AND e.id = g.id
+  RETURNING e.status
+), counted AS (
+  SELECT count(*) FILTER (WHERE status = 'pending') AS released, count(*) FILTER (WHERE status = 'dead_letter') AS dead
+    FROM released
+)
+SELECT released, dead, CASE WHEN released > 0 THEN pg_notify('assent_effects', '') END FROM counted;

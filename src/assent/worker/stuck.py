@@ -1,0 +1,97 @@
+"""Stuck: finds instances that run and yet have nothing that could ever move them."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from assent.model.problems import Invalid
+from assent.store.database import Connection
+from assent.store.environment import bad_setting, variable
+from assent.store.queries import load_queries
+from assent.worker.duty import Done, Pace, Repair, Workplace
+from assent.worker.options import PREFIX
+
+_SQL: Final = load_queries("assent.worker", "stuck.sql")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An instance that is stuck."""
+
+    org_id: str
+    instance_id: UUID
+    workflow_id: str
+    entity_type: str | None
+    entity_id: UUID | None
+    current_nodes: tuple[str, ...]
+    still_since: datetime
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """For a log line."""
+        return {
+            "org_id": self.org_id,
+            "instance_id": str(self.instance_id),
+            "workflow_id": self.workflow_id,
+            "current_nodes": list(self.current_nodes),
+            "still_since": self.still_since.isoformat(),
+        }
+
+
+async def find_stuck(
+    connection: Connection, org_id: str | None, older_than: timedelta, limit: int = 100
+) -> list[Finding]:
+    """Running instances, of one org or of all, that have no event to process, no step that waits, and no news."""
+    rows = await connection.fetch(_SQL.find_stuck_instances, org_id, older_than, limit)
+    return [Finding(**dict(row) | {"current_nodes": tuple(row["current_nodes"])}) for row in rows]
+
+
+class Stuck:
+    """Reports each finding once while it stands, and repairs it where an operator chose how."""
+
+    name = "stuck"
+
+    def __init__(self, place: Workplace) -> None:
+        options = place.options
+        self.pace = Pace(options.stuck_interval_ms / 1000)
+        self._database = place.database
+        self._older_than = timedelta(milliseconds=options.stuck_after_ms)
+        self._findings_max = options.stuck_findings_max
+        self._repair = _chosen_repair(place)
+        self._known: frozenset[UUID] = frozenset()
+
+    async def run_once(self) -> Done:
+        async with self._database.transaction(None) as connection:
+            findings = await find_stuck(connection, None, self._older_than, self._findings_max)
+        for finding in findings:
+            if finding.instance_id not in self._known:
+                _log.warning("instance is stuck", extra=finding.fields)
+        self._known = frozenset(finding.instance_id for finding in findings)
+        repaired = [await self._try_repair(finding) for finding in findings]
+        return Done(len(findings), parts={"stuck": len(findings), "repaired": sum(repaired)})
+
+    async def _try_repair(self, finding: Finding) -> bool:
+        """Whether it was repaired; one that cannot be must not keep the others from it."""
+        if self._repair is None:
+            return False
+        try:
+            await self._repair(finding.org_id, finding.instance_id)
+        except Exception:
+            _log.exception("repair failed", extra=finding.fields)
+            return False
+        _log.info("instance repaired", extra=finding.fields)
+        return True
+
+
+def _chosen_repair(place: Workplace) -> Repair | None:
+    chosen = place.options.stuck_repair
+    if chosen == "none":
+        return None
+    if place.repairs is None:
+        name = variable(PREFIX, "stuck_repair")
+        raise Invalid([bad_setting(name, f"{chosen} needs an application: name it with --app")])
+    repair: Repair = getattr(place.repairs, chosen)
+    return repair

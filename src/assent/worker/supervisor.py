@@ -1,0 +1,118 @@
+"""The supervisor: the one list of duties, and how they start and stop together."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from assent.store.database import Database
+from assent.store.listen import Listener
+from assent.worker.compact import Compact
+from assent.worker.duty import Duty, Observer, Run, Workplace
+from assent.worker.events import Events
+from assent.worker.loop import Loop
+from assent.worker.options import Options
+from assent.worker.partitions import Partitions
+from assent.worker.prune import Prune
+from assent.worker.recovered import Recovered
+from assent.worker.released import Released
+from assent.worker.retention import Retention
+from assent.worker.stuck import Stuck
+from assent.worker.timeouts import Timeouts
+from assent.worker.timers import Timers
+
+_log = logging.getLogger(__name__)
+
+DUTIES: Final[tuple[type[Duty], ...]] = (
+    Recovered,
+    Released,
+    Timers,
+    Timeouts,
+    Events,
+    Stuck,
+    Partitions,
+    Prune,
+    Compact,
+    Retention,
+)
+"""Every duty, in the order in which one makes work for the next."""
+
+NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events)
+
+CANCEL_TIMEOUT_S: Final = 5.0
+"""How long a run that is cut off may take to roll back."""
+
+
+def duties(place: Workplace, only: Collection[str] = ()) -> list[Duty]:
+    """The duties of these names, or all; without a runtime there are none that need it."""
+    possible = DUTIES if place.runtime is not None else [duty for duty in DUTIES if duty not in NEED_RUNTIME]
+    return [duty(place) for duty in possible if duty.name in only or not only]
+
+
+class Supervisor:
+    """Runs duties beside each other until it is stopped, and then lets them finish."""
+
+    def __init__(
+        self, database: Database, duties: Sequence[Duty], options: Options, observers: Iterable[Observer] = ()
+    ) -> None:
+        self._database = database
+        self._options = options
+        self._observers = tuple(observers)
+        self._stopping = asyncio.Event()
+        self._loops = [Loop(duty, options, self._observe) for duty in duties for _ in range(duty.pace.lanes)]
+
+    def stop(self) -> None:
+        """Begin nothing new; `run` returns when what runs has finished."""
+        self._stopping.set()
+        for loop in self._loops:
+            loop.stop()
+
+    async def run(self) -> bool:
+        """Run until stopped. True when everything finished in time, false when something was cut off."""
+        async with AsyncExitStack() as stack:
+            if channels := sorted({channel for loop in self._loops for channel in loop.duty.pace.channels}):
+                listener = await stack.enter_async_context(self._database.listen(*channels))
+                stack.callback(asyncio.create_task(self._ring(listener), name="ring").cancel)
+            running = {asyncio.create_task(loop.run(), name=loop.duty.name) for loop in self._loops}
+            try:
+                await self._wait_for_stop(running)
+                return await self._drain(running)
+            finally:
+                await _cancel(running)
+
+    async def _ring(self, listener: Listener) -> None:
+        while True:
+            notified = await listener.wait()
+            for loop in self._loops:
+                if notified.intersection(loop.duty.pace.channels):
+                    loop.wake()
+
+    async def _wait_for_stop(self, running: set[asyncio.Task[None]]) -> None:
+        """Return when told to stop, or when a loop has ended by itself, which only a mistake of ours does."""
+        stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
+        await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        self.stop()
+
+    async def _drain(self, running: set[asyncio.Task[None]]) -> bool:
+        grace_s = self._options.grace_period_ms / 1000
+        ended, late = await asyncio.wait(running, timeout=grace_s)
+        for loop in ended:
+            loop.result()
+        if late:
+            names = sorted(loop.get_name() for loop in late)
+            _log.warning("grace period is over, cutting off", extra={"duties": names, "grace_s": grace_s})
+        return not late
+
+    def _observe(self, run: Run) -> None:
+        for observer in self._observers:
+            observer(run)
+
+
+async def _cancel(running: set[asyncio.Task[None]]) -> None:
+    late = {task for task in running if not task.done()}
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late, timeout=CANCEL_TIMEOUT_S)

@@ -1,0 +1,47 @@
+"""Timeouts: an instance whose whole time is over is told so, once for each time that it was given."""
+
+from datetime import datetime
+from typing import Final
+
+import asyncpg
+
+from assent.kernel.outbox import emit_events
+from assent.model.ids import new_id
+from assent.model.mutation import Event
+from assent.runtime.inputs_of_events import ON_EXPIRED
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.worker.duty import Done, Pace, Workplace
+
+_SQL: Final = load_queries("assent.worker", "timeouts.sql")
+
+
+class Timeouts:
+    """Puts an event into the outbox for each running instance that has expired.
+
+    The instance's row is left alone, it changes in one place only; the event itself is the mark that the
+    expiry was told, and its receipt keeps two workers from telling it twice.
+    """
+
+    name = "timeouts"
+
+    def __init__(self, place: Workplace) -> None:
+        self.pace = Pace(place.options.timeouts_interval_ms / 1000)
+        self._database = place.database
+        self._batch_max = place.options.timeouts_batch_max
+
+    async def run_once(self) -> Done:
+        return await self._database.run(self._tell, org_id=None)
+
+    async def _tell(self, connection: Connection) -> Done:
+        expired = await connection.fetch(_SQL.find_expired_instances, self._batch_max)
+        now = self._database.clock.now()
+        told = await emit_events(connection, [_event(instance, now) for instance in expired], now)
+        return Done(told, more=len(expired) == self._batch_max)
+
+
+def _event(instance: asyncpg.Record, now: datetime) -> Event:
+    due = instance["expires_at"].isoformat()
+    payload = {"cause": f"{instance['id']} {due}", "due": due}
+    # No entity version: it is part of the event's key, and a pin that moves must not tell the expiry again.
+    return Event(instance["org_id"], new_id(now), ON_EXPIRED, payload, instance["id"])

@@ -1,0 +1,43 @@
+"""Timers: a step whose time has come tells its instance so. The resume scheduler of the engine."""
+
+from datetime import datetime
+from typing import Final
+
+import asyncpg
+
+from assent.kernel.outbox import emit_events
+from assent.model.ids import new_id
+from assent.model.mutation import Event
+from assent.runtime.inputs_of_events import ON_TIMER
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.worker.duty import Done, Pace, Workplace
+
+_SQL: Final = load_queries("assent.worker", "timers.sql")
+
+
+class Timers:
+    """Takes the time off steps that are due and puts an event into the outbox for each, in one transaction."""
+
+    name = "timers"
+
+    def __init__(self, place: Workplace) -> None:
+        self.pace = Pace(place.options.timers_interval_ms / 1000)
+        self._database = place.database
+        self._batch_max = place.options.timers_batch_max
+
+    async def run_once(self) -> Done:
+        count = await self._database.run(self._tell, org_id=None)
+        return Done(count, more=count == self._batch_max)
+
+    async def _tell(self, connection: Connection) -> int:
+        due = await connection.fetch(_SQL.claim_due_steps, self._batch_max)
+        now = self._database.clock.now()
+        await emit_events(connection, [_event(step, now) for step in due], now)
+        return len(due)
+
+
+def _event(step: asyncpg.Record, now: datetime) -> Event:
+    # The time is part of the cause: a step that is given another time later fires again.
+    payload = {"cause": str(step["id"]), "step": str(step["id"]), "due": step["resume_at"].isoformat()}
+    return Event(step["org_id"], new_id(now), ON_TIMER, payload, step["instance_id"], step["entity_version"])

@@ -1,0 +1,11 @@
+"""A workplace on a database of the test's own, whose clock the test moves."""
+
+import pytest
+
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+
+
+@pytest.fixture
+def place(database: Database) -> Workplace:
+    return Workplace(database)
