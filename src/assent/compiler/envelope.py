@@ -88,7 +88,7 @@ def _edges(contract: Contract, gates_with_slot: Set[str]) -> Iterator[Edge]:
         yield _edge(state_id(state), gate_id(name), label)
     for name, transition in contract.lifecycle.transitions.items():
         yield _edge(gate_id(name), state_id(transition.to))
-        if gate_id(name) in gates_with_slot:
+        if transition.on_reject is not None or gate_id(name) in gates_with_slot:
             yield from _rejections(name, transition)
     if has_amendment(contract):
         yield _edge(gate_id(AMEND), state_id(AMENDED))

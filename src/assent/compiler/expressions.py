@@ -22,9 +22,9 @@ from assent.language import (
     render_verb,
     scope_of,
 )
-from assent.language.types import UNKNOWN
+from assent.language.types import UNKNOWN, Kind
 from assent.model.nodes import Approval
-from assent.model.problems import Path, Problem
+from assent.model.problems import Path, Position, Problem
 from assent.model.terms import Language
 
 Read = tuple[str | None, list[Problem]]
@@ -94,15 +94,32 @@ def _canonical(value: Any, read: "Reader", scope: Scope) -> tuple[Any, list[Prob
 Reader = Callable[[str, Scope], Read]
 
 
-def _read_expression(text: str, scope: Scope) -> Read:
+def _read_expression(text: str, scope: Scope, *wanted: Kind) -> Read:
+    """Without `wanted` a value of any kind will do."""
     expression, problems = parse(text)
     if expression is None:
         return None, problems
-    return render(expression), check(expression, scope)[1]
+    found, problems = check(expression, scope)
+    if wanted and not problems and found.kind not in (*wanted, Kind.UNKNOWN):
+        message = f"{' or '.join(wanted)} was expected here, this is {found}"
+        problems = [Problem("WRONG_TYPE", message, position=Position(1, 1))]
+    return render(expression), problems
 
 
 def _read_result(text: str, scope: Scope) -> Read:
     return _read_expression(text, scope.with_roots(result=UNKNOWN))
+
+
+def _read_moment(text: str, scope: Scope) -> Read:
+    return _read_expression(text, scope, Kind.DATE, Kind.DATETIME)
+
+
+def _read_people(text: str, scope: Scope) -> Read:
+    return _read_expression(text, scope, Kind.TEXT, Kind.LIST)
+
+
+def _read_id(text: str, scope: Scope) -> Read:
+    return _read_expression(text, scope, Kind.TEXT)
 
 
 def _read_template(text: str, scope: Scope) -> Read:
@@ -120,6 +137,9 @@ def _read_verb(text: str, _: Scope) -> Read:
 _READERS: Final[Mapping[Language, Reader]] = {
     Language.EXPRESSION: _read_expression,
     Language.RESULT: _read_result,
+    Language.MOMENT: _read_moment,
+    Language.PEOPLE: _read_people,
+    Language.ID: _read_id,
     Language.TEMPLATE: _read_template,
     Language.VERB: _read_verb,
 }

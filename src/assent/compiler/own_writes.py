@@ -1,4 +1,4 @@
-"""What a workflow may write to its own entity (D4, D19).
+"""What a workflow may write: to its own entity (D4, D19), and to its variables.
 
 Gates alone change the state, and where the entity rests an action writes only fields declared `system`.
 """
@@ -6,18 +6,31 @@ Gates alone change the state, and where the entity rests an action writes only f
 from collections.abc import Iterator
 
 from assent.compiler.draft import Draft
-from assent.model.contract import Contract
-from assent.model.nodes import Action
+from assent.model.contract import Contract, check_fields
+from assent.model.nodes import Action, Approval, Form, NodeDeclaration
 from assent.model.problems import Path, Problem
+from assent.model.terms import RESERVED_VARIABLES
 
 
 def check_writes(draft: Draft) -> Draft:
     problems: list[Problem] = []
     for node_id, declared in draft.declared.items():
+        found = list(_check_variables(declared))
         if isinstance(declared, Action):
-            found = _check_action(declared, draft.contract, stable=node_id in draft.stable)
-            problems += (problem.under(*draft.place(node_id)) for problem in found)
+            found += _check_action(declared, draft.contract, stable=node_id in draft.stable)
+        problems += (problem.under(*draft.place(node_id)) for problem in found)
     return draft.noting(problems)
+
+
+def _check_variables(declared: NodeDeclaration) -> Iterator[Problem]:
+    for key in ("set", "output", "form"):
+        for name in getattr(declared, key, ()):
+            if name in RESERVED_VARIABLES:
+                yield Problem(
+                    "RESERVED_NAME", f"`{name}` is the instance's own; no step sets it", (key, name)
+                )
+    if isinstance(declared, Approval | Form):
+        yield from check_fields(declared.form, ("form",))
 
 
 def _check_action(action: Action, contract: Contract | None, *, stable: bool) -> Iterator[Problem]:
@@ -25,7 +38,7 @@ def _check_action(action: Action, contract: Contract | None, *, stable: bool) ->
     if not entity_type:
         message = f"`{action.action}` does not say whose action it is"
         yield Problem("BAD_NAME", message, ("action",), hint="write `<entity type>.<action>`")
-    elif action.entity is not None or verb == "create":
+    elif verb == "create" or (action.entity is not None and action.entity.strip() != "entity.id"):
         return
     elif contract is None or entity_type != contract.name:
         message = f"`{action.action}` does not say which {entity_type} it is about"

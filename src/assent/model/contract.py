@@ -184,14 +184,15 @@ def contract_from(data: object) -> Contract:
 
 def check_contract(contract: Contract) -> Iterator[Problem]:
     """What the parts of a well-formed contract say against each other."""
-    yield from _check_fields(contract.fields, ("fields",))
+    yield from check_fields(contract.fields, ("fields",))
     yield from _check_lifecycle(contract.lifecycle)
     yield from _check_permissions(contract)
     if contract.workflow == "none":
         yield from _check_straight_through(contract.lifecycle)
 
 
-def _check_fields(fields: Mapping[str, FieldSpec], path: tuple[str, ...]) -> Iterator[Problem]:
+def check_fields(fields: Mapping[str, FieldSpec], path: tuple[str, ...]) -> Iterator[Problem]:
+    """What fields, of a contract or of a form, say against themselves."""
     for name, spec in fields.items():
         if path == ("fields",) and name in RESERVED_FIELD_NAMES:
             yield Problem(
@@ -225,7 +226,7 @@ def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
     if spec.of is not None:
         yield from _check_field(spec.of, (*path, "of"))
     if spec.fields:
-        yield from _check_fields(spec.fields, (*path, "fields"))
+        yield from check_fields(spec.fields, (*path, "fields"))
 
 
 def _check_limits(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:

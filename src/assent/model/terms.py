@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from assent.model.contract import Name
 from assent.model.duration import parse_duration
 from assent.model.parse import shown
 from assent.model.problems import Problem
@@ -100,11 +101,24 @@ Values = dict[str, Scalar]
 """Name → an expression as text, or a number, a boolean or null that stands for itself."""
 
 
+Outputs = dict[Name, Scalar]
+"""Variable of the workflow → an expression of what it becomes."""
+
+RESERVED_VARIABLES: Final = frozenset({"tenant_id", "subject_id", "partition_id"})
+"""Variables that every workflow has from its instance; no step sets them."""
+
+
 class Language(Enum):
     """How a text in a node's configuration is read."""
 
     EXPRESSION = auto()
     RESULT = auto()
     """An expression that also knows `result`: what a call, an event or a form brought."""
+    MOMENT = auto()
+    """An expression of a date or a time."""
+    PEOPLE = auto()
+    """An expression of a person or a list of them."""
+    ID = auto()
+    """An expression of an entity's id."""
     TEMPLATE = auto()
     VERB = auto()

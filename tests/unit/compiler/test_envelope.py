@@ -143,6 +143,14 @@ def test_a_rejection_goes_back_to_where_the_token_came_from_when_the_contract_sa
     assert rejected == [("sys:state:amended", "entity.state == 'amended'"), ("sys:state:draft", None)]
 
 
+def test_a_state_that_only_a_rejection_leads_to_is_reached() -> None:
+    made = contract(
+        {"a": "editable", "b": "editable", "void": "locked", "limbo": "locked"},
+        {"ab": {"from": "a", "to": "b"}, "cancel": {"from": ["a", "b"], "to": "void", "on_reject": "limbo"}},
+    )
+    assert compile_contract(made).workflow is not None
+
+
 def test_a_workflow_ends_in_locked_states_and_in_states_that_nothing_leaves() -> None:
     made = contract(
         {"draft": "editable", "posted": "locked", "filed": "editable"},

@@ -116,6 +116,20 @@ def test_a_condition_of_unlike_types_is_a_problem_at_the_condition() -> None:
     assert problem.path == (*SLOT, "edges", 1, "when")
 
 
+@pytest.mark.parametrize(
+    ("declared", "path"),
+    [
+        ({"type": "wait_timer", "until": "entity.number"}, ("until",)),
+        ({"type": "form", "assignee": {"rule": "entity.grand_total"}}, ("assignee", "rule")),
+        ({"type": "action", "action": "order.hold", "entity": "entity.posted_at"}, ("entity",)),
+    ],
+    ids=["until", "rule", "entity"],
+)
+def test_a_value_of_the_wrong_kind_is_a_problem(declared: dict[str, Any], path: tuple[str, ...]) -> None:
+    (problem,) = compiled_node(declared).problems
+    assert (problem.code, problem.path) == ("WRONG_TYPE", (*SLOT, "nodes", 0, *path))
+
+
 def test_values_that_are_no_text_stand_for_themselves() -> None:
     workflow = compiled_node({"type": "script", "set": {"a": 3, "b": True, "c": None}}).unwrap()
     assert workflow.nodes[node(workflow, "x")].config["set"] == {"a": 3, "b": True, "c": None}

@@ -57,5 +57,39 @@ def test_an_action_on_another_entity_says_which() -> None:
     assert problems_of(STABLE, action="order.create", payload={"total": "{entity.grand_total}"}) == []
 
 
+def test_naming_the_own_entity_does_not_make_it_another() -> None:
+    found = problems_of(STABLE, action="invoice.update", entity=" entity.id", payload={"cost_center": "R&D"})
+    assert found == [("OWN_WRITE", ("payload", "cost_center"))]
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ({"type": "script", "set": {"tenant_id": "1"}}, ("set", "tenant_id")),
+        ({"type": "form", "form": {"subject_id": {"type": "text"}}}, ("form", "subject_id")),
+        (
+            {"type": "system", "operation": {"sdk": "a.b"}, "output": {"partition_id": "result.x"}},
+            ("output", "partition_id"),
+        ),
+    ],
+)
+def test_no_step_sets_what_is_the_instance_s_own(step: dict[str, Any], path: tuple[str, ...]) -> None:
+    slot = {
+        "nodes": [{"id": "x", **step}],
+        "edges": [{"from": "in", "to": "x"}, {"from": "x", "to": "out"}],
+    }
+    (problem,) = compile_slot(slot, DRAFT).problems
+    assert (problem.code, problem.path[4:]) == ("RESERVED_NAME", path)
+
+
+def test_the_fields_of_a_form_make_sense() -> None:
+    slot = {
+        "nodes": [{"id": "x", "type": "form", "form": {"size": {"type": "enum"}}}],
+        "edges": [{"from": "in", "to": "x"}, {"from": "x", "to": "out"}],
+    }
+    (problem,) = compile_slot(slot, DRAFT).problems
+    assert (problem.code, problem.path[4:]) == ("MISSING_KEY", ("form", "size"))
+
+
 def test_an_action_says_whose_it_is() -> None:
     assert problems_of(DRAFT, action="update") == [("BAD_NAME", ("action",))]

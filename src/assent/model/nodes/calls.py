@@ -8,7 +8,7 @@ from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Acting, Languages, NodeDeclaration, Timed
 from assent.model.parse import Declaration
-from assent.model.terms import DottedName, Expression, Language, Text, Values, refuse
+from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
 
 class Action(Acting):
@@ -17,7 +17,7 @@ class Action(Acting):
     kind = NodeKind.ACTION
     languages: ClassVar[Languages] = {
         "payload": Language.TEMPLATE,
-        "entity": Language.EXPRESSION,
+        "entity": Language.ID,
         "output": Language.RESULT,
     }
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
@@ -30,7 +30,7 @@ class Action(Acting):
     """The id of another entity; without it the action is on the workflow's own."""
     writes: tuple[Name, ...] | None = None
     """The fields that an action of the application writes, where the compiler must know."""
-    output: Values = Field(default_factory=dict)
+    output: Outputs = Field(default_factory=dict)
 
 
 class Operation(Declaration):
@@ -54,7 +54,7 @@ class System(Timed, Acting):
     type: Literal["system"]
     operation: Operation
     input: Values = Field(default_factory=dict)
-    output: Values = Field(default_factory=dict)
+    output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=False, alias="await")
     """Whether the token rests until the answer is there; over HTTP it always does."""
 
@@ -78,7 +78,7 @@ class Webhook(Timed, Acting):
     headers: dict[str, Text] = Field(default_factory=dict)
     body: JsonValue = None
     await_: bool = Field(default=False, alias="await")
-    output: Values = Field(default_factory=dict)
+    output: Outputs = Field(default_factory=dict)
 
 
 class Notification(NodeDeclaration):
@@ -106,6 +106,6 @@ class Task(Timed, Acting):
     type: Literal["task"]
     task: DottedName
     input: Values = Field(default_factory=dict)
-    output: Values = Field(default_factory=dict)
+    output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=True, alias="await")
     priority: int = Field(default=0, ge=-100, le=100)

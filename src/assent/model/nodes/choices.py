@@ -4,10 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Languages, NodeDeclaration
-from assent.model.terms import Capability, Label, Language, Scalar, not_empty
+from assent.model.terms import Capability, Label, Language, Outputs, not_empty
 
 
 class Condition(NodeDeclaration):
@@ -37,7 +36,7 @@ class Script(NodeDeclaration):
     languages: ClassVar[Languages] = {"set": Language.EXPRESSION}
 
     type: Literal["script"]
-    set: Annotated[dict[Name, Scalar], AfterValidator(not_empty)]
+    set: Annotated[Outputs, AfterValidator(not_empty)]
 
 
 class Rule(NodeDeclaration):

@@ -15,8 +15,8 @@ from assent.model.terms import Duration, Language, refuse
 class Approval(Timed):
     kind = NodeKind.APPROVAL
     languages: ClassVar[Languages] = {
-        "approvers.rule": Language.EXPRESSION,
-        "approvers.manager": Language.EXPRESSION,
+        "approvers.rule": Language.PEOPLE,
+        "approvers.manager": Language.PEOPLE,
     }
     outcomes_given = frozenset({Outcome.APPROVED, Outcome.REJECTED, Outcome.ERROR})
 
@@ -50,8 +50,8 @@ class Approval(Timed):
 class Form(Timed):
     kind = NodeKind.FORM
     languages: ClassVar[Languages] = {
-        "assignee.rule": Language.EXPRESSION,
-        "assignee.manager": Language.EXPRESSION,
+        "assignee.rule": Language.PEOPLE,
+        "assignee.manager": Language.PEOPLE,
     }
 
     type: Literal["form"]

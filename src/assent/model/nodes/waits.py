@@ -8,12 +8,12 @@ from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Languages, NodeDeclaration, Timed, in_seconds
 from assent.model.requirements import OnFail, Requirement
-from assent.model.terms import Cron, Duration, Expression, Language, Text, Values, not_empty, refuse
+from assent.model.terms import Cron, Duration, Expression, Language, Outputs, Text, not_empty, refuse
 
 
 class WaitTimer(NodeDeclaration):
     kind = NodeKind.WAIT_TIMER
-    languages: ClassVar[Languages] = {"until": Language.EXPRESSION}
+    languages: ClassVar[Languages] = {"until": Language.MOMENT}
 
     type: Literal["wait_timer"]
     for_: Duration | None = Field(default=None, alias="for")
@@ -37,7 +37,7 @@ class WaitEvent(Timed):
     type: Literal["wait_event"]
     key: Text
     """What the event is known by, such as `delivery:pod:{entity.shipment_id}`."""
-    output: Values = Field(default_factory=dict)
+    output: Outputs = Field(default_factory=dict)
     outcomes: tuple[Name, ...] = ()
     """Other answers than `completed`, given by whoever sends the event."""
 
