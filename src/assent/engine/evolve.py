@@ -100,7 +100,7 @@ def _end(plan: "Plan", instance: Instance, step: Step) -> None:
         instance.context |= changed
     instance.entity_version = output.get("entity_version", max(instance.entity_version, step.entity_version))
     _count_chain(instance, step)
-    token.step_id, token.step_at, token.attempt = None, None, 0
+    token.step_id, token.step_at, token.entered, token.attempt = None, None, 0, 0
     edges = [plan.edges[edge_id] for edge_id in output.get("chosen_edge_ids", ())]
     if step.node_type == NodeKind.PARALLEL_SPLIT:
         _split(plan, instance, token, edges, output)

@@ -106,6 +106,11 @@ class ForceFail(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class Poke(Input):
+    """Nothing new: whatever is ready goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Repin(Input):
     """The definition was compiled anew into an equal graph (D31)."""
 

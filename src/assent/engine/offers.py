@@ -14,6 +14,7 @@ from assent.engine.inputs import (
     ForceFail,
     Input,
     Pause,
+    Poke,
     Repin,
     Resume,
     Retry,
@@ -30,7 +31,7 @@ from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
 
 _WHILE_PAUSED: Final = (Resume, Retry, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
-_NOTICES: Final = (EventArrived, TimerDue, Expired, Drifted)
+_NOTICES: Final = (EventArrived, TimerDue, Expired, Drifted, Poke)
 
 
 def offer(run: Run, given: Input) -> Offered:
@@ -279,4 +280,5 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     CancelToken: _cancel_token,
     ForceFail: _force_fail,
     Repin: _repin,
+    Poke: lambda run, given: ACCEPTED,
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Resume, Start, TimerDue
+from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Poke, Start, TimerDue
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
 from assent.runtime.definitions import Wanted
@@ -14,8 +14,8 @@ ON_START: Final = "on_start"
 """Start a flow, in the background."""
 ON_TIMER: Final = "on_timer"
 ON_EXPIRED: Final = "on_expired"
-ON_RESUME: Final = "on_resume"
-"""Go on: an operator enqueued the instance again."""
+ON_POKE: Final = "on_poke"
+"""An operator put the instance to work again."""
 
 Row = Mapping[str, Any]
 
@@ -64,5 +64,5 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
     ON_EVENT: lambda event, given: EventArrived(
         event["id"], SYSTEM, _step(given), given.get("data"), given.get("outcome", "completed")
     ),
-    ON_RESUME: lambda event, given: Resume(event["id"], _actor(given)),
+    ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),
 }

@@ -91,12 +91,13 @@ class Loader:
         self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
     ) -> dict[tuple[str, UUID], Definition]:
         """What each instance runs. One that cannot run stops its batch here, and then itself alone (D10)."""
-        pins = {key: _pin(row) for key, row in rows.items()} | _new_pins(works, rows)
+        pins = {key: pin_of(row) for key, row in rows.items()} | _new_pins(works, rows)
         births = {w.key: w.birth.wanted for w in works if w.birth is not None and w.key not in rows}
         pinned = await self.definitions.by_id(connection, pins.values()) if pins else {}
         current = await self.definitions.current(connection, births.values()) if births else {}
         found = {key: pinned[pin] for key, pin in pins.items()}
         found |= {key: current[wanted] for key, wanted in births.items()}
+        found |= {work.key: work.definition for work in works if work.definition is not None}
         refused = [item for item in found.values() if isinstance(item, Rejection)]
         if refused:
             raise Refused(refused[0])
@@ -148,7 +149,7 @@ async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:
         await connection.execute(_SQL.set_edit_windows, windows)
 
 
-def _pin(row: Row) -> Pin:
+def pin_of(row: Row) -> Pin:
     return Pin(row["org_id"], row["definition_id"], row["definition_version"], row["definition_hash"])
 
 

@@ -95,6 +95,19 @@ UPDATE assent.workflow_instances i
     definition_hash text, updated_at timestamptz, completed_at timestamptz)
  WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
 
+-- name: overwrite_projection
+-- An instance's row as its steps make it.
+UPDATE assent.workflow_instances i
+   SET status = u.status, active_tokens = u.active_tokens, current_nodes = u.current_nodes,
+       context_json = u.context_json, version = u.version, generation = u.generation, chain_length = u.chain_length,
+       incident = u.incident, entity_version = u.entity_version, updated_at = u.updated_at,
+       completed_at = coalesce(i.completed_at, u.completed_at)
+  FROM jsonb_to_recordset($1::jsonb) AS u (
+    org_id text, id uuid, status text, active_tokens jsonb, current_nodes text[], context_json jsonb, version integer,
+    generation integer, chain_length integer, incident jsonb, entity_version integer, updated_at timestamptz,
+    completed_at timestamptz)
+ WHERE i.org_id = u.org_id AND i.id = u.id;
+
 -- name: set_edit_windows
 -- The strictest window of each instance's tokens, onto its entity (D17).
 SELECT assent.set_edit_windows($1::jsonb);

@@ -33,6 +33,8 @@ class Work:
     birth: Birth | None = None
     events: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     """Input id → the row of the outbox that it came from."""
+    definition: Definition | None = None
+    """What the instance runs from now on, when it is not what it is pinned to."""
 
     @property
     def key(self) -> tuple[str, UUID]:

@@ -1,0 +1,126 @@
+"""Repairs for an instance that stands still: rebuild its projection, put it to work again, or fail it.
+
+Steps are the truth (WF-15): whatever happened to an instance's row, folding its steps gives it back.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+from assent.engine.evolve import fold
+from assent.engine.inputs import Repin
+from assent.engine.instance import Instance
+from assent.kernel.outbox import emit_events
+from assent.model.actor import SYSTEM, Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Event, Refused, Rejection
+from assent.runtime.advance import Advancing
+from assent.runtime.definitions import Definition, Pin
+from assent.runtime.inputs_of_events import ON_POKE
+from assent.runtime.load import pin_of
+from assent.runtime.rows import instance_from, step_from
+from assent.runtime.work import Work
+from assent.store.database import Connection, Database
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+
+@dataclass
+class Repairs:
+    database: Database
+    advancing: Advancing
+
+    async def rebuild(self, org_id: str, instance_id: UUID) -> bool:
+        """Fold an instance's steps into its projection; true when that changed it."""
+
+        async def work(connection: Connection) -> bool:
+            await connection.execute(_SQL.lock_instances, [instance_id])
+            row = await self._row(connection, org_id, instance_id)
+            current = instance_from(row)
+            rebuilt = await self._fold(connection, row)
+            if rebuilt == current:
+                return False
+            await connection.execute(
+                _SQL.overwrite_projection, _projection(rebuilt, self.database.clock.now())
+            )
+            return True
+
+        return await self.database.run(work, org_id=org_id)
+
+    async def folded(self, org_id: str, instance_id: UUID) -> tuple[Instance, Instance]:
+        """The instance as it is kept, and as its steps make it; equal, or something is wrong (WF-15)."""
+        async with self.database.transaction(org_id) as connection:
+            row = await self._row(connection, org_id, instance_id)
+            return instance_from(row), await self._fold(connection, row)
+
+    async def reenqueue(self, org_id: str, instance_id: UUID, actor: Actor = SYSTEM) -> None:
+        """Have a worker look at the instance again: whatever is ready in it goes on."""
+        now = self.database.clock.now()
+        cause = new_id(now)
+        event = Event(org_id, cause, ON_POKE, {"cause": str(cause), "actor": actor.id}, instance_id)
+
+        async def work(connection: Connection) -> None:
+            await emit_events(connection, [event], now)
+
+        await self.database.run(work, org_id=org_id)
+
+    async def repin(self, connection: Connection, pin: Pin, instance_id: UUID, to: Definition) -> None:
+        """Pin an instance to an equal graph that was compiled anew (D31), by a control step."""
+        await connection.execute(_SQL.lock_instances, [instance_id])
+        now = self.database.clock.now()
+        given = Repin(new_id(now), SYSTEM, to.id, to.version, to.hash)
+        work = Work(pin.org_id, instance_id, [given], definition=to)
+        await self.advancing.advance(connection, [work], now, as_owner=True)
+
+    async def _row(self, connection: Connection, org_id: str, instance_id: UUID) -> dict[str, Any]:
+        rows = await connection.fetch(_SQL.load_instances, [org_id], [instance_id])
+        if not rows:
+            raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+        return dict(rows[0])
+
+    async def _fold(self, connection: Connection, row: dict[str, Any]) -> Instance:
+        pin = pin_of(row)
+        loaded = (await self.advancing.loader.definitions.by_id(connection, [pin]))[pin]
+        if isinstance(loaded, Rejection):
+            raise Refused(loaded)
+        plan = self.advancing.loader.plan(loaded)
+        rows = await connection.fetch(_SQL.load_steps, row["org_id"], row["id"])
+        steps = [step_from(dict(step)) for step in rows]
+        return fold(plan, _at_birth(row, [step.entity_version for step in steps]), steps)
+
+
+def _at_birth(row: dict[str, Any], versions: list[int]) -> Instance:
+    """The instance before its first step: what it was given, and nothing that happened to it."""
+    kept = instance_from(row)
+    return replace(
+        kept,
+        entity_version=min(versions, default=0),
+        status="running",
+        tokens={},
+        context={},
+        version=0,
+        generation=-1,
+        chain_length=0,
+        incident=None,
+    )
+
+
+def _projection(instance: Instance, now: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "org_id": instance.org_id,
+            "id": instance.id,
+            "status": instance.status,
+            "active_tokens": [token.to_json() for token in instance.tokens.values()],
+            "current_nodes": instance.current_nodes,
+            "context_json": instance.context,
+            "version": instance.version,
+            "generation": instance.generation,
+            "chain_length": instance.chain_length,
+            "incident": instance.incident,
+            "entity_version": instance.entity_version,
+            "updated_at": now,
+            "completed_at": now if instance.has_ended else None,
+        }
+    ]

@@ -1,0 +1,53 @@
+"""Steps are the truth: whatever happens to an instance's row, its steps give it back (WF-15)."""
+
+import pytest
+
+from assent.app import App
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.runtime.flows import ANN, ORG, drain, rows
+from tests.runtime.orders import ORDER, create_order, edit_order, publish_orders
+
+
+@pytest.fixture
+def app() -> App:
+    return App([ORDER])
+
+
+async def test_what_is_kept_is_what_the_steps_make(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    kept, folded = await runtime.folded(ORG, view.id)
+    assert kept == folded
+    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
+    await edit_order(runtime, entity.id, total=9)
+    await drain(runtime)
+    await runtime.transition(ORG, entity.id, "submit", ANN)
+    kept, folded = await runtime.folded(ORG, view.id)
+    assert kept == folded
+
+
+async def test_a_spoiled_projection_is_rebuilt_and_goes_on(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_instances SET active_tokens = '[]', current_nodes = '{}', context_json = '{}'"
+        )
+    assert await runtime.rebuild(ORG, view.id)
+    assert not await runtime.rebuild(ORG, view.id)
+    for step in ("stock", "credit"):
+        view = await runtime.advance(ORG, view.id, "done", ANN, step=step)
+    assert view.status == "completed"
+
+
+async def test_a_poke_leaves_an_instance_that_rests_as_it_is(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    before = await rows(database, "workflow_instances")
+    await runtime.reenqueue(ORG, view.id)
+    assert await drain(runtime) == 1
+    assert await rows(database, "workflow_instances") == before
