@@ -6,7 +6,21 @@ neither for the compiler nor for a database driver.
 
 import typer
 
-from assent.cli import check, compile, demo, diagram, diff, expression, migrate, schema, templates, worker
+from assent.cli import (
+    check,
+    compile,
+    definitions,
+    demo,
+    diagram,
+    diff,
+    expression,
+    migrate,
+    publish,
+    recompile,
+    schema,
+    templates,
+    worker,
+)
 
 app = typer.Typer(
     name="assent",
@@ -23,6 +37,9 @@ app.command()(check.check)
 app.command("compile")(compile.compile_)
 app.command()(diagram.diagram)
 app.command()(diff.diff)
+app.command()(publish.publish)
+app.command()(definitions.definitions)
+app.command()(recompile.recompile)
 app.command()(schema.schema)
 app.command()(expression.expression)
 app.add_typer(templates.app, name="templates")

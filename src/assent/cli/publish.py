@@ -1,0 +1,94 @@
+"""`assent publish`: what authors wrote is compiled, kept, and starts from now on."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assent.cli.opened import migrated_database
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from assent.compiler.source import Source
+    from assent.runtime.definitions import Publication
+    from assent.runtime.definitions.publish_sources import PublishedSources
+
+OrgOption = Annotated[
+    str, typer.Option("--org", help="The org that patches and flows are for; '*' means everybody.")
+]
+
+
+def publish(
+    paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
+    org: OrgOption,
+    json: JsonOption = False,
+) -> None:
+    """Publish contracts for everybody, patches and flows for an org: all of them, or none.
+
+    Prints every problem with its line, and ends with 1, where there is one.
+    """
+    from assent.cli.files import sources_at
+    from assent.cli.report import console, counted, print_json, print_problems, print_summary
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+
+    sources = sources_at(paths)
+    try:
+        done = asyncio.run(_publish(org, sources))
+    except Invalid as invalid:
+        if json:
+            print_json({"problems": [problem.to_json() for problem in invalid.problems]})
+        else:
+            print_problems(invalid.problems, sources, stderr=True)
+            what = f"{counted(len(sources), 'document')}; nothing was published"
+            print_summary(invalid.problems, what, stderr=True)
+        raise typer.Exit(1) from None
+    except StoreError as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
+    if json:
+        print_json({"problems": [], "published": [as_json(found) for found in done.publications]})
+    else:
+        typer.echo("\n".join(_lines(done)) or "There is nothing to publish.")
+
+
+async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
+    from assent.model.actor import SYSTEM
+    from assent.runtime.definitions.publish_sources import publish_sources
+    from assent.store.connect import Connection
+
+    async with migrated_database() as database:
+
+        async def work(connection: Connection) -> "PublishedSources":
+            return await publish_sources(connection, org_id, sources, SYSTEM, database.clock.now())
+
+        return await database.run(work, org_id=None)
+
+
+def _lines(done: "PublishedSources") -> list[str]:
+    lines = [line for publication in done.publications for line in _lines_of(publication)]
+    return [
+        *dict.fromkeys(lines),
+        *(f"skipped    {name}: runs without a workflow" for name in done.without_workflow),
+    ]
+
+
+def _lines_of(publication: "Publication") -> list[str]:
+    from assent.cli.definitions import one_line
+
+    verb = "published" if publication.changed else "unchanged"
+    found = dict.fromkeys(part for part in (publication.source, publication.effective) if part)
+    return [f"{verb}  {one_line(part)}" for part in found]
+
+
+def as_json(publication: "Publication") -> dict[str, object]:
+    effective = publication.effective
+    return {
+        "source": publication.source.to_json(),
+        "effective": effective.to_json() if effective else None,
+        "changed": publication.changed,
+    }
