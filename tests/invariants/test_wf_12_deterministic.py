@@ -75,4 +75,4 @@ def in_another_process(hash_seed: str) -> str:
 
 def test_other_processes_with_other_hash_seeds_compile_the_same() -> None:
     expected = "".join(f"{w.hash} {','.join(w.topological_order)}\n" for w in all_workflows())
-    assert {in_another_process(seed) for seed in ("0", "1", "4242")} == {expected}
+    assert {in_another_process(seed) for seed in ("0", "4242")} == {expected}
