@@ -65,11 +65,11 @@ class _Walk:
         stacks = [self._after(edge) for edge in arrivals]
         expected = self.branches.setdefault(node.id, Counter(stacks).most_common(1)[0][0])
         agree = sum(stack == expected for stack in stacks)
-        if agree < len(stacks):
-            for edge, stack in zip(arrivals, stacks, strict=True):
-                if stack != expected or agree == 1:  # among equals, nobody can say which one is wrong
-                    message = f"branches of a split meet at `{node.name}`, which is not their join"
-                    self._note("BRANCHES_MEET", message, edge.id)
+        for edge, stack in zip(arrivals, stacks, strict=True):
+            # Among equals, nobody can say which one is wrong.
+            if stack != expected or agree == 1 < len(stacks):
+                message = f"branches of a split meet at `{node.name}`, which is not their join"
+                self._note("BRANCHES_MEET", message, edge.id)
         if expected and (node.kind is NodeKind.END or _is_way_out(node)):
             split = self.draft.called(expected[-1][0])
             message = f"a branch of `{split}` ends here, before the join of its split"

@@ -47,10 +47,11 @@ def _check(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
 
 def _check_labels(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
     outcomes = outcomes_of(draft, node)
-    if outcomes.open or node.kind is NodeKind.END:
+    if node.kind is NodeKind.END:
         return
     for edge in edges:
-        if edge.label not in outcomes.possible:
+        is_own = outcomes.open and edge.label != Outcome.TIMEOUT
+        if edge.label not in outcomes.possible and not is_own:
             known = ", ".join(sorted(outcomes.possible))
             message = f"`{node.name}` never ends with `{edge.label}`; it ends with: {known}"
             key = "event" if draft.flow is not None else "on"

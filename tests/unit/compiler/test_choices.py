@@ -132,10 +132,10 @@ def test_a_timeout_must_be_answered_by_the_step_or_by_the_flow() -> None:
     assert whole.workflow is not None
 
 
-def test_a_way_for_timeouts_needs_a_timeout() -> None:
-    compilation = compile_steps(
-        [{**FORM, "on_timeout": "done", "outcomes": ["ok"]}, END], [go("form", event="ok")]
-    )
+@pytest.mark.parametrize("outcomes", [["ok"], []])
+def test_a_way_for_timeouts_needs_a_timeout(outcomes: list[str]) -> None:
+    step = {**FORM, "on_timeout": "done", "outcomes": outcomes}
+    compilation = compile_steps([step, END], [go("form", event="ok")])
     (problem,) = compilation.problems
     assert problem.code == "DANGLING_LABEL"
     assert problem.path[:3] == ("steps", 0, "on_timeout")
