@@ -3,11 +3,14 @@
 import asyncio
 import importlib
 import inspect
+import os
 import sys
 
 from rich.console import Console
 
-NAMES = ("expressions", "compile", "kernel")
+from bench.report import LOAD_BEFORE
+
+NAMES = ("expressions", "compile", "kernel", "steps", "history", "latency", "documents")
 """The one list; each is a module here with `measure() -> Report`, plain or async."""
 
 
@@ -16,6 +19,8 @@ def main(names: list[str]) -> int:
     if unknown := [name for name in names if name not in NAMES]:
         console.print(f"Unknown: {', '.join(unknown)}. There are: {', '.join(NAMES)}")
         return 2
+    if LOAD_BEFORE / (os.cpu_count() or 1) > 0.3:
+        console.print(f"[yellow]The machine is busy (load {LOAD_BEFORE}); the figures will not mean much.[/]")
     for name in names or NAMES:
         console.print(f"[dim]measuring {name} …[/]")
         report = importlib.import_module(f"bench.{name}").measure()

@@ -1,6 +1,7 @@
 """What a benchmark found: a table for people, and bench/results/<name>.json for programs."""
 
 import json
+import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,16 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results"
+
+LOAD_BEFORE = round(os.getloadavg()[0], 2)
+"""What others were doing on this machine when we began. Those who wait for many answers suffer most from it."""
+
+_CONSOLE = Console(highlight=False)
+
+
+def progress(line: str) -> None:
+    """Say how far a benchmark is."""
+    _CONSOLE.print(f"  {line}", style="dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,12 @@ class Report:
     def _as_json(self) -> dict[str, object]:
         return {
             **self.totals,
-            "machine": {"python": platform.python_version(), "system": platform.platform()},
+            "machine": {
+                "python": platform.python_version(),
+                "system": platform.platform(),
+                "cores": os.cpu_count(),
+                "load_before": LOAD_BEFORE,
+            },
             "cases": [
                 {"case": m.case, "unit": m.unit, "median": m.median, "runs": list(m.runs), **m.facts}
                 for m in self.measurements

@@ -1,22 +1,94 @@
 """A PostgreSQL of the benchmark's own, with fsync and synchronous_commit on, gone when it ends."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from assent.store.connect import Connection, connect
 from assent.store.database import Database
+from assent.store.embedded import EmbeddedServer
 from assent.store.migrate import migrate
 from assent.store.settings import Settings
+
+PATIENT = Settings(statement_timeout_ms=0)
+"""For statements that prepare a measurement, which may take as long as they take."""
+
+
+class Server:
+    """One server for all that is compared, with a database for each."""
+
+    def __init__(self, embedded: EmbeddedServer) -> None:
+        self._embedded = embedded
+
+    def url(self, database: str) -> str:
+        return self._embedded.url(database)
+
+    async def create(self, database: str, template: str = "template1") -> str:
+        """Make a database anew, empty or as a copy of another, and say where it is."""
+        async with self.connection("postgres") as connection:
+            await connection.execute(f'DROP DATABASE IF EXISTS "{database}"')
+            await connection.execute(f'CREATE DATABASE "{database}" TEMPLATE "{template}"')
+        return self.url(database)
+
+    async def create_ours(self, database: str) -> str:
+        """A database with our schema."""
+        url = await self.create(database)
+        ours = await Database.open(url)
+        try:
+            await migrate(ours)
+        finally:
+            await ours.close()
+        return url
+
+    async def settle(self, database: str) -> None:
+        """Do now what the server would do some time: whoever runs next does not pay for who ran before."""
+        async with self.connection(database) as connection:
+            await connection.execute("VACUUM ANALYZE")
+            await connection.execute("CHECKPOINT")
+
+    @asynccontextmanager
+    async def connection(self, database: str) -> AsyncIterator[Connection]:
+        connection = await connect(self.url(database), PATIENT)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def fresh_server(**options: str) -> AsyncIterator[Server]:
+    """A server in a folder of its own; `options` are PostgreSQL's, on top of what our clusters have."""
+    with tempfile.TemporaryDirectory(prefix="assent-bench-") as folder:
+        data_dir = Path(folder) / "postgres"
+        if options:
+            await _set_options(data_dir, options)
+        embedded = await asyncio.to_thread(EmbeddedServer.start, data_dir)
+        try:
+            yield Server(embedded)
+        finally:
+            await asyncio.to_thread(embedded.stop)
+
+
+async def _set_options(data_dir: Path, options: dict[str, str]) -> None:
+    # Some take effect at the next start only. Ours is the only use of the server, so leaving stops it.
+    embedded = await asyncio.to_thread(EmbeddedServer.start, data_dir)
+    try:
+        async with Server(embedded).connection("postgres") as connection:
+            for name, value in options.items():
+                await connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+    finally:
+        await asyncio.to_thread(embedded.stop)
 
 
 @asynccontextmanager
 async def fresh_database(connections: int = 10) -> AsyncIterator[Database]:
-    with tempfile.TemporaryDirectory(prefix="assent-bench-") as folder:
-        settings = Settings(data_dir=Path(folder) / "postgres", pool_connections_max=connections)
-        database = await Database.open(settings=settings)
+    """A server with one database, with our schema."""
+    async with fresh_server() as server:
+        settings = Settings(pool_connections_max=connections)
+        database = await Database.open(await server.create_ours("assent"), settings=settings)
         try:
-            await migrate(database)
             yield database
         finally:
             await database.close()

@@ -1,0 +1,45 @@
+"""A measurement in a process of its own: the child ends with one line of JSON, and the parent reads it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a child did, counted in its database, and how long that took by its own clock."""
+
+    units: int
+    seconds: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        return self.units / self.seconds
+
+    def hand_over(self) -> None:
+        print(json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, output: str) -> Self:
+        return cls(**json.loads(output.splitlines()[-1]))
+
+
+async def run_child(module: str, arguments: Sequence[object]) -> Run:
+    """Run `python -m module arguments…` to its end; what it says about errors goes to our own terminal."""
+    words = [sys.executable, "-m", module, *map(str, arguments)]
+    child = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    try:
+        output, _ = await asyncio.wait_for(child.communicate(), TIMEOUT_S)
+    except BaseException:
+        child.kill()
+        await child.wait()
+        raise
+    if child.returncode != 0:
+        raise RuntimeError(f"Expected {module} to end with code 0, found {child.returncode}; see above")
+    return Run.read(output.decode())

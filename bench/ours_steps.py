@@ -1,0 +1,81 @@
+"""Assent: flows of ten script steps, a backlog of events drained by one worker process."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from assent.app import App
+from assent.model.actor import SYSTEM
+from assent.runtime import Runtime
+from assent.runtime.definitions import publish_flow
+from assent.store.database import Database
+from assent.worker.options import Options
+from bench.child import Run
+
+ORG = "bench"
+LANES = Options().events_lanes
+
+app = App()
+
+
+def flow_of(key: str, steps: int) -> dict[str, Any]:
+    """A flow of so many script steps, one after the other."""
+    names = [f"s{number}" for number in range(steps)]
+    scripts = [
+        {"id": name, "type": "script", "set": {"above": f"workflow.number > {number}"}}
+        for number, name in enumerate(names)
+    ]
+    return {
+        "flow": key,
+        "version": 1,
+        "start": names[0],
+        "steps": [*scripts, {"id": "done", "type": "terminal"}],
+        "transitions": [{"from": here, "to": there} for here, there in pairwise([*names, "done"])],
+    }
+
+
+FLOW = flow_of("bench.ten_steps", steps=10)
+
+
+async def measure(url: str, workflows: int, warm_up: int) -> Run:
+    database = await Database.open(url)
+    try:
+        runtime = app.runtime(database)
+        async with database.transaction(None) as connection:
+            await publish_flow(connection, ORG, FLOW, SYSTEM, database.clock.now())
+        await _drain(runtime, warm_up)
+        before = await _steps(database)
+        seconds = await _drain(runtime, workflows)
+        return Run(await _steps(database) - before, seconds)
+    finally:
+        await database.close()
+
+
+async def _drain(runtime: Runtime, workflows: int) -> float:
+    inputs: list[Mapping[str, Any]] = [{"number": number} for number in range(workflows)]
+    await runtime.start_many(ORG, FLOW["flow"], SYSTEM, inputs)
+    started = time.perf_counter()
+    await asyncio.gather(*(_process_all(runtime) for _ in range(LANES)))
+    return time.perf_counter() - started
+
+
+async def _process_all(runtime: Runtime) -> None:
+    while await runtime.process_events():
+        pass
+
+
+async def _steps(database: Database) -> int:
+    """Completed steps of the ten, and not of the start and the end that a flow has besides."""
+    async with database.transaction(None) as connection:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM assent.workflow_step_executions"
+            " WHERE node_type = 'script' AND status = 'completed'"
+        )
+    return count
+
+
+if __name__ == "__main__":
+    asyncio.run(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))).hand_over()

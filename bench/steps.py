@@ -1,0 +1,72 @@
+"""Steps a second, side by side with peers: workflows of ten automatic steps, one worker process each.
+
+All use one PostgreSQL server with the same settings, each a database of its own. The rounds are interleaved,
+so that a noisy machine is noisy for everybody, and every run is a new process with a warm-up of its own.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+from bench.child import run_child
+from bench.peers import absurd_steps
+from bench.report import Measurement, Report, progress
+from bench.server import Server, fresh_server
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Somebody who runs workflows of ten steps, and how many of them keep it busy for some seconds."""
+
+    name: str
+    mode: str
+    module: str
+    workflows: int
+    warm_up: int
+
+
+OURS = Contender("ours", "batches, two connections", "bench.ours_steps", 4_000, 400)
+DBOS = Contender("dbos", "direct calls, 4 at a time", "bench.peers.dbos_steps", 150, 20)
+ABSURD = Contender("absurd", "async worker, 20 at a time", "bench.peers.absurd_steps", 300, 40)
+CONTENDERS = (OURS, DBOS, ABSURD)
+
+
+async def measure() -> Report:
+    rates: dict[Contender, list[float]] = {contender: [] for contender in CONTENDERS}
+    async with fresh_server() as server:
+        await _prepare(server)
+        for number in range(ROUNDS + 1):
+            for contender in CONTENDERS:
+                rates[contender].append(await _rate(server, contender))
+            latest = ", ".join(f"{contender.name} {made[-1]:,.0f}" for contender, made in rates.items())
+            progress(f"{f'round {number} of {ROUNDS}' if number else 'warm-up'}: {latest} steps/s")
+    return _report({contender: made[1:] for contender, made in rates.items()})
+
+
+async def _prepare(server: Server) -> None:
+    await server.create_ours(OURS.name)
+    await server.create(DBOS.name)  # it makes its tables when it starts
+    absurd_steps.prepare(await server.create(ABSURD.name))
+
+
+async def _rate(server: Server, contender: Contender) -> float:
+    await server.settle(contender.name)
+    arguments = [server.url(contender.name), contender.workflows, contender.warm_up]
+    run = await run_child(contender.module, arguments)
+    if run.units != contender.workflows * 10:
+        raise RuntimeError(
+            f"Expected {contender.workflows * 10} steps of {contender.name}, found {run.units}"
+        )
+    return run.rate
+
+
+def _report(rates: dict[Contender, list[float]]) -> Report:
+    medians = {contender: median(made) for contender, made in rates.items()}
+    return Report(
+        "steps",
+        "Workflows of ten automatic steps, one worker process each",
+        [Measurement(f"{c.name}: {c.mode}", "steps/s", made) for c, made in rates.items()],
+        {contender.name: medians[contender] for contender in CONTENDERS}
+        | {f"ratio_{peer.name}": medians[OURS] / medians[peer] for peer in (DBOS, ABSURD)},
+    )
