@@ -155,3 +155,11 @@ async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime,
     assert [(row["actor_id"], row["to_state"], row["channel"]) for row in audit] == [
         ("ann", "submitted", "workflow")
     ]
+
+
+async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(runtime: Runtime, database: Database) -> None:
+    await publish_orders(database, looked_at({"type": "form"}))
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.advance(ORG, view.id, "done", ANN)
+    assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")

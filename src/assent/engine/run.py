@@ -97,11 +97,9 @@ class Run:
         return offer(self, given)
 
     def _ready_visit(self) -> Visit | None:
-        joins_to_fire(self)
-        ready = [token for token in self.instance.tokens.values() if token.state == "ready"]
-        if not ready:
+        token = self._ready_token()
+        if token is None:
             return None
-        token = min(ready, key=path_order)
         kind = self.plan.nodes[token.node].kind
         if kind in CHAINED_KINDS and self._chain_is_too_long():
             message = f"more than {self.chain_steps_max} automatic calls in a row"
@@ -110,6 +108,15 @@ class Run:
             )
             return None
         return self.visit(token)
+
+    def _ready_token(self) -> Token | None:
+        tokens = self.instance.tokens
+        if len(tokens) == 1:  # nearly always, and then there is nothing to join
+            (only,) = tokens.values()
+            return only if only.state == "ready" else None
+        joins_to_fire(self)
+        ready = [token for token in tokens.values() if token.state == "ready"]
+        return min(ready, key=path_order) if ready else None
 
     def _chain_is_too_long(self) -> bool:
         return self.chain_steps_max is not None and self.instance.chain_length >= self.chain_steps_max

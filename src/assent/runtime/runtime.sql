@@ -113,7 +113,8 @@ UPDATE assent.workflow_instances i
 SELECT assent.set_edit_windows($1::jsonb);
 
 -- name: claim_instances
--- Instances with events that are due: org by org, oldest first, each org a fair share of the batch.
+-- Locks instances with events that are due and that nobody is busy with: org by org, oldest first, each org a fair share
+-- of the batch. Two workers never claim the same.
 WITH RECURSIVE org AS (
   (SELECT org_id FROM assent.workflow_events_outbox
     WHERE status IN ('pending', 'failed') ORDER BY org_id LIMIT 1)
@@ -125,8 +126,10 @@ WITH RECURSIVE org AS (
 SELECT DISTINCT due.org_id, due.instance_id
   FROM org CROSS JOIN share CROSS JOIN LATERAL (
     SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
-     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-       AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
+     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed')
+       -- CASE keeps the order: no lock is taken for an event that is not due.
+       AND CASE WHEN e.instance_id IS NULL OR e.next_retry_at > $2 THEN false
+                ELSE pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0)) END
      ORDER BY e.created_at, e.id LIMIT share.events) AS due;
 
 -- name: load_open_events
@@ -207,7 +210,8 @@ SELECT * FROM assent.workflow_step_executions WHERE org_id = $1 AND instance_id 
 
 -- name: note_batch
 -- A worker is about to process the events of these instances.
-INSERT INTO assent.workflow_batches (id, instance_ids, started_at) VALUES ($1, $2::uuid[], $3);
+INSERT INTO assent.workflow_batches (id, instance_ids, started_at) VALUES ($1, $2::uuid[], $3)
+ON CONFLICT (id) DO UPDATE SET instance_ids = excluded.instance_ids;
 
 -- name: hold_batch
 -- Held while the batch runs: whoever finds the note and gets this lock knows that its worker is gone.

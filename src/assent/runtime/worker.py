@@ -7,7 +7,7 @@ one (D10, D26).
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -30,7 +30,17 @@ RETRY_S_MAX: Final = 300.0
 ABANDONED_AFTER_S: Final = 30.0
 """A note is older than this when its worker is gone, or between its claim and its lock for a very long time."""
 
+ARRIVALS_EVERY: Final = 8
+
 Place = tuple[str, UUID]
+
+
+@dataclass
+class Batch:
+    """What a worker has claimed, and the note that says so."""
+
+    note: UUID
+    places: list[Place] = field(default_factory=list)
 
 
 @dataclass
@@ -39,39 +49,50 @@ class Worker:
 
     database: Database
     advancing: Advancing
+    _batches: int = 0
 
     async def process_events(self, limit: int = BATCH_MAX) -> int:
         """Claim a batch and process it; returns how many events were handled."""
-        routed = await self.route_arrivals(limit)
-        note, places = await self._claim(limit)
-        if not places:
-            return routed
+        batch = Batch(new_id(self.database.clock.now()))
         try:
-            handled = await self._process(note, places)
+            handled = await self._process_batch(batch, limit)
         except Exception:
-            handled = await self._halve(places)
-            await self._forget(note)
-        return routed + handled
+            if not batch.places:
+                raise
+            handled = await self._halve(batch.places)
+            await self._forget(batch.note)
+        # Arrivals are few; a full batch goes before them, but not for ever.
+        self._batches += 1
+        if handled < limit or self._batches % ARRIVALS_EVERY == 0:
+            handled += await self.route_arrivals(limit)
+        return handled
 
-    async def _claim(self, limit: int) -> tuple[UUID, list[Place]]:
-        now = self.database.clock.now()
-        note = new_id(now)
-        async with self.database.transaction(None) as connection:
-            rows = await connection.fetch(_SQL.claim_instances, limit, now)
-            places = [(row["org_id"], row["instance_id"]) for row in rows]
-            if places:
-                await connection.execute(_SQL.note_batch, note, [place[1] for place in places], now)
-        return note, places
-
-    async def _process(self, note: UUID | None, places: Sequence[Place]) -> int:
+    async def _process_batch(self, batch: Batch, limit: int) -> int:
         async def work(connection: Connection) -> int:
-            if note is not None:
-                await connection.fetchval(_SQL.hold_batch, note)
+            now = self.database.clock.now()
+            rows = await connection.fetch(_SQL.claim_instances, limit, now)
+            batch.places = [(row["org_id"], row["instance_id"]) for row in rows]
+            if not batch.places:
+                return 0
+            await self._note(connection, batch, now)
+            works = await self._load_events(connection, batch.places, now)
+            await self.advancing.advance(connection, works, now, as_owner=True)
+            await connection.execute(_SQL.forget_batch, batch.note)
+            return sum(len(item.events) for item in works)
+
+        return await self.database.run(work, org_id=None)
+
+    async def _note(self, connection: Connection, batch: Batch, now: datetime) -> None:
+        """Written by another connection, so that it is there if this one's process dies (D26)."""
+        await connection.fetchval(_SQL.hold_batch, batch.note)
+        async with self.database.transaction(None) as other:
+            await other.execute(_SQL.note_batch, batch.note, [place[1] for place in batch.places], now)
+
+    async def _process(self, places: Sequence[Place]) -> int:
+        async def work(connection: Connection) -> int:
             works = await self._lock(connection, places)
             if works:
                 await self.advancing.advance(connection, works, self.database.clock.now(), as_owner=True)
-            if note is not None:
-                await connection.execute(_SQL.forget_batch, note)
             return sum(len(item.events) for item in works)
 
         return await self.database.run(work, org_id=None)
@@ -83,19 +104,21 @@ class Worker:
         ids = [instance_id for _, instance_id in places]
         free = {row["id"] for row in await connection.fetch(_SQL.try_lock_instances, ids)}
         locked = [place for place in places if place[1] in free]
-        if not locked:
-            return []
-        rows = await connection.fetch(
-            _SQL.load_open_events, [org for org, _ in locked], [instance for _, instance in locked]
-        )
+        now = self.database.clock.now() if due_only else None
+        return await self._load_events(connection, locked, now) if locked else []
+
+    async def _load_events(
+        self, connection: Connection, places: Sequence[Place], now: datetime | None
+    ) -> list[Work]:
+        """The open events of locked instances, in order. One that must wait makes those behind it wait too."""
+        orgs, ids = [org for org, _ in places], [instance_id for _, instance_id in places]
         by_place: dict[Place, list[Any]] = {}
-        for row in rows:
+        for row in await connection.fetch(_SQL.load_open_events, orgs, ids):
             by_place.setdefault((row["org_id"], row["instance_id"]), []).append(row)
-        now = self.database.clock.now()
         return [
             add_events(Work(*place), events)
             for place, events in by_place.items()
-            if not due_only or _is_due(events[0], now)
+            if now is None or _is_due(events[0], now)
         ]
 
     async def _halve(self, places: Sequence[Place]) -> int:
@@ -105,7 +128,7 @@ class Worker:
         middle = len(places) // 2
         for half in (places[:middle], places[middle:]):
             try:
-                handled += await self._process(None, half)
+                handled += await self._process(half)
             except Exception:
                 handled += await self._halve(half)
         return handled
