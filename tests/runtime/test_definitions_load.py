@@ -69,6 +69,22 @@ async def test_flow_of_an_org_goes_before_everybodys(database, definitions):
     assert (acme.workflow.name, globex.workflow.name) == ("Acme's", "Everybody's")
 
 
+async def test_org_that_took_over_an_id_of_everybodys_runs_its_own_and_the_others_theirs(
+    database, definitions
+):
+    shared = (await publish(database, flow())).source
+    own = (await publish(database, flow(key="own"), "acme")).source
+    await tamper(database, own.id, id=shared.id)
+    pins = [
+        Pin("acme", shared.id, own.version, own.compiled_hash),
+        Pin("globex", shared.id, shared.version, shared.compiled_hash),
+    ]
+    for _ in range(2):
+        async with database.transaction(None) as connection:
+            found = await definitions.by_id(connection, pins)
+        assert [found[pin].workflow.key for pin in pins] == ["own", "hello"]
+
+
 async def test_what_is_loaded_is_exactly_what_was_compiled(database, definitions):
     await publish(database, contract())
     published = await publish(database, patch(), "acme")

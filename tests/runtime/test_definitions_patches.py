@@ -10,7 +10,18 @@ from assent.model.patch import Base
 from assent.model.problems import Invalid
 from assent.runtime.definitions import publish_patch, publish_patches, rebase_patches
 from tests.postgres import START
-from tests.runtime.company import ANN, OTHER_SLOT, SLOT, contract, patch, publish, rows, statuses
+from tests.runtime.company import (
+    ANN,
+    OTHER_SLOT,
+    SLOT,
+    contract,
+    older_compiler,
+    patch,
+    publish,
+    rows,
+    statuses,
+    tamper,
+)
 
 
 @pytest.fixture
@@ -185,3 +196,22 @@ async def test_patch_that_runs_as_the_system_needs_a_capability(published):
     assert caught.value.code == "POLICY_DENIED"
     assert await rows(published, org_id="acme") == []
     assert (await publish(published, lent, "acme", SYSTEM)).changed
+
+
+async def test_altered_envelope_is_compiled_into_nothing(published):
+    (envelope,) = await rows(published, definition_kind="envelope")
+    await tamper(published, envelope["id"], nodes_json=envelope["nodes_json"][1:])
+    with pytest.raises(Invalid) as caught:
+        await publish(published, patch(), "acme")
+    assert "SYSTEM_MISSING" in {problem.code for problem in caught.value.problems}
+    assert await rows(published, org_id="acme") == []
+
+
+async def test_envelope_of_another_compiler_is_generated_anew_from_its_contract(database):
+    with older_compiler():
+        published = (await publish(database, contract())).source
+    (envelope,) = await rows(database, definition_kind="envelope")
+    await tamper(database, published.id, nodes_json=envelope["nodes_json"][1:])
+    await publish(database, patch(), "acme")
+    wanted = compile_effective(generate_envelope(contract()), patch()).unwrap()
+    assert (await current(database))["compiled_hash"] == wanted.hash

@@ -7,9 +7,10 @@ import pytest
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from assent.runtime.definitions import archive, publish_contract, publish_flow, publish_patch
+from assent.runtime.definitions.recompile import recompile_definition
 from tests.plain_sql import wait_until_blocked
 from tests.postgres import START
-from tests.runtime.company import OTHER_SLOT, contract, flow, patch, publish, rows, statuses
+from tests.runtime.company import OTHER_SLOT, contract, flow, older_compiler, patch, publish, rows, statuses
 
 
 async def first_then_second(database, first, second):
@@ -83,6 +84,19 @@ async def test_a_patch_that_waited_for_an_archiving_is_compiled_without_what_was
     await first_then_second(database, archiving, publishing(patch("other")))
     (current,) = await rows(database, definition_kind="effective", org_id="acme", status="published")
     assert [found["patch"] for found in current["body_patches_json"]] == ["other"]
+
+
+async def test_recompiling_that_waited_for_a_new_version_does_not_take_its_place(database):
+    with older_compiler():
+        stale = (await publish(database, flow(), "acme")).source
+
+    async def recompiling(connection):
+        return await recompile_definition(connection, "acme", stale.id, SYSTEM, START)
+
+    _, recompiled = await first_then_second(database, publishing(flow(2)), recompiling)
+    assert recompiled.new.status == "archived"
+    (current,) = await rows(database, status="published")
+    assert current["source_json"]["version"] == 2
 
 
 async def test_other_orgs_and_other_flows_do_not_wait(database):

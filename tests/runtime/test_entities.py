@@ -157,7 +157,9 @@ async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime,
     ]
 
 
-async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(runtime: Runtime, database: Database) -> None:
+async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(
+    runtime: Runtime, database: Database
+) -> None:
     await publish_orders(database, looked_at({"type": "form"}))
     entity = await create_order(runtime)
     view = await runtime.transition(ORG, entity.id, "submit", ANN)
