@@ -148,6 +148,14 @@ async def test_what_another_compiler_made_is_refused(database):
     assert published.compiler_version == "0.9.0"
 
 
+async def test_what_another_compiler_made_is_not_even_read(database):
+    with older_compiler():
+        await publish(database, flow(), "acme")
+    (row,) = await rows(database)
+    await tamper(database, row["id"], compiled_json={"steps": "in the form of another compiler"})
+    assert (await load(database, row)).code == "WORKFLOW_COMPILER_STALE"
+
+
 async def test_raising_only_the_column_does_not_make_it_current(database):
     with older_compiler():
         await publish(database, flow(), "acme")

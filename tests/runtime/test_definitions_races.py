@@ -65,6 +65,15 @@ async def test_two_patches_published_at_once_are_both_in_the_workflow(database):
     assert [found["patch"] for found in current["body_patches_json"]] == ["finance", "intake"]
 
 
+async def test_one_name_for_patches_of_two_entity_types_at_once_is_one_and_a_refusal(database):
+    await publish(database, contract())
+    await publish(database, contract(contract="credit_note"))
+    other = {**patch("finance"), "base": {"entity_type": "credit_note", "envelope_version": 1}}
+    with pytest.raises(Invalid) as caught:
+        await first_then_second(database, publishing(patch("finance")), publishing(other))
+    assert [problem.code for problem in caught.value.problems] == ["NAME_TAKEN"]
+
+
 async def test_one_contract_published_twice_at_once_is_kept_once(database):
     async def boot(connection):
         return await publish_contract(connection, contract(), SYSTEM, START)
