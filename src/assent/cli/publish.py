@@ -14,6 +14,7 @@ from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from assent.compiler.source import Source
+    from assent.model.problems import Problem
     from assent.runtime.definitions import Publication
     from assent.runtime.definitions.publish_sources import PublishedSources
 
@@ -32,7 +33,7 @@ def publish(
     Prints every problem with its line, and ends with 1, where there is one.
     """
     from assent.cli.files import sources_at
-    from assent.cli.report import console, counted, print_json, print_problems, print_summary
+    from assent.cli.report import console, print_json
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
@@ -40,12 +41,7 @@ def publish(
     try:
         done = asyncio.run(_publish(org, sources))
     except Invalid as invalid:
-        if json:
-            print_json({"problems": [problem.to_json() for problem in invalid.problems]})
-        else:
-            print_problems(invalid.problems, sources, stderr=True)
-            what = f"{counted(len(sources), 'document')}; nothing was published"
-            print_summary(invalid.problems, what, stderr=True)
+        _show_problems(invalid.problems, sources, json=json)
         raise typer.Exit(1) from None
     except StoreError as error:
         console(stderr=True).print(str(error), style="red")
@@ -54,6 +50,16 @@ def publish(
         print_json({"problems": [], "published": [as_json(found) for found in done.publications]})
     else:
         typer.echo("\n".join(_lines(done)) or "There is nothing to publish.")
+
+
+def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *, json: bool) -> None:
+    from assent.cli.report import counted, print_json, print_problems, print_summary
+
+    if json:
+        print_json({"problems": [problem.to_json() for problem in problems]})
+        return
+    print_problems(problems, sources, stderr=True)
+    print_summary(problems, f"{counted(len(sources), 'document')}; nothing was published", stderr=True)
 
 
 async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":

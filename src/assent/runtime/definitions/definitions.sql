@@ -59,9 +59,9 @@ RETURNING org_id, id, definition_kind, key, version, entity_type, name, status, 
           created_by, created_at, updated_at;
 
 -- name: archive_published
--- Archives what is published under a key, except one; instances that run keep what they are pinned to.
-UPDATE assent.workflow_definitions SET status = 'archived', updated_at = $5
- WHERE org_id = $1 AND definition_kind = $2 AND key = $3 AND status = 'published' AND id IS DISTINCT FROM $4::uuid;
+-- Archives what is published under a key; instances that run keep what they are pinned to.
+UPDATE assent.workflow_definitions SET status = 'archived', updated_at = $4
+ WHERE org_id = $1 AND definition_kind = $2 AND key = $3 AND status = 'published';
 
 -- name: find_published
 -- What is published under a key, without its content.

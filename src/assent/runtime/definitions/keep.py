@@ -71,12 +71,8 @@ class Publisher:
         row = await self._same(kind, key, columns)
         if row is not None and row["status"] == "published":
             return DefinitionVersion.of(row), False
-        if row is None:
-            published = await self.insert(kind, key, columns)
-        else:
-            published = await self.publish_again(row)
-        await self.archive_others(published)
-        return published, True
+        await self.archive_published(kind, key)
+        return (await self.publish_again(row) if row else await self.insert(kind, key, columns)), True
 
     async def keep(
         self, kind: Kind, key: str, columns: Mapping[str, Any], status: Status
@@ -92,13 +88,8 @@ class Publisher:
         assert row is not None, "the key is locked, and nobody else moves its versions"
         return DefinitionVersion.of(row)
 
-    async def archive_others(self, kept: DefinitionVersion) -> None:
-        await self.connection.execute(
-            SQL.archive_published, self.org_id, kept.definition_kind, kept.key, kept.id, self.now
-        )
-
     async def archive_published(self, kind: Kind, key: str) -> None:
-        await self.connection.execute(SQL.archive_published, self.org_id, kind, key, None, self.now)
+        await self.connection.execute(SQL.archive_published, self.org_id, kind, key, self.now)
 
     async def published(self, kind: Kind, key: str) -> DefinitionVersion | None:
         row = await self.connection.fetchrow(SQL.find_published, self.org_id, kind, key)
