@@ -15,9 +15,8 @@ from assent.worker.loop import exhaust
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 
-BLOCKED = """
-SELECT count(*) FROM pg_stat_activity
- WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
+BLOCKED_PIDS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
 """
 
 
@@ -65,7 +64,7 @@ async def second_worker(place: Workplace) -> AsyncIterator[Workplace]:
 async def wait_until_somebody_is_blocked(observer: Connection) -> None:
     """Return as soon as any connection to this database waits for a lock."""
     async with asyncio.timeout(WAIT_MAX_S):
-        while not await observer.fetchval(BLOCKED):
+        while not await observer.fetchval(BLOCKED_PIDS):
             # A transaction sees the activity as it was when it first looked.
             await observer.execute("SELECT pg_stat_clear_snapshot()")
 

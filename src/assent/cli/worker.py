@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from assent.app import App
     from assent.store.database import Database
     from assent.worker.duty import Duty, Workplace
+    from assent.worker.options import Options
     from assent.worker.tally import Tallies
 
 CUT_OFF = 3
@@ -105,7 +106,7 @@ async def _require_schema(database: "Database") -> None:
         raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
 
 
-def _workplace(database: "Database", options: Any, application: "App | None") -> "Workplace":
+def _workplace(database: "Database", options: "Options", application: "App | None") -> "Workplace":
     from assent.worker.duty import Workplace
 
     if application is None:
@@ -135,7 +136,6 @@ async def _run_until_stopped(
 
     journal = Journal(place.options.report_interval_ms / 1000)
     supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal])
-    _log.info("worker started", extra={"pid": os.getpid(), "duties": [duty.name for duty in chosen]})
     with _watched(tallies, json=json) as end_watching:
 
         def stop(received: signal.Signals) -> None:
@@ -144,6 +144,10 @@ async def _run_until_stopped(
             supervisor.stop()
 
         with stopping_on_signals(stop):
+            names = [duty.name for duty in chosen]
+            _log.info("worker started", extra={"pid": os.getpid(), "duties": names})
+            if place.runtime is None:
+                _log.warning("no application is named with --app: events are left to other workers")
             finished = await supervisor.run()
     journal.close()
     _log.info("worker stopped", extra={"finished": finished})

@@ -98,8 +98,8 @@ class Supervisor:
     async def _drain(self, running: set[asyncio.Task[None]]) -> bool:
         grace_s = self._options.grace_period_ms / 1000
         ended, late = await asyncio.wait(running, timeout=grace_s)
-        for loop in ended:
-            loop.result()
+        if mistakes := [error for loop in ended if isinstance(error := loop.exception(), Exception)]:
+            raise ExceptionGroup("loops ended that never should", mistakes)
         if late:
             names = sorted(loop.get_name() for loop in late)
             _log.warning("grace period is over, cutting off", extra={"duties": names, "grace_s": grace_s})
@@ -116,3 +116,6 @@ async def _cancel(running: set[asyncio.Task[None]]) -> None:
         task.cancel()
     if late:
         await asyncio.wait(late, timeout=CANCEL_TIMEOUT_S)
+    for task in late:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("cut off with an error", extra={"duty": task.get_name(), "error": repr(error)})

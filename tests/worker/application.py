@@ -1,0 +1,49 @@
+"""An application whose runtime does the least that a runtime does, and can be held up by a test.
+
+It claims events, completes them in the same transaction, and before it commits passes a lock that a test may hold:
+`app` is for `assent worker --app tests.worker.application:app`.
+"""
+
+from assent.app import App
+from assent.store.database import Database
+
+GATE = 4_242
+"""The advisory lock that every batch passes before it commits."""
+
+HOLD_GATE = f"SELECT pg_advisory_xact_lock({GATE})"
+
+_COMPLETE = """
+WITH open AS (
+  SELECT org_id, created_at, id FROM assent.workflow_events_outbox
+   WHERE status IN ('pending', 'failed') ORDER BY created_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
+UPDATE assent.workflow_events_outbox e
+   SET status = 'completed', completed_at = assent.now(), attempts = attempts + 1
+  FROM open o WHERE e.org_id = o.org_id AND e.created_at = o.created_at AND e.id = o.id
+RETURNING e.id
+"""
+
+
+class CompletingRuntime:
+    """Completes events; each is counted in its attempts, so that twice would show."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def process_events(self, limit: int) -> int:
+        async with self.database.transaction(None) as connection:
+            done = await connection.fetch(_COMPLETE, limit)
+            if done:
+                await connection.execute(f"SELECT pg_advisory_xact_lock_shared({GATE})")
+        return len(done)
+
+    async def recover_batches(self, limit: int) -> int:
+        return 0
+
+
+class CompletingApp(App):
+    def runtime(self, database: Database) -> CompletingRuntime:
+        return CompletingRuntime(database)
+
+
+app = CompletingApp()
+not_an_app = object()

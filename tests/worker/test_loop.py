@@ -1,0 +1,186 @@
+"""The loop: when a duty runs again, what wakes it, and that its errors end nothing."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from assent.worker.duty import Done, Pace, Run
+from assent.worker.loop import Loop, exhaust
+from assent.worker.options import Options
+
+NEVER_S = 3_600.0
+"""An interval that is never the reason that a test passes."""
+
+
+@dataclass
+class Scripted:
+    """A duty that does what the script says, run by run, and then finds nothing."""
+
+    script: list[Done | Exception] = field(default_factory=list)
+    pace: Pace = field(default_factory=lambda: Pace(NEVER_S))
+    name: str = "scripted"
+    before: Callable[[], None] = lambda: None
+    before_once: Callable[[], None] | None = None
+
+    async def run_once(self) -> Done:
+        self.before()
+        once, self.before_once = self.before_once, None
+        if once is not None:
+            once()
+        await asyncio.sleep(0)
+        step = self.script.pop(0) if self.script else Done()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+class Runs:
+    """Sees every run, and lets a test wait for the next."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[Run] = asyncio.Queue()
+
+    def __call__(self, run: Run) -> None:
+        self.queue.put_nowait(run)
+
+    async def next(self) -> Run:
+        async with asyncio.timeout(10):
+            return await self.queue.get()
+
+
+@asynccontextmanager
+async def running(duty: Scripted, **options: int) -> AsyncIterator[tuple[Loop, Runs]]:
+    runs = Runs()
+    loop = Loop(duty, Options(**{"jitter_percent": 0} | options), runs)
+    task = asyncio.create_task(loop.run())
+    try:
+        yield loop, runs
+    finally:
+        loop.stop()
+        await asyncio.wait_for(task, 10)
+
+
+async def let_others_run() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_runs_at_once_and_again_while_there_is_more():
+    duty = Scripted([Done(5, more=True), Done(5, more=True), Done(1)])
+    async with running(duty) as (_, runs):
+        assert [(await runs.next()).done.count for _ in range(3)] == [5, 5, 1]
+        await let_others_run()
+        assert runs.queue.empty()
+
+
+async def test_notification_ends_the_wait():
+    async with running(Scripted()) as (loop, runs):
+        await runs.next()
+        await let_others_run()
+        loop.wake()
+        assert (await runs.next()).done == Done()
+
+
+async def test_notification_during_a_run_is_not_lost():
+    duty = Scripted()
+    async with running(duty) as (loop, runs):
+        await runs.next()
+        duty.before_once = loop.wake
+        loop.wake()
+        assert [(await runs.next()).done for _ in range(2)] == [Done(), Done()]
+        await let_others_run()
+        assert runs.queue.empty()
+
+
+async def test_interval_ends_the_wait_where_no_notification_comes():
+    async with running(Scripted(pace=Pace(0.001))) as (_, runs):
+        for _ in range(5):
+            await runs.next()
+
+
+async def test_error_is_logged_and_counted_and_the_next_run_comes(caplog: pytest.LogCaptureFixture):
+    duty = Scripted([RuntimeError("no such table"), RuntimeError("still none"), Done(3)])
+    async with running(duty, backoff_min_ms=1) as (_, runs):
+        seen = [await runs.next() for _ in range(3)]
+    assert [str(run.error) for run in seen] == ["no such table", "still none", "None"]
+    assert seen[2].done.count == 3
+    assert [(record.duty, record.error) for record in caplog.records] == [
+        ("scripted", "RuntimeError: no such table"),
+        ("scripted", "RuntimeError: still none"),
+    ]
+    assert caplog.records[0].exc_info is not None
+
+
+async def test_notifications_do_not_hurry_a_duty_that_fails():
+    async with running(Scripted([RuntimeError("away")]), backoff_min_ms=3_600_000) as (loop, runs):
+        await runs.next()
+        for _ in range(5):
+            loop.wake()
+            await let_others_run()
+        assert runs.queue.empty()
+
+
+async def test_wait_after_errors_doubles_up_to_its_limit_and_begins_anew_after_a_success():
+    script = [RuntimeError(str(number)) for number in range(6)]
+    duty = Scripted([*script, Done(1, more=True), RuntimeError("again")])
+    started: list[float] = []
+    duty.before = lambda: started.append(time.monotonic())
+    async with running(duty, backoff_min_ms=4, backoff_max_ms=32) as (_, runs):
+        for _ in range(9):
+            await runs.next()
+    waits_ms = [(later - earlier) * 1000 for earlier, later in pairwise(started)]
+    wanted_ms = [4, 8, 16, 32, 32, 32, 0, 4]
+    assert all(waited >= wanted * 0.95 for waited, wanted in zip(waits_ms, wanted_ms, strict=True))
+    assert waits_ms[7] < 32
+
+
+async def test_stop_ends_every_kind_of_wait_at_once():
+    for duty in (
+        Scripted(),
+        Scripted([RuntimeError("away")]),
+        Scripted([Done(1, more=True)], Pace(NEVER_S, pause_s=NEVER_S)),
+    ):
+        async with running(duty, backoff_min_ms=3_600_000) as (_, runs):
+            await runs.next()
+            await let_others_run()
+
+
+async def test_stop_lets_the_run_finish_and_begins_no_other():
+    gate, entered = asyncio.Event(), asyncio.Event()
+
+    class Slow(Scripted):
+        async def run_once(self) -> Done:
+            entered.set()
+            await gate.wait()
+            return Done(1, more=True)
+
+    async with running(Slow()) as (loop, runs):
+        await entered.wait()
+        loop.stop()
+        await let_others_run()
+        assert runs.queue.empty()
+        gate.set()
+        assert (await runs.next()).done.count == 1
+    assert runs.queue.empty()
+
+
+async def test_exhausting_ends_with_nothing_more_or_with_an_error():
+    seen: list[Run] = []
+    await exhaust(Scripted([Done(2, more=True), Done(1), Done(9)]), seen.append)
+    assert [run.done.count for run in seen] == [2, 1]
+    seen.clear()
+    await exhaust(Scripted([Done(2, more=True), RuntimeError("away"), Done(9)]), seen.append)
+    assert [run.error is None for run in seen] == [True, False]
+
+
+async def test_intervals_vary_so_that_workers_do_not_stay_together():
+    loop = Loop(Scripted(), Options(jitter_percent=50), lambda run: None)
+    seen = [loop._varied(100) for _ in range(200)]
+    assert min(seen) >= 75
+    assert max(seen) <= 125
+    assert max(seen) - min(seen) > 10
