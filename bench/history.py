@@ -66,10 +66,8 @@ async def _make_history(server: Server) -> int:
         copies = INSTANCES // ORIGINALS
         # The oldest first, as history comes: an index grows at its end, which is much faster.
         for last in range(copies, 0, -COPIES_AT_ONCE):
+            progress(f"history: {(copies - last) * ORIGINALS:,} of {INSTANCES:,} instances")
             await _copy(connection, max(1, last - COPIES_AT_ONCE + 1), last)
-            progress(
-                f"{(copies - last + COPIES_AT_ONCE) * ORIGINALS:,} of {INSTANCES:,} instances of history"
-            )
         steps = await connection.fetchval("SELECT count(*) FROM assent.workflow_step_executions")
     await server.settle(FULL)
     return int(steps)
