@@ -2,7 +2,7 @@
 
 import pytest
 from tests.blank_rows import definition_of_kind
-from tests.plain_sql import CHECK, DEFAULT, PUBLISHED, STATUS, refused
+from tests.plain_sql import CHECK, DEFAULT, PUBLISHED, STATUS, UNIQUE, refused
 from tests.rows import delete, insert_definition, update
 
 TABLE = "workflow_definitions"
@@ -158,3 +158,11 @@ async def test_flow_is_published_only_when_it_is_compiled(owner, column):
     draft = await insert_definition(owner, **{column: None})
     async with refused(owner, CHECK, constraint="published_flow_is_compiled"):
         await update(owner, TABLE, draft, status="published")
+
+
+async def test_one_version_of_a_key_is_published_at_a_time(owner):
+    first = await insert_definition(owner, key="a.b", version=1, status="published")
+    async with refused(owner, UNIQUE, constraint="one_published_version_per_key"):
+        await insert_definition(owner, key="a.b", version=2, status="published")
+    await update(owner, TABLE, first, status="archived")
+    await insert_definition(owner, key="a.b", version=2, status="published")

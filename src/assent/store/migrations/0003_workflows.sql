@@ -73,6 +73,9 @@ CREATE TABLE assent.workflow_definitions (
   CONSTRAINT published_flow_is_compiled CHECK (definition_kind <> 'flow' OR status <> 'published' OR (
     compiled_json IS NOT NULL AND compiled_hash IS NOT NULL AND compiler_version IS NOT NULL))
 );
+-- What an org starts now is one row; publishing archives the one before in the same transaction.
+CREATE UNIQUE INDEX one_published_version_per_key ON assent.workflow_definitions (org_id, definition_kind, key)
+  WHERE status = 'published' AND definition_kind <> 'envelope';
 CREATE INDEX definitions_by_entity_type ON assent.workflow_definitions (org_id, entity_type, status);
 
 -- WF-04: what was published stays as it was, also when it is archived or comes back; only its status moves.
