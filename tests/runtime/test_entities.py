@@ -5,8 +5,9 @@ import pytest
 from assent.app import App
 from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
+from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, ORG, drain, rows, steps_of
+from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
 from tests.runtime.orders import (
     AT_ONCE,
     MAX,
@@ -165,3 +166,38 @@ async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(
     view = await runtime.transition(ORG, entity.id, "submit", ANN)
     view = await runtime.advance(ORG, view.id, "done", ANN)
     assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+
+
+async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_an_attempt(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    """D28: the lock of another instance comes out of order, so it is tried and never waited for."""
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    await drain(runtime)
+    steps = [
+        {
+            "id": "raise",
+            "type": "mutation",
+            "action": "order.update",
+            "entity": "workflow.order",
+            "payload": {"total": 777},
+            "run_as": "system",
+        },
+        END,
+    ]
+    await publish(database, "a.b", steps, arrows("raise", "end"))
+    await runtime.start_many(ORG, "a.b", ANN, [{"order": str(entity.id)}])
+    async with database.transaction(None) as other:
+        await other.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", str(entity.instance_id)
+        )
+        await drain(runtime)
+    (event,) = [
+        row for row in await rows(database, "workflow_events_outbox") if row["event_type"] == "on_start"
+    ]
+    assert (event["status"], event["attempts"]) == ("pending", 0)
+    assert (await order(runtime, entity.id))["data"]["total"] == 500
+    clock.advance("2s")
+    await drain(runtime)
+    assert (await order(runtime, entity.id))["data"]["total"] == 777

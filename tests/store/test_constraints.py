@@ -101,6 +101,7 @@ CHECKS = [
     ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "percentage"}),
     ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "all", "quorum": 2}),
     ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "quorum", "quorum": 0}),
+    ("chain_step_quorum_goes_with_its_modes", insert_chain_step, {"mode": "percentage", "quorum": 101}),
     ("chain_step_due_is_in_the_future", insert_chain_step, {"due_seconds": 0}),
     ("request_status_is_known", insert_request, {"status": "maybe"}),
     ("request_mode_is_known", insert_request, {"mode": "most"}),

@@ -103,3 +103,11 @@ async def test_one_foreign_window_refuses_the_whole_set(owner):
     async with refused(owner, NOT_BY_THE_DOOR, saying="1 of 2 windows"):
         await set_edit_windows(owner, window(entity, own, "locked"), window(other, own, "locked"))
     assert await _reread(owner, entity) == entity
+
+
+async def test_instance_that_has_ended_does_not_reopen_a_frozen_window(owner):
+    entity, instance = await _held_by_instance(owner)
+    await set_edit_windows(owner, window(entity, instance, "locked", ended=True))
+    await update(owner, "workflow_instances", instance, status="completed", completed_at=START)
+    async with refused(owner, NOT_BY_THE_DOOR, saying="belong to another instance"):
+        await set_edit_windows(owner, window(entity, instance, "editable"))

@@ -264,3 +264,14 @@ async def test_entity_keeps_its_identity_also_behind_the_door(owner, door, colum
     async with refused(owner, IDENTITY, saying="keeps its identity"):
         # The names and values are this test's own.
         await owner.execute(f"UPDATE assent.entities SET version = version + 1, {column} = {value}")  # noqa: S608
+
+
+async def test_change_that_is_in_no_layer_is_refused_and_not_forgotten(owner):
+    entity = await insert_entity(owner)
+    async with refused(owner, VERSION, saying="in no layer"):
+        await owner.execute("SELECT assent.write_entities($1, 1)", [change_of(entity) | {"layer": 2}])
+
+
+async def test_entity_begins_at_its_first_version(owner):
+    async with refused(owner, VERSION, saying="another version than its first"):
+        await write_entities(owner, change(version=3))

@@ -14,8 +14,9 @@ from assent.engine.inputs import EventArrived
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
 from assent.kernel import Kernel
-from assent.runtime.errors import ReceiptTaken, StepFailed
+from assent.runtime.errors import StepFailed
 from assent.runtime.load import Loader
+from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.wishes import fulfil
 from assent.runtime.work import Job, Work
 from assent.runtime.write import write
@@ -54,26 +55,15 @@ class Advancing:
         return jobs
 
     async def _wave(self, connection: Connection, visits: Sequence[tuple[Job, Visit]], now: datetime) -> None:
-        await _take_receipts(connection, [visit for _, visit in visits], now)
+        """Nothing is performed whose receipt was not taken in this transaction (WF-14)."""
+        await take_receipts(connection, [_receipt(visit) for _, visit in visits], now)
         wishes = [(job, visit, wish) for job, visit in visits if (wish := _perform(job, visit)) is not None]
         if wishes:
             await fulfil(connection, self.kernel, self.operations, wishes)
 
 
-async def _take_receipts(connection: Connection, visits: Sequence[Visit], now: datetime) -> None:
-    """WF-14: nothing runs whose receipt was not taken in this transaction."""
-    taken = await connection.fetch(
-        _SQL.take_receipts,
-        [visit.instance.org_id for visit in visits],
-        [visit.instance.id for visit in visits],
-        [visit.key for visit in visits],
-        [visit.step_id for visit in visits],
-        now,
-    )
-    if len(taken) != len(visits):
-        permitted = {row["step_execution_id"] for row in taken}
-        refused = next(visit for visit in visits if visit.step_id not in permitted)
-        raise ReceiptTaken(refused.instance.id, refused.node.id)
+def _receipt(visit: Visit) -> Receipt:
+    return visit.instance.org_id, visit.instance.id, visit.key, visit.step_id, visit.node.id
 
 
 def _perform(job: Job, visit: Visit) -> Wish | None:

@@ -1,5 +1,7 @@
 """What can go wrong while an instance advances, besides being refused."""
 
+import asyncpg
+
 
 class StepFailed(Exception):
     """A step raised: the attempt is rolled back with everything it did, and will be tried again (D10)."""
@@ -8,6 +10,13 @@ class StepFailed(Exception):
         super().__init__(f"{node_id}: {type(error).__name__}: {error}")
         self.node_id = node_id
         self.error = error
+
+
+class InstanceBusy(asyncpg.SerializationError):
+    """Somebody is at work on the instance of an entity that a step wants to change: later, without an attempt (D28).
+
+    A serialization error, so that a person's command is simply run again.
+    """
 
 
 class ReceiptTaken(Exception):

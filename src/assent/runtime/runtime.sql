@@ -17,6 +17,11 @@ SELECT i.* FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
 -- The instance that this key started before.
 SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND idempotency_key = $2;
 
+-- name: find_busy_entities
+-- Tries the locks of the instances that entities belong to, and says which entities somebody else is at work on (D28).
+SELECT e.id FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id) JOIN assent.entities e USING (org_id, id)
+ WHERE e.instance_id IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0));
+
 -- name: load_settings
 -- What expressions read as `org`.
 SELECT org_id, settings FROM assent.orgs WHERE org_id = ANY ($1::text[]);
@@ -165,6 +170,11 @@ UPDATE assent.workflow_events_outbox e SET next_retry_at = NULL
 -- An attempt failed: when to try again, or a dead letter.
 UPDATE assent.workflow_events_outbox
    SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = $6
+ WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
+
+-- name: postpone_event
+-- Not now, and nobody's fault: later, with as many attempts as before.
+UPDATE assent.workflow_events_outbox SET error = $4, next_retry_at = $5
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: lock_event_keys

@@ -11,7 +11,7 @@ from assent.kernel import Kernel, Outcome
 from assent.kernel.programs import programs_of
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command, Mutation, Refused, Rejection
-from assent.runtime.errors import StepFailed
+from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Job
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -38,12 +38,24 @@ async def _mutate(
     connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Job, Visit, Mutate]]
 ) -> None:
     commands = [_command(job, visit, wish) for job, visit, wish in wishes]
+    await _require_free(connection, [command for command in commands if command.by_instance is None])
     outcomes: list[Outcome] = await kernel.mutate_in(connection, commands)
     for (job, visit, _), outcome in zip(wishes, outcomes, strict=True):
         if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
             job.run.world.entity = outcome.entity
             visit.__dict__.pop("variables", None)  # they were read before the write
         job.run.answer(visit, outcome)
+
+
+async def _require_free(connection: Connection, commands: Sequence[Command]) -> None:
+    """Another instance's entity: its lock comes out of order, so it is tried and never waited for (D11, D28)."""
+    foreign = [command for command in commands if command.entity_id is not None]
+    if not foreign:
+        return
+    orgs, ids = [command.org_id for command in foreign], [command.entity_id for command in foreign]
+    busy = await connection.fetch(_SQL.find_busy_entities, orgs, ids)
+    if busy:
+        raise InstanceBusy(f"somebody is at work on entity {busy[0]['id']}")
 
 
 def _command(job: Job, visit: Visit, wish: Mutate) -> Command:

@@ -17,7 +17,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Event
 from assent.runtime.advance import Advancing
 from assent.runtime.commands import add_events
-from assent.runtime.errors import StepFailed
+from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Work
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
@@ -144,9 +144,25 @@ class Worker:
 
         try:
             return await self.database.run(work, org_id=None)
+        except InstanceBusy as busy:
+            await self._come_back(place, busy)
+            return 0
         except Exception as error:
             await self._record_failure(place, error)
             return 0
+
+    async def _come_back(self, place: Place, busy: InstanceBusy) -> None:
+        """Somebody else's turn: the event waits a moment, and no attempt is counted (D28)."""
+
+        async def work(connection: Connection) -> None:
+            works = await self._lock(connection, [place])
+            for event in list(works[0].events.values())[:1] if works else []:
+                soon = self.database.clock.now() + timedelta(seconds=RETRY_S_MIN)
+                await connection.execute(
+                    _SQL.postpone_event, event["org_id"], event["created_at"], event["id"], str(busy), soon
+                )
+
+        await self.database.run(work, org_id=None)
 
     async def _record_failure(self, place: Place, error: Exception) -> None:
         async def work(connection: Connection) -> None:

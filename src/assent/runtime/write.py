@@ -11,6 +11,7 @@ from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
 from assent.model.contract import EditWindow, strictest
 from assent.model.mutation import Rejection
+from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
     changed_instance_row,
@@ -43,16 +44,7 @@ async def _write_steps(
 ) -> None:
     if not steps:
         return
-    unreceipted = [step for step in steps if not step.receipted]
-    if unreceipted:
-        await connection.execute(
-            _SQL.take_receipts,
-            [step.org_id for step in unreceipted],
-            [step.instance_id for step in unreceipted],
-            [step.key for step in unreceipted],
-            [step.id for step in unreceipted],
-            now,
-        )
+    await take_receipts(connection, [_receipt(step) for step in steps if not step.receipted], now)
     if as_owner:
         await connection.copy_records_to_table(
             "workflow_step_executions",
@@ -62,6 +54,10 @@ async def _write_steps(
         )
     else:
         await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
+
+
+def _receipt(step: Step) -> Receipt:
+    return step.org_id, step.instance_id, step.key, step.id, step.node_id
 
 
 async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:

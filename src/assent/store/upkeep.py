@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from assent.store.database import Database
+from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
 _QUERIES: Final = load_queries("assent.store", "upkeep.sql")
@@ -16,6 +16,10 @@ async def ensure_partitions(database: Database, months_ahead: int = MONTHS_AHEAD
     Safe to call at any time and from several places at once. When nobody calls it for longer than that, rows
     go to a default partition, and the next call takes them to where they belong.
     """
-    async with database.transaction(None) as connection:
+
+    async def work(connection: Connection) -> int:
         made: int = await connection.fetchval(_QUERIES.ensure_partitions, months_ahead)
-    return made
+        return made
+
+    # Attaching a partition locks tables that others are writing to; whoever loses tries again.
+    return await database.run(work, org_id=None)

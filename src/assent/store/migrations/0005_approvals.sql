@@ -28,7 +28,8 @@ CREATE TABLE assent.approval_chain_steps (
   CONSTRAINT chain_step_position_counts_from_one CHECK (position >= 1),
   CONSTRAINT chain_step_mode_is_known CHECK (mode IN ('any', 'all', 'quorum', 'percentage', 'sequence')),
   CONSTRAINT chain_step_quorum_goes_with_its_modes
-    CHECK ((quorum IS NOT NULL) = (mode IN ('quorum', 'percentage')) AND quorum >= 1),
+    CHECK ((quorum IS NOT NULL) = (mode IN ('quorum', 'percentage')) AND quorum >= 1
+      AND (mode <> 'percentage' OR quorum <= 100)),
   CONSTRAINT chain_step_due_is_in_the_future CHECK (due_seconds > 0)
 );
 

@@ -82,6 +82,12 @@ DECLARE
   disguised integer;
 BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
+  PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
+    WHERE coalesce(c.layer NOT BETWEEN 1 AND layers, true) OR (c.from_version IS NULL AND c.version > 1);
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = 'a change is in no layer, or begins an entity at another version than its first';
+  END IF;
 
   FOR current_layer IN 1 .. layers LOOP
     WITH change AS MATERIALIZED (
@@ -154,7 +160,9 @@ BEGIN
     FROM jsonb_to_recordset(windows)
            AS w (org_id text, entity_id uuid, instance_id uuid, edit_window text, ended boolean)
     JOIN assent.workflow_instances i ON i.org_id = w.org_id AND i.id = w.instance_id AND i.entity_id = w.entity_id
-   WHERE e.org_id = w.org_id AND e.id = w.entity_id AND coalesce(e.instance_id, w.instance_id) = w.instance_id;
+   WHERE e.org_id = w.org_id AND e.id = w.entity_id
+     -- An entity that is free is taken by an instance that runs; one that has ended lets go of what it holds.
+     AND (e.instance_id = w.instance_id OR (e.instance_id IS NULL AND i.status IN ('running', 'paused')));
   GET DIAGNOSTICS written = ROW_COUNT;
   IF written <> wanted THEN
     RAISE EXCEPTION USING ERRCODE = 'AS002',
