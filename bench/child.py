@@ -30,8 +30,11 @@ class Run:
         return cls(**json.loads(output.splitlines()[-1]))
 
 
-async def run_child(module: str, arguments: Sequence[object]) -> Run:
-    """Run `python -m module arguments…` to its end; what it says about errors goes to our own terminal."""
+async def run_child(module: str, arguments: Sequence[object], expected: int) -> Run:
+    """Run `python -m module arguments…` to its end; raises where it did not do exactly what was expected.
+
+    What it says about errors goes to our own terminal.
+    """
     words = [sys.executable, "-m", module, *map(str, arguments)]
     child = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     try:
@@ -42,4 +45,7 @@ async def run_child(module: str, arguments: Sequence[object]) -> Run:
         raise
     if child.returncode != 0:
         raise RuntimeError(f"Expected {module} to end with code 0, found {child.returncode}; see above")
-    return Run.read(output.decode())
+    run = Run.read(output.decode())
+    if run.units != expected:
+        raise RuntimeError(f"Expected {expected} of {module}, found {run.units}")
+    return run

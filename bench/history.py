@@ -7,7 +7,7 @@ from statistics import median
 
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
-from bench.child import run_child
+from bench.child import Run, run_child
 from bench.report import Measurement, Report, progress
 from bench.server import Server, fresh_server
 
@@ -49,11 +49,15 @@ async def _rate(server: Server, name: str) -> float:
     if name == EMPTY:
         await server.create(EMPTY, template=BLANK)
     await server.settle(name)
-    return (await run_child("bench.ours_steps", [server.url(name), WORKFLOWS, WARM_UP])).rate
+    return (await _run(server, name, WORKFLOWS, WARM_UP)).rate
+
+
+async def _run(server: Server, name: str, workflows: int, warm_up: int) -> Run:
+    return await run_child("bench.ours_steps", [server.url(name), workflows, warm_up], workflows * 10)
 
 
 async def _make_history(server: Server) -> int:
-    await run_child("bench.ours_steps", [server.url(FULL), ORIGINALS, 0])
+    await _run(server, FULL, ORIGINALS, 0)
     async with server.connection(FULL) as connection:
         for statement in (
             _SQL.create_seconds,
