@@ -90,7 +90,11 @@ def _rest(instance: Instance, step: Step) -> None:
 
 
 def _remove(instance: Instance, token_id: str) -> None:
-    instance.tokens.pop(place_of(token_id), None)
+    """A token is gone, and what is left of its splits."""
+    place = place_of(token_id)
+    for descendant in instance.descendants_of(place):
+        del instance.tokens[descendant.id]
+    instance.tokens.pop(place, None)
 
 
 def _end(plan: "Plan", instance: Instance, step: Step) -> None:
@@ -100,8 +104,11 @@ def _end(plan: "Plan", instance: Instance, step: Step) -> None:
         instance.context |= changed
     instance.entity_version = output.get("entity_version", max(instance.entity_version, step.entity_version))
     _count_chain(instance, step)
-    token.step_id, token.step_at, token.entered, token.attempt = None, None, 0, 0
+    token.step_id, token.step_at, token.entered = None, None, 0
     edges = [plan.edges[edge_id] for edge_id in output.get("chosen_edge_ids", ())]
+    if step.node_type == NodeKind.PARALLEL_JOIN:
+        # Until its join the token stood at its split.
+        token.node, token.carry = step.node_id, output["outcome"]
     if step.node_type == NodeKind.PARALLEL_SPLIT:
         _split(plan, instance, token, edges, output)
     elif step.node_type == NodeKind.END:
@@ -126,7 +133,7 @@ def _count_chain(instance: Instance, step: Step) -> None:
 def _split(
     plan: "Plan", instance: Instance, token: Token, edges: "list[PlannedEdge]", output: dict[str, Any]
 ) -> None:
-    token.state = "split"
+    token.state, token.attempt = "split", 0
     rank = plan.rank[token.node]
     for index, edge in enumerate(edges):
         spawned = child_id(token.id, rank, index)
@@ -161,7 +168,7 @@ def _move(
     if edge.loop:
         token.id = next_generation(token.id)
         instance.generation = max(instance.generation, _generation(token.id))
-    token.node, token.edge, token.carry = edge.target, edge.id, edge.label
+    token.node, token.edge, token.carry, token.attempt = edge.target, edge.id, edge.label, 0
     token.state, token.version = _arrival(plan, edge, output), instance.entity_version
     instance.tokens[token.id] = token
 

@@ -255,7 +255,7 @@ def _cancel_token(run: Run, given: CancelToken) -> Offered:
     if token is None or not parent_id(token.id):
         message = f"`{given.token}` is not a token on a path of a split"
         return Rejection("TOKEN_NOT_FOUND", message, ("token",), hint="cancel the instance instead")
-    run.cancel_tokens([*run.instance.descendants_of(token.id), token], given.reason)
+    run.cancel_branch(token, given.reason)
     return ACCEPTED
 
 

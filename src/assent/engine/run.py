@@ -14,7 +14,7 @@ from assent.engine.choose import choose, not_qualified
 from assent.engine.evolve import CHAINED_KINDS, evolve
 from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried
-from assent.engine.joins import joins_to_fire
+from assent.engine.joins import fire_join, join_is_complete
 from assent.engine.nodes.base import AskRule, Call, Done, Failure, Mutate, Rest, Verdict, Wish
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
@@ -110,13 +110,14 @@ class Run:
         return self.visit(token)
 
     def _ready_token(self) -> Token | None:
-        tokens = self.instance.tokens
-        if len(tokens) == 1:  # nearly always, and then there is nothing to join
-            (only,) = tokens.values()
-            return only if only.state == "ready" else None
-        joins_to_fire(self)
-        ready = [token for token in tokens.values() if token.state == "ready"]
-        return min(ready, key=path_order) if ready else None
+        tokens = list(self.instance.tokens.values())
+        if len(tokens) == 1 and tokens[0].state == "ready":
+            return tokens[0]  # nearly always
+        able = [token for token in tokens if token.state == "ready" or join_is_complete(self, token)]
+        token = min(able, key=path_order, default=None)
+        if token is not None and token.state == "split":
+            fire_join(self, token)
+        return token
 
     def _chain_is_too_long(self) -> bool:
         return self.chain_steps_max is not None and self.instance.chain_length >= self.chain_steps_max
@@ -244,14 +245,21 @@ class Run:
         for token in sorted(tokens, key=path_order):
             if token.state == "split":
                 self.instance.tokens.pop(token.id, None)
-                continue
-            visit = self.visit(token)
-            self._record(self._step(visit, "cancelled", {"reason": reason}))
+            else:
+                self._cancel(token, reason)
+
+    def cancel_branch(self, token: Token, reason: str) -> None:
+        """End one token; where it was split, with everything that came of it."""
+        self.cancel_tokens(self.instance.descendants_of(token.id), reason)
+        self._cancel(token, reason)
+
+    def _cancel(self, token: Token, reason: str) -> None:
+        _leave_key_to_the_past(token)
+        self._record(self._step(self.visit(token), "cancelled", {"reason": reason}))
 
     def skip(self, token: Token, edge: PlannedEdge, reason: str) -> None:
         """An admin's way past a step: the edge is taken as if the step had chosen it."""
-        if token.state == "failed":
-            token.attempt += 1
+        _leave_key_to_the_past(token)
         visit = self.visit(token)
         output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
         self._leave(visit, [edge])
@@ -284,6 +292,12 @@ class Run:
                 completed_at=now,
             )
         )
+
+
+def _leave_key_to_the_past(token: Token) -> None:
+    """The step that failed, or split the token, has the key of this place; what comes after it is another (D25)."""
+    if token.state in ("failed", "split"):
+        token.attempt += 1
 
 
 def incident(code: str, message: str, node: str | None = None) -> dict[str, Any]:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
+def receipt_of(mutation: Mutation) -> dict[str, object]:
+    """What a step keeps of a mutation that it made (WF-09); no audit row, where nothing changed."""
+    entity, audit = mutation.entity, mutation.audit_id
+    return {"entity_id": str(entity.id), "version": entity.version, "audit_id": str(audit) if audit else None}
+
+
 class Action(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
@@ -35,9 +41,7 @@ class Action(Handler):
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
         entity = answer.entity
-        audit = str(answer.audit_id) if answer.audit_id else None
-        receipt = {"entity_id": str(entity.id), "version": entity.version, "audit_id": audit}
-        output: dict[str, object] = {"mutation": receipt}
+        output: dict[str, object] = {"mutation": receipt_of(answer)}
         if entity.id == visit.instance.entity_id:
             output["entity_version"] = entity.version
         result = {**visit.variables, "result": entity_view(entity)}

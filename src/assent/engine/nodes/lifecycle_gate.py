@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from assent.engine.choose import choose
+from assent.engine.nodes.action import receipt_of
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.model.graph import Outcome
 from assent.model.mutation import Mutation, Rejection
@@ -29,8 +30,9 @@ class LifecycleGate(Handler):
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
-        version = answer.entity.version
-        return Done(self._outcome(visit), {"entity_version": version, "state": answer.entity.state})
+        entity = answer.entity
+        output = {"mutation": receipt_of(answer), "entity_version": entity.version, "state": entity.state}
+        return Done(self._outcome(visit), output)
 
     def _outcome(self, visit: "Visit") -> str:
         rejected = visit.token.carry == Outcome.REJECTED and Outcome.REJECTED in visit.node.answers

@@ -1,0 +1,95 @@
+"""WF-14: receipt first. Without its receipt no handler runs, and nothing of the attempt is left."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.processes.application import calls
+from tests.rows import insert
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
+
+from assent.model.ids import step_key
+from assent.runtime import Runtime
+from assent.runtime.errors import ReceiptTaken
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+
+WRITE = call("write", "tests.mark", input={"what": "'written'"})
+
+
+async def take(database: Database, instance_id: UUID, node_id: str) -> None:
+    """Somebody else has this step's receipt already."""
+    async with database.transaction(None) as connection:
+        key = step_key(instance_id, node_id, "0", 0)
+        await insert(connection, "workflow_step_receipts", instance_id=instance_id, idempotency_key=key)
+
+
+async def everything(database: Database) -> list[Any]:
+    tables = ("workflow_instances", "workflow_step_executions", "workflow_step_receipts")
+    return [await rows(database, table) for table in tables]
+
+
+async def test_command_whose_receipt_is_taken_runs_no_handler(runtime: Runtime, database: Database) -> None:
+    await publish(
+        database,
+        "writing",
+        [form("ask"), WRITE, END],
+        [*arrows("ask", "write", event="done"), *arrows("write", "end")],
+    )
+    view = await runtime.start(ORG, "writing", ANN)
+    await take(database, view.id, "write")
+    before = await everything(database)
+    with pytest.raises(ReceiptTaken, match="has done write before"):
+        await runtime.advance(ORG, view.id, "done", ANN)
+    assert await calls(database) == []
+    assert await everything(database) == before
+
+
+async def test_worker_whose_receipt_is_taken_runs_no_handler_and_holds_nobody_back(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    ids = await runtime.start_many(ORG, "writing", ANN, [{}] * 5)
+    await take(database, ids[2], "write")
+    for _ in range(6):
+        await drain(runtime)
+        clock.advance("1h")
+    assert await calls(database) == ["written"] * 4
+    found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
+    assert {found[instance_id] for instance_id in ids if instance_id != ids[2]} == {"completed"}
+    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead_letter"]
+    assert (dead["instance_id"], dead["error"].partition(":")[0]) == (ids[2], "ReceiptTaken")
+    assert [s for s in await rows(database, "workflow_step_executions") if s["instance_id"] == ids[2]] == []
+
+
+async def test_handler_runs_only_after_its_receipt_is_there(runtime: Runtime, database: Database) -> None:
+    """The operation itself looks for the receipt of its own step, inside its transaction."""
+    seen: list[int] = []
+
+    async def look(connection: Any, arguments: Any) -> None:
+        sql = "SELECT count(*) FROM assent.workflow_step_receipts WHERE idempotency_key = $1"
+        key = step_key(UUID(arguments["id"]), "write", "0", 0)
+        seen.append(await connection.fetchval(sql, key))
+
+    runtime.advancing.operations["tests.look"] = look
+    steps = [form("ask"), call("write", "tests.look", input={"id": "workflow.id"}), END]
+    await publish(
+        database, "looking", steps, [*arrows("ask", "write", event="done"), *arrows("write", "end")]
+    )
+    view = await runtime.start(ORG, "looking", ANN)
+    await runtime.advance(ORG, view.id, "done", ANN, {"id": str(view.id)})
+    assert seen == [1]
+
+
+async def test_step_that_no_handler_runs_has_a_receipt_of_its_own_too(
+    runtime: Runtime, database: Database
+) -> None:
+    """Controls, and the token that is cancelled where its step had failed."""
+    await publish(database, "broken", [call("write", "no.such"), END], arrows("write", "end"))
+    view = await runtime.start(ORG, "broken", ANN)
+    assert view.status == "paused"
+    await runtime.cancel(ORG, view.id, ANN, "enough")
+    receipts = {row["idempotency_key"] for row in await rows(database, "workflow_step_receipts")}
+    steps = await rows(database, "workflow_step_executions")
+    assert [step["idempotency_key"] for step in steps if step["idempotency_key"] not in receipts] == []
+    assert len(receipts) == len(steps)

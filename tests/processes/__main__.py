@@ -1,0 +1,131 @@
+"""A process of its own on a test's database: does what it is told line by line, and answers each with a line.
+
+Run by `tests.processes.spawn`. Time stands still at the moment that the test names.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from assent.model.actor import Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Refused
+from assent.runtime import InstanceView, Runtime
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.store.queries import load_queries
+from assent.worker.duty import Workplace
+from assent.worker.timeouts import Timeouts
+from assent.worker.timers import Timers
+from tests.postgres import SETTINGS
+from tests.processes.application import app
+from tests.runtime.flows import ORG
+
+RUNTIME_SQL = load_queries("assent.runtime", "runtime.sql")
+CLERK = Actor("ann", roles=frozenset({"clerk"}))
+
+
+def seen(view: InstanceView) -> dict[str, Any]:
+    waiting = [waiting.name for waiting in view.waiting]
+    return {"status": view.status, "version": view.version, "waiting": waiting}
+
+
+async def advance(runtime: Runtime, instance: str, event: str, **rest: Any) -> Any:
+    return seen(await runtime.advance(ORG, UUID(instance), event, CLERK, **rest))
+
+
+async def advance_often(runtime: Runtime, instance: str, event: str, times: int) -> Any:
+    """How often the event was taken; being refused is no error."""
+    done = 0
+    for _ in range(times):
+        try:
+            await runtime.advance(ORG, UUID(instance), event, CLERK)
+        except Refused:
+            continue
+        done += 1
+    return done
+
+
+async def transition(runtime: Runtime, entity: str, name: str) -> Any:
+    return seen(await runtime.transition(ORG, UUID(entity), name, CLERK))
+
+
+async def start(runtime: Runtime, flow: str, **rest: Any) -> Any:
+    view = await runtime.start(ORG, flow, CLERK, **rest)
+    return {"id": str(view.id), **seen(view)}
+
+
+async def process(runtime: Runtime, limit: int = 200) -> Any:
+    return await runtime.process_events(limit)
+
+
+async def process_until_empty(runtime: Runtime, limit: int = 200) -> Any:
+    total = 0
+    while handled := await runtime.process_events(limit):
+        total += handled
+    return total
+
+
+async def recover(runtime: Runtime) -> Any:
+    return await runtime.recover_batches()
+
+
+async def take_receipts(runtime: Runtime, instance: str, keys: list[str]) -> Any:
+    """How many of these receipts this process was given, each asked for in a transaction of its own."""
+    given = 0
+    for key in keys:
+        async with runtime.database.transaction(ORG) as connection:
+            now = runtime.database.clock.now()
+            asked = ([ORG], [UUID(instance)], [key], [new_id(now)], now)
+            given += len(await connection.fetch(RUNTIME_SQL.take_receipts, *asked))
+    return given
+
+
+async def tell_times(runtime: Runtime) -> Any:
+    """Run the duties that look at the clock, once."""
+    place = Workplace(runtime.database)
+    return [(await duty(place).run_once()).count for duty in (Timers, Timeouts)]
+
+
+JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
+    job.__name__: job
+    for job in (
+        advance,
+        advance_often,
+        transition,
+        start,
+        process,
+        process_until_empty,
+        recover,
+        take_receipts,
+        tell_times,
+    )
+}
+
+
+async def answer(runtime: Runtime, line: str) -> dict[str, Any]:
+    asked = json.loads(line)
+    try:
+        return {"answer": await JOBS[asked.pop("job")](runtime, **asked)}
+    except Refused as refusal:
+        return {"refused": refusal.code}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+async def serve(url: str, now: str) -> None:
+    clock = MovedClock(datetime.fromisoformat(now))
+    database = await Database.open(url, settings=SETTINGS, clock=clock)
+    runtime = app.runtime(database)
+    print(json.dumps({"answer": "ready"}), flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps(await answer(runtime, line)), flush=True)
+    await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(*sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""The application that the tests' processes run: operations that leave a mark, wait at a gate, fail, or kill."""
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from assent.app import App
+from assent.store.connect import Connection
+from assent.store.database import Database
+from tests.runtime.orders import ORDER
+
+GATE = 4_343
+"""The advisory lock that `tests.gate` passes: whoever holds it keeps a step in the middle of its transaction."""
+
+CALLS = """
+CREATE TABLE public.calls (id bigint GENERATED ALWAYS AS IDENTITY, what text NOT NULL);
+GRANT SELECT, INSERT ON public.calls TO assent_app;
+"""
+
+app = App([ORDER])
+
+
+@app.operation("tests.mark")
+async def mark(connection: Connection, arguments: Mapping[str, Any]) -> None:
+    """Writes a row that commits with its step, or not at all."""
+    await connection.execute("INSERT INTO public.calls (what) VALUES ($1)", str(arguments.get("what")))
+
+
+@app.operation("tests.gate")
+async def gate(connection: Connection, arguments: Mapping[str, Any]) -> None:
+    await mark(connection, arguments)
+    await connection.execute("SELECT pg_advisory_xact_lock_shared($1)", GATE)
+
+
+@app.operation("tests.fail")
+async def fail(connection: Connection, arguments: Mapping[str, Any]) -> None:
+    """Writes its row first, so that a test sees whether the row was rolled back."""
+    await mark(connection, arguments)
+    if arguments.get("fails"):
+        raise RuntimeError(f"{arguments['what']} is poisoned")
+
+
+@app.operation("tests.kill")
+async def kill(connection: Connection, arguments: Mapping[str, Any]) -> None:
+    """Takes its process with it, where it is told to and the process is one that may die."""
+    if arguments.get("kills") and os.environ.get("MAY_DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    await mark(connection, arguments)
+
+
+async def keep_calls(database: Database) -> None:
+    """Make the table that operations write to."""
+    async with database.transaction(None) as connection:
+        await connection.execute(CALLS)
+
+
+async def calls(database: Database) -> list[str]:
+    """What was called and committed, in order."""
+    async with database.transaction(None) as connection:
+        rows = await connection.fetch("SELECT what FROM public.calls ORDER BY id")
+    return [row["what"] for row in rows]

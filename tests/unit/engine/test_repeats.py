@@ -1,0 +1,192 @@
+"""Trying again, cancelling and joining: every step has a key of its own, and the steps still tell all of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tests.unit.engine.driving import ANN, Case, flow
+from tests.unit.engine.test_flows import END, arrows, code, form, script
+
+from assent.engine.inputs import Cancel, CancelToken, Resume, Retry, Skip
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"id": name, "type": "system", "operation": {"sdk": "x.y"}}
+
+
+def answering(answers: Iterable[bool]) -> Any:
+    """A function that fails where the answers say so."""
+    given = iter(answers)
+
+    def function(arguments: Any) -> None:
+        if not next(given):
+            raise RuntimeError("closed")
+
+    return {"x.y": function}
+
+
+def keys_are_unique(case: Case) -> bool:
+    return max(Counter(step.key for step in case.steps.values()).values()) == 1
+
+
+BROKEN = flow([call("call"), END], arrows("call", "end"))
+
+
+def test_what_fails_again_can_be_tried_again() -> None:
+    case = Case(BROKEN, answering([False, False, False, True])).start()
+    for _ in range(3):
+        assert case.instance.status == "paused"
+        assert case.give(Retry(case.id(), ANN)) == "accepted"
+    assert case.instance.status == "completed"
+    tokens = [step.token_id for step in case.steps.values() if step.node_id == "call"]
+    assert tokens == ["0", "0!1", "0!2", "0!3"]
+
+
+def test_attempts_begin_anew_at_the_next_node() -> None:
+    plan = flow([call("one"), call("two"), END], arrows("one", "two", "end"))
+    case = Case(plan, answering([False, True, False, True])).start()
+    for _ in range(2):
+        case.give(Retry(case.id(), ANN))
+    assert [s.token_id for s in case.steps.values() if s.node_id == "two"] == ["0", "0!1"]
+
+
+def test_cancelling_what_failed_is_a_step_of_its_own() -> None:
+    case = Case(BROKEN, answering([False, False])).start()
+    case.give(Retry(case.id(), ANN))
+    case.give(Cancel(case.id(), ANN, "enough"))
+    assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1", "0!2"]
+    assert keys_are_unique(case)
+
+
+def test_skipping_what_failed_twice_is_a_step_of_its_own() -> None:
+    case = Case(BROKEN, answering([False, False])).start()
+    case.give(Retry(case.id(), ANN))
+    case.give(Skip(case.id(), ANN, "call", "call->end", "by hand"))
+    assert case.instance.status == "completed"
+    assert keys_are_unique(case)
+
+
+NESTED = flow(
+    [
+        {"id": "fork", "type": "parallel_split"},
+        form("left"),
+        {"id": "inner", "type": "parallel_split"},
+        form("up"),
+        form("down"),
+        {"id": "meet", "type": "parallel_join", "mode": "all"},
+        {"id": "join", "type": "parallel_join", "mode": "all"},
+        END,
+    ],
+    [
+        *arrows("fork", "left"),
+        *arrows("fork", "inner", "up"),
+        *arrows("inner", "down"),
+        *arrows("up", "meet", event="done"),
+        *arrows("down", "meet", event="done"),
+        *arrows("left", "join", event="done"),
+        *arrows("meet", "join", "end"),
+    ],
+)
+
+
+def token_at(case: Case, node: str) -> str:
+    return next(token.id for token in case.instance.tokens.values() if token.node == node)
+
+
+def test_cancelling_a_branch_that_was_split_ends_all_of_it() -> None:
+    case = Case(NESTED).start()
+    assert case.give(CancelToken(case.id(), ANN, token_at(case, "inner"), "not needed")) == "accepted"
+    assert case.resting == ["left"]
+    assert sorted(case.trace("cancelled")) == ["down", "inner", "up"]
+    assert keys_are_unique(case)
+    case.advance("done", step="left")
+    assert case.instance.status == "completed"
+
+
+def test_branch_that_is_left_alone_by_a_pause_joins_after_it() -> None:
+    """One token fails in the same run in which another's join became complete."""
+    plan = flow(
+        [
+            {"id": "fork", "type": "parallel_split"},
+            call("fails"),
+            {"id": "inner", "type": "parallel_split"},
+            script("up"),
+            script("down"),
+            {"id": "meet", "type": "parallel_join", "mode": "all"},
+            {"id": "join", "type": "parallel_join", "mode": "all"},
+            END,
+        ],
+        [
+            *arrows("fork", "fails", "join"),
+            *arrows("fork", "inner", "up", "meet", "join", "end"),
+            *arrows("inner", "down", "meet"),
+        ],
+    )
+    case = Case(plan, answering([False, True])).start()
+    assert case.instance.status == "paused"
+    case.give(Retry(case.id(), ANN))
+    assert case.instance.status == "completed"
+    assert case.trace().count("meet") == case.trace().count("join") == 1
+
+
+def test_chain_that_is_too_long_beside_a_complete_join_is_paused_and_goes_on() -> None:
+    """The first branch reaches its limit while the second one's join is complete."""
+    calls = [call(f"c{number}") for number in range(12)]
+    plan = flow(
+        [
+            {"id": "fork", "type": "parallel_split"},
+            *calls,
+            form("ask"),
+            {"id": "inner", "type": "parallel_split"},
+            form("up"),
+            script("down"),
+            {"id": "meet", "type": "parallel_join", "mode": "any"},
+            {"id": "join", "type": "parallel_join", "mode": "all"},
+            END,
+        ],
+        [
+            *arrows("fork", "ask"),
+            *arrows("ask", *[step["id"] for step in calls][:1], event="done"),
+            *arrows(*[step["id"] for step in calls], "join", "end"),
+            *arrows("fork", "inner", "down", "meet", "join"),
+            *arrows("inner", "up"),
+            *arrows("up", "meet", event="done"),
+        ],
+    )
+    case = Case(plan, answering([True] * 12), chain_steps_max=10).start()
+    case.advance("done", step="ask")
+    assert case.instance.status == "paused"
+    assert case.give(Resume(case.id(), ANN)) == "accepted"
+    assert case.instance.status == "completed"
+
+
+ANY = flow(
+    [
+        {"id": "fork", "type": "parallel_split"},
+        form("left"),
+        form("right"),
+        {"id": "join", "type": "parallel_join", "mode": "all"},
+        END,
+    ],
+    [
+        *arrows("fork", "left"),
+        *arrows("fork", "right"),
+        *arrows("left", "join", event="done"),
+        *arrows("right", "join", event="done"),
+        *arrows("join", "end"),
+    ],
+)
+
+
+def test_join_that_nobody_reaches_any_more_fails_and_can_be_skipped() -> None:
+    case = Case(ANY).start()
+    for name in ("left", "right"):
+        case.give(CancelToken(case.id(), ANN, token_at(case, name), "not needed"))
+    assert case.instance.incident is not None
+    assert (case.instance.status, case.instance.incident["code"]) == ("paused", "NO_EDGE_MATCHES")
+    assert case.give(Retry(case.id(), ANN)) == "accepted"
+    assert case.instance.status == "paused", "nobody came in the meantime"
+    assert code(case.give(Skip(case.id(), ANN, "join", "nowhere"))) == "EDGE_NOT_FOUND"
+    assert case.give(Skip(case.id(), ANN, "join", "join->end")) == "accepted"
+    assert case.instance.status == "completed"
+    assert keys_are_unique(case)
