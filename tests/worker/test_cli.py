@@ -106,8 +106,8 @@ async def test_wrong_usage_ends_with_two_and_says_what_was_expected(arguments, t
     ("name", "value", "told"),
     [
         ("ASSENT_WORKER_TIMERS_BATCH_MAX", "many", "expected a whole number from 1 to 100000"),
-        ("ASSENT_WORKER_STUCK_REPAIR", "pray", "expected none, rebuild_projection, re_enqueue or force_fail"),
-        ("ASSENT_WORKER_STUCK_REPAIR", "re_enqueue", "re_enqueue needs an application"),
+        ("ASSENT_WORKER_STUCK_REPAIR", "pray", "expected none, rebuild, reenqueue or force_fail"),
+        ("ASSENT_WORKER_STUCK_REPAIR", "reenqueue", "reenqueue needs an application"),
     ],
 )
 async def test_bad_option_is_told_by_its_variable(database, name, value, told):

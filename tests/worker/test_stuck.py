@@ -8,7 +8,7 @@ import pytest
 
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from assent.worker.duty import Done, Repairs
+from assent.worker.duty import Done
 from assent.worker.stuck import Stuck, find_stuck
 from tests.postgres import START
 from tests.rows import insert_event, insert_instance, insert_step, update
@@ -132,18 +132,17 @@ class Recorded:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.asked: list[tuple[str, str]] = []
-        self.repairs = Repairs(self.rebuild, self.re_enqueue, self.force_fail)
 
     async def rebuild(self, org_id, instance_id):
-        self.asked.append(("rebuild_projection", org_id))
+        self.asked.append(("rebuild", org_id))
         raise RuntimeError("no steps to rebuild from")
 
-    async def re_enqueue(self, org_id, instance_id):
-        self.asked.append(("re_enqueue", org_id))
+    async def reenqueue(self, org_id, instance_id):
+        self.asked.append(("reenqueue", org_id))
         async with self.database.transaction(None) as connection:
             await insert_event(connection, org_id=org_id, instance_id=instance_id)
 
-    async def force_fail(self, org_id, instance_id):
+    async def force_fail(self, org_id, instance_id, actor, reason):
         self.asked.append(("force_fail", org_id))
         sql = (
             "UPDATE assent.workflow_instances SET status = 'failed', completed_at = assent.now()"
@@ -156,17 +155,17 @@ async def test_nothing_is_repaired_unless_an_operator_chose_how(place, database,
     recorded = Recorded(database)
     await still_instance(database)
     clock.advance("1h")
-    done = await Stuck(replace(place, repairs=recorded.repairs)).run_once()
+    done = await Stuck(replace(place, runtime=recorded)).run_once()
     assert (done, recorded.asked) == (Done(1, parts={"stuck": 1, "repaired": 0}), [])
 
 
-@pytest.mark.parametrize("repair", ["re_enqueue", "force_fail"])
+@pytest.mark.parametrize("repair", ["reenqueue", "force_fail"])
 async def test_chosen_repair_is_done_to_every_finding(place, database, clock, repair):
     recorded = Recorded(database)
     for org_id in ("acme", "globex"):
         await still_instance(database, org_id=org_id)
     clock.advance("1h")
-    duty = Stuck(replace(with_options(place, stuck_repair=repair), repairs=recorded.repairs))
+    duty = Stuck(replace(with_options(place, stuck_repair=repair), runtime=recorded))
     assert await duty.run_once() == Done(2, parts={"stuck": 2, "repaired": 2})
     assert recorded.asked == [(repair, "acme"), (repair, "globex")]
     assert await duty.run_once() == Done(0, parts={"stuck": 0, "repaired": 0})
@@ -177,12 +176,12 @@ async def test_repair_that_fails_does_not_keep_others_from_theirs(place, databas
     for org_id in ("acme", "globex"):
         await still_instance(database, org_id=org_id)
     clock.advance("1h")
-    duty = Stuck(replace(with_options(place, stuck_repair="rebuild_projection"), repairs=recorded.repairs))
+    duty = Stuck(replace(with_options(place, stuck_repair="rebuild"), runtime=recorded))
     assert await duty.run_once() == Done(2, parts={"stuck": 2, "repaired": 0})
     assert len(recorded.asked) == 2
     assert "no steps to rebuild from" in caplog.text
 
 
 def test_repair_without_a_runtime_is_refused_at_once(place):
-    with pytest.raises(Invalid, match="re_enqueue needs an application"):
-        Stuck(with_options(place, stuck_repair="re_enqueue"))
+    with pytest.raises(Invalid, match="reenqueue needs an application"):
+        Stuck(with_options(place, stuck_repair="reenqueue"))

@@ -8,6 +8,7 @@ from typing import Final
 
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "compact.sql")
 
@@ -48,6 +49,7 @@ class Compact:
         async with self._database.transaction(None) as connection:
             if not await connection.fetchval(_SQL.try_lock_compaction):
                 return Done()
+            await look_up_by_index(connection)
             (batch,) = await connection.fetch(
                 _SQL.compact_steps, self._after_months, self._steps_max, list(KEPT_KEYS)
             )

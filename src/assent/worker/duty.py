@@ -1,45 +1,21 @@
 """What every background duty looks like: a name, a pace, and a run that says what it did."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from uuid import UUID
 
+from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.options import Options
 
 
-class Processing(Protocol):
-    """The runtime's part of the background work; `assent.runtime.Runtime` is one."""
-
-    async def process_events(self, limit: int) -> int:
-        """Claim and process at most so many events; answers how many it processed."""
-
-    async def recover_batches(self, limit: int) -> int:
-        """Take up at most so many batches whose worker died; answers how many instances were in them."""
-
-
-Repair = Callable[[str, UUID], Awaitable[object]]
-"""Does something about one instance, named by org and id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repairs:
-    """The runtime's three answers to an instance that is stuck."""
-
-    rebuild_projection: Repair
-    re_enqueue: Repair
-    force_fail: Repair
-
-
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What duties work with. Without a runtime there are no events to process and no repairs."""
+    """What duties work with. Without a runtime, that of an application, there are none of those that need it."""
 
     database: Database
     options: Options = field(default_factory=Options)
-    runtime: Processing | None = None
-    repairs: Repairs | None = None
+    runtime: Runtime | None = None
 
 
 @dataclass(frozen=True, slots=True)

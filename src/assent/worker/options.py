@@ -10,7 +10,7 @@ from assent.store.environment import bad_setting, number, read_environment
 
 PREFIX: Final = "ASSENT_WORKER_"
 
-REPAIRS: Final = ("none", "rebuild_projection", "re_enqueue", "force_fail")
+REPAIRS: Final = ("none", "rebuild", "reenqueue", "force_fail")
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS

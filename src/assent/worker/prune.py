@@ -7,6 +7,7 @@ from typing import Final
 
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "prune.sql")
 
@@ -40,5 +41,6 @@ class Prune:
 
     async def _prune_outbox(self, sql: str) -> int:
         async with self._database.transaction(None) as connection:
+            await look_up_by_index(connection)
             count: int = await connection.fetchval(sql, self._after_days, self._rows_max)
         return count

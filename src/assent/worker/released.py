@@ -5,6 +5,7 @@ from typing import Final
 
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "released.sql")
 
@@ -26,6 +27,7 @@ class Released:
 
     async def run_once(self) -> Done:
         async with self._database.transaction(None) as connection:
+            await look_up_by_index(connection)
             (events,) = await connection.fetch(_SQL.release_events, self._batch_max, self._lease)
             (effects,) = await connection.fetch(_SQL.release_effects, self._batch_max, self._lease)
         parts = {

@@ -1,20 +1,26 @@
 """Stuck: finds instances that run and yet have nothing that could ever move them."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
+from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from assent.store.database import Connection
 from assent.store.environment import bad_setting, variable
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Repair, Workplace
+from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.options import PREFIX
 
 _SQL: Final = load_queries("assent.worker", "stuck.sql")
 _log = logging.getLogger(__name__)
+
+Repair = Callable[[str, UUID], Awaitable[object]]
+"""Does something about one instance, named by org and id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +93,15 @@ class Stuck:
 
 
 def _chosen_repair(place: Workplace) -> Repair | None:
-    chosen = place.options.stuck_repair
+    chosen, runtime = place.options.stuck_repair, place.runtime
     if chosen == "none":
         return None
-    if place.repairs is None:
+    if runtime is None:
         name = variable(PREFIX, "stuck_repair")
         raise Invalid([bad_setting(name, f"{chosen} needs an application: name it with --app")])
-    repair: Repair = getattr(place.repairs, chosen)
-    return repair
+    repairs: dict[str, Repair] = {
+        "rebuild": runtime.rebuild,
+        "reenqueue": runtime.reenqueue,
+        "force_fail": partial(runtime.force_fail, actor=SYSTEM, reason="it was stuck"),
+    }
+    return repairs[chosen]

@@ -12,6 +12,7 @@ from assent.runtime.inputs_of_events import ON_TIMER
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "timers.sql")
 
@@ -31,6 +32,7 @@ class Timers:
         return Done(count, more=count == self._batch_max)
 
     async def _tell(self, connection: Connection) -> int:
+        await look_up_by_index(connection)
         due = await connection.fetch(_SQL.claim_due_steps, self._batch_max)
         now = self._database.clock.now()
         await emit_events(connection, [_event(step, now) for step in due], now)

@@ -1,8 +1,15 @@
 -- What the background duties need to find their work without looking at everything else.
 
+-- An integer of milliseconds ends after 24 days; people and timers take longer.
+ALTER TABLE assent.workflow_step_executions ALTER COLUMN duration_ms TYPE bigint;
+
 -- Timers are found across orgs by their time; steps_to_resume has the org first.
 CREATE INDEX steps_due ON assent.workflow_step_executions (resume_at)
   WHERE resume_at IS NOT NULL AND status = 'pending';
+
+-- Which expiries were told.
+CREATE INDEX events_of_expiry ON assent.workflow_events_outbox (org_id, instance_id)
+  WHERE event_type = 'on_expired';
 
 -- Who waits for somebody or something. An index of its own: of an instance's steps nearly all have ended.
 CREATE INDEX steps_resting ON assent.workflow_step_executions (org_id, instance_id) WHERE status = 'pending';
@@ -41,7 +48,7 @@ CREATE INDEX instances_to_prune ON assent.workflow_instances (completed_at)
 -- what comes late is ignored without a receipt.
 CREATE FUNCTION assent.prune_receipts(ended_before timestamptz, instances_max integer)
 RETURNS TABLE (instances bigint, step_receipts bigint, outbox_receipts bigint)
-LANGUAGE sql SET assent.door = 'prune' AS $$
+LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH ended AS MATERIALIZED (
     SELECT org_id, id FROM assent.workflow_instances
      WHERE completed_at < ended_before AND receipts_pruned_at IS NULL
@@ -80,7 +87,7 @@ ALTER TABLE assent.approval_requests DROP CONSTRAINT request_is_of_an_instance;
 -- policy keeps everything. An instance with a dead letter, or with something still to be done, stays.
 CREATE FUNCTION assent.delete_ended_instances(instances_max integer)
 RETURNS TABLE (instances bigint, steps bigint, events bigint, effects bigint, receipts bigint)
-LANGUAGE sql SET assent.door = 'prune' AS $$
+LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH policy AS MATERIALIZED (
     -- A setting is whatever an org wrote there: one that is no such number of days is no policy, and no error.
     SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
