@@ -154,6 +154,25 @@ class Commands:
     async def force_fail(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
         return await self._run(org_id, instance_id, ForceFail(self._id(), actor, reason))
 
+    async def dead_letters(self, org_id: str, limit: int = 100) -> list[Mapping[str, Any]]:
+        """The events that were given up, newest first."""
+        async with self.database.transaction(org_id) as connection:
+            return [dict(row) for row in await connection.fetch(_SQL.list_dead_letters, org_id, limit)]
+
+    async def revive(self, org_id: str, event_id: UUID, actor: Actor) -> None:
+        """Try a dead letter again: the step that failed for it, or the event itself where none was recorded."""
+
+        async def work(connection: Connection) -> None:
+            instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
+            if instance_id is None:
+                raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
+            await connection.execute(_SQL.lock_instances, [instance_id])
+            item = await with_open_events(connection, Work(org_id, instance_id))
+            item.inputs.append(Retry(self._id(), actor))
+            await self.advancing.advance(connection, [item], self.database.clock.now(), as_owner=False)
+
+        await self.database.run(work, org_id=org_id)
+
     def _id(self) -> UUID:
         return new_id(self.database.clock.now())
 

@@ -68,7 +68,7 @@ class Loader:
         plan = self.plan(definition)
         limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
         run = Run(plan, instance, world, queue(work.inputs), limit, failing)
-        return Job(work, run, definition, is_new, instance.version, dict(instance.context))
+        return Job(work, run, definition, is_new, instance.version, dict(instance.context), instance.status)
 
     def plan(self, definition: Definition) -> Plan:
         key = (definition.id, definition.hash)

@@ -100,6 +100,12 @@ UPDATE assent.workflow_instances i
     definition_hash text, updated_at timestamptz, completed_at timestamptz)
  WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
 
+-- name: begin_ends_of_paused_instances
+-- A paused instance that went on and completed in one transaction passes through running.
+UPDATE assent.workflow_instances i SET status = 'running'
+  FROM unnest($1::text[], $2::uuid[]) AS resumed (org_id, id)
+ WHERE i.org_id = resumed.org_id AND i.id = resumed.id AND i.status = 'paused';
+
 -- name: overwrite_projection
 -- An instance's row as its steps make it.
 UPDATE assent.workflow_instances i
@@ -171,6 +177,18 @@ UPDATE assent.workflow_events_outbox e SET next_retry_at = NULL
 UPDATE assent.workflow_events_outbox
    SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = $6
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
+
+-- name: revive_dead_letter
+-- Somebody has looked at it and wants it tried again, with all its attempts.
+UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, next_retry_at = NULL
+ WHERE org_id = $1 AND id = $2 AND status = 'dead_letter'
+RETURNING instance_id;
+
+-- name: list_dead_letters
+-- What was given up, newest first.
+SELECT org_id, created_at, id, instance_id, event_type, payload_json, attempts, error, trace_id
+  FROM assent.workflow_events_outbox WHERE org_id = $1 AND status = 'dead_letter'
+ ORDER BY created_at DESC, id DESC LIMIT $2;
 
 -- name: postpone_event
 -- Not now, and nobody's fault: later, with as many attempts as before.

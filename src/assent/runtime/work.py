@@ -51,6 +51,7 @@ class Job:
     is_new: bool
     from_version: int
     context_before: Mapping[str, Any]
+    status_before: str = "running"
     inserted: bool = False
     """Whether the row of a new instance is there already, because its entity's writes refer to it."""
     asked: set[UUID] = field(default_factory=set)

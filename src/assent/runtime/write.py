@@ -79,10 +79,23 @@ async def _write_instances(connection: Connection, jobs: Sequence[Job], now: dat
     if new:
         await connection.execute(_SQL.insert_instances, new)
     changed = [changed_instance_row(job, now) for job in jobs if not job.is_new or job.inserted]
+    await _pass_through_running(connection, jobs)
     if changed:
         done = await connection.execute(_SQL.update_instances_if_unchanged, changed)
         if done != f"UPDATE {len(changed)}":
             raise asyncpg.SerializationError("an instance moved on although its lock was held")
+
+
+async def _pass_through_running(connection: Connection, jobs: Sequence[Job]) -> None:
+    resumed = [
+        job.work for job in jobs if job.status_before == "paused" and job.run.instance.status == "completed"
+    ]
+    if resumed:
+        await connection.execute(
+            _SQL.begin_ends_of_paused_instances,
+            [work.org_id for work in resumed],
+            [work.instance_id for work in resumed],
+        )
 
 
 async def _write_windows(connection: Connection, jobs: Sequence[Job]) -> None:
