@@ -54,6 +54,15 @@ def test_rate_is_that_of_the_last_seconds():
     assert tallies.rates() == {"prune": 0.0}
 
 
+def test_tally_that_nobody_looks_at_does_not_grow():
+    clock = Stopwatch()
+    tallies = Tallies(["prune"], clock)
+    for second in range(1_000):
+        clock.now_s = second
+        tallies(run())
+    assert len(tallies.by_duty["prune"]._recent) < 20
+
+
 def test_journal_sums_up_instead_of_writing_every_batch(caplog: pytest.LogCaptureFixture):
     clock = Stopwatch()
     journal = Journal(60, clock)

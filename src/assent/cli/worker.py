@@ -131,9 +131,11 @@ async def _run_until_stopped(
     place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool
 ) -> int:
     from assent.worker.journal import Journal
+    from assent.worker.memory import collect_less_often
     from assent.worker.signals import stopping_on_signals
     from assent.worker.supervisor import Supervisor
 
+    collect_less_often()
     journal = Journal(place.options.report_interval_ms / 1000)
     supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal])
     with _watched(tallies, json=json) as end_watching:

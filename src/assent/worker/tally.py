@@ -32,6 +32,7 @@ class Tally:
             self.last_error = run.error
         if run.done.count:
             self._recent.append((now_s, run.done.count))
+        self._forget(now_s)
 
     def to_json(self) -> dict[str, object]:
         """For programs."""
@@ -41,9 +42,12 @@ class Tally:
 
     def per_second(self, now_s: float) -> float:
         """How many it did per second, over the last few."""
+        self._forget(now_s)
+        return sum(count for _, count in self._recent) / RATE_WINDOW_S
+
+    def _forget(self, now_s: float) -> None:
         while self._recent and self._recent[0][0] < now_s - RATE_WINDOW_S:
             self._recent.popleft()
-        return sum(count for _, count in self._recent) / RATE_WINDOW_S
 
 
 class Tallies:
