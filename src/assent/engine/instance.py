@@ -91,6 +91,11 @@ class Instance:
     chain_length: int = 0
     incident: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
+    id_text: str = field(init=False, compare=False, repr=False)
+    """The id as keys are made of it; made once, for every step has a key."""
+
+    def __post_init__(self) -> None:
+        self.id_text = str(self.id)
 
     @property
     def has_ended(self) -> bool:

@@ -36,6 +36,8 @@ class PlannedNode:
     answers: Mapping[str, tuple[PlannedEdge, ...]]
     """Outcome → the edges that answer it, in the order in which they are asked."""
     everything: tuple[PlannedEdge, ...]
+    asks: bool
+    """Whether an edge asks something; most do not, and then nobody has to know the answers."""
 
     @property
     def id(self) -> str:
@@ -104,4 +106,5 @@ def _planned_node(
     answers: dict[str, tuple[PlannedEdge, ...]] = {}
     for edge in outgoing:
         answers[edge.label] = (*answers.get(edge.label, ()), edge)
-    return PlannedNode(node, node.kind, handler_for(node, scope), answers, tuple(outgoing))
+    asks = any(edge.condition or edge.qualifies for edge in outgoing)
+    return PlannedNode(node, node.kind, handler_for(node, scope), answers, tuple(outgoing), asks)

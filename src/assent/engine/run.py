@@ -128,7 +128,7 @@ class Run:
         if node.kind is NodeKind.PARALLEL_JOIN:
             key = join_key(self.instance.id, token.node, token.version, step_token)
         else:
-            key = step_key(self.instance.id, token.node, step_token, token.version)
+            key = step_key(self.instance.id_text, token.node, step_token, token.version)
         step_id = new_id(self.world.now)
         return Visit(self.plan, self.instance, self.world, node, token, self.actor, key, step_id, step_token)
 
@@ -140,7 +140,7 @@ class Run:
         self._record(step)
 
     def _done(self, visit: Visit, done: Done) -> None:
-        variables = visit.variables_with(done.sets)
+        variables = visit.variables_with(done.sets) if visit.node.asks else {}
         edges, evaluations = self._edges(visit, done, variables)
         if not edges and visit.node.kind is not NodeKind.END:
             self._no_way_on(visit, done, evaluations)

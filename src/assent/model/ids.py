@@ -44,7 +44,7 @@ def new_id(now: datetime) -> UUID:
     return _process_source.new(now)
 
 
-def step_key(instance_id: UUID, node_id: str, token_id: str, entity_version: int) -> str:
+def step_key(instance_id: UUID | str, node_id: str, token_id: str, entity_version: int) -> str:
     """WF-02: one step per instance, node, token and entity version."""
     return _digest(str(instance_id), node_id, token_id, str(entity_version))
 
