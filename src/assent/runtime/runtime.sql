@@ -11,7 +11,9 @@ SELECT id FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted
 -- name: load_instances
 -- Instances by id.
 SELECT i.* FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
-  JOIN assent.workflow_instances i USING (org_id, id);
+ -- OFFSET 0 keeps it a look-up for each, whatever the statistics say: a hash of all instances is no plan of ours.
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i;
 
 -- name: find_instance_by_idempotency_key
 -- The instance that this key started before.
@@ -128,28 +130,34 @@ SELECT assent.set_edit_windows($1::jsonb);
 -- of the batch. Two workers never claim the same.
 WITH RECURSIVE org AS (
   (SELECT org_id FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') ORDER BY org_id LIMIT 1)
+    WHERE status IN ('pending', 'failed') ORDER BY org_id, created_at, id LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.org_id > org.org_id ORDER BY e.org_id LIMIT 1)
+           WHERE e.status IN ('pending', 'failed') AND e.org_id > org.org_id
+           ORDER BY e.org_id, e.created_at, e.id LIMIT 1)
     FROM org WHERE org.org_id IS NOT NULL
 ), share AS (SELECT greatest(1, $1 / greatest(1, count(org_id)::integer)) AS events FROM org)
 SELECT DISTINCT due.org_id, due.instance_id
   FROM org CROSS JOIN share CROSS JOIN LATERAL (
-    SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
-     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed')
-       -- CASE keeps the order: no lock is taken for an event that is not due.
-       AND CASE WHEN e.instance_id IS NULL OR e.next_retry_at > $2 THEN false
-                ELSE pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0)) END
-     ORDER BY e.created_at, e.id LIMIT share.events) AS due;
+    SELECT first.org_id, first.instance_id FROM (
+      SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
+       WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+         AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
+       -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
+       -- the oldest, so more are looked at than are wanted.
+       ORDER BY e.created_at, e.id LIMIT share.events * 50) AS first
+     WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
+     LIMIT share.events) AS due;
 
 -- name: load_open_events
 -- The open events of instances whose lock is held, in the order in which they happened.
 SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
        e.max_attempts, e.next_retry_at, e.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
-  JOIN assent.workflow_events_outbox e ON e.org_id = wanted.org_id AND e.instance_id = wanted.instance_id
-   AND e.status IN ('pending', 'failed')
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.workflow_events_outbox o
+     WHERE o.org_id = wanted.org_id AND o.instance_id = wanted.instance_id AND o.status IN ('pending', 'failed')
+    OFFSET 0) AS e
  ORDER BY e.created_at, e.id;
 
 -- name: complete_events

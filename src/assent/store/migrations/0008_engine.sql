@@ -10,6 +10,10 @@ ALTER TABLE assent.workflow_instances
 CREATE INDEX events_of_org_to_process ON assent.workflow_events_outbox (org_id, created_at, id)
   WHERE status IN ('pending', 'failed');
 
+-- What is open for an instance, in order: read under its lock, by workers and by commands.
+CREATE INDEX events_of_instance_to_process ON assent.workflow_events_outbox (org_id, instance_id, created_at, id)
+  WHERE status IN ('pending', 'failed');
+
 -- An event under a key that nobody waits for yet (D32): kept for the first who will.
 CREATE TABLE assent.workflow_kept_events (
   org_id     text        NOT NULL,
