@@ -222,3 +222,12 @@ async def test_another_orgs_rules_are_not_asked(kernel: Kernel, database: Databa
         command("expense.update", entity=made.entity, org_id="other", payload={"total": 9000})
     )
     assert changed.changed
+
+
+async def test_a_time_in_an_emitted_payload_is_text(kernel: Kernel, database: Database) -> None:
+    entity = await create_expense(kernel)
+    then = {"key": "seen", "payload": {"at": "{now}"}}
+    await keep(kernel, condition="true", outcome="emit", then=then)
+    await kernel.mutate(command("expense.update", entity=entity, payload={"total": 1}))
+    (event,) = await rows(database, "workflow_events_outbox")
+    assert event["payload_json"]["data"] == {"at": database.clock.now().isoformat()}

@@ -6,6 +6,7 @@ from typing import Any
 from assent.language import (
     Program,
     Scope,
+    as_json,
     compile_expression,
     compile_template,
     parse,
@@ -46,7 +47,7 @@ class Values:
     def __call__(self, variables: Variables) -> dict[str, Any]:
         found = dict(self._constants)
         for name, run in self._programs.items():
-            found[name] = run.value(variables)
+            found[name] = as_json(run.value(variables))
         return found
 
 
@@ -72,7 +73,7 @@ def _prepared(value: Any, scope: Scope) -> Any:
 
 def _filled(value: Any, variables: Variables) -> Any:
     if isinstance(value, Program):
-        return value.value(variables)
+        return as_json(value.value(variables))
     if isinstance(value, dict):
         return {key: _filled(item, variables) for key, item in value.items()}
     if isinstance(value, list):

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 from uuid import UUID
 
-from assent.model.policy import check_policy
 from assent.kernel.registry import Action, Registry
 from assent.model.canonical import NotCanonical, canonical_json
 from assent.model.contract import Contract, FieldSpec, FieldType
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Rejection
 from assent.model.parse import shown
+from assent.model.policy import check_policy
 from assent.model.problems import Problem
 from assent.model.values import check_changes, check_required
 

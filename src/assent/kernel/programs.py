@@ -16,6 +16,7 @@ from assent.language import (
     Condition,
     Program,
     Scope,
+    as_json,
     check,
     check_template,
     compile_expression,
@@ -47,10 +48,11 @@ class RulePrograms:
         return str(self.parts["key",].value(variables))
 
     def sets(self, variables: Variables) -> dict[str, Any]:
-        return {name: program.value(variables) for (name,), program in self.parts.items()}
+        return {name: as_json(program.value(variables)) for (name,), program in self.parts.items()}
 
     def payload(self, variables: Variables) -> dict[str, Any]:
-        return {path[1]: program.value(variables) for path, program in self.parts.items() if len(path) == 2}
+        parts = {path[1]: part for path, part in self.parts.items() if len(path) == 2}
+        return {name: as_json(part.value(variables)) for name, part in parts.items()}
 
 
 def programs_of(

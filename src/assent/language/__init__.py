@@ -5,6 +5,7 @@ from assent.language.conditions import Condition, parse_condition, prepare
 from assent.language.explain import Explanation, explain
 from assent.language.json_form import from_json, to_json
 from assent.language.parse import parse
+from assent.language.plain import as_json
 from assent.language.program import Evaluation, Program, compile_expression
 from assent.language.render import render, tree
 from assent.language.scope import OPEN, Scope, entity_type, event_scope, scope_of
@@ -52,6 +53,7 @@ __all__ = [
     "Type",
     "VerbRegistry",
     "VerbSpec",
+    "as_json",
     "bind_verb",
     "check",
     "check_condition",

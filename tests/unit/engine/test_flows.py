@@ -395,3 +395,9 @@ def test_a_guard_lets_only_those_pass_who_hold_it() -> None:
     assert case.instance.status == "paused"
     assert case.instance.incident is not None
     assert case.instance.incident["code"] == "NO_EDGE_MATCHES"
+
+
+def test_a_time_that_is_set_is_kept_as_text() -> None:
+    case = Case(flow([script("a", at="now", seen="workflow.list"), END], arrows("a", "end"))).start(list=[1])
+    assert case.instance.context["at"] == case.now.isoformat()
+    assert case.instance.context["seen"] == [1]
