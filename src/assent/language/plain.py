@@ -18,8 +18,6 @@ def as_json(value: Any) -> Any:
         return f"{value:f}"
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
     if isinstance(value, set | frozenset):
-        return [as_json(item) for item in sorted(value, key=str)]
-    return value
+        value = sorted(value, key=str)
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
