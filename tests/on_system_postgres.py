@@ -15,7 +15,7 @@ from pathlib import Path
 from assent.store.cluster import OWNER, Cluster
 from tests.postgres import fastest_folder
 
-ROOMS = ("tests/store", "tests/invariants", "tests/races", "tests/kernel")
+ROOMS = ("tests/store", "tests/kernel", "tests/runtime", "tests/worker", "tests/races", "tests/invariants")
 
 
 def main(version: int, arguments: list[str]) -> int:

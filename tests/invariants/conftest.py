@@ -1,10 +1,10 @@
 """The application that the tests' processes run too, on the test's own database."""
 
 import pytest
-from tests.processes.application import app, keep_calls
 
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.processes.application import app, keep_calls
 
 
 @pytest.fixture

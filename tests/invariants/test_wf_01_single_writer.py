@@ -3,12 +3,11 @@
 import asyncio
 from uuid import UUID
 
+from assent.runtime import Runtime
+from assent.store.database import Database
 from tests.processes.application import calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, script, steps_of
-
-from assent.runtime import Runtime
-from assent.store.database import Database
 
 ADVISORY_WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid <> 0"
 """Those who wait for an instance; the gate's number is small, an instance's is a hash of 64 bits."""

@@ -3,15 +3,14 @@
 import asyncio
 import random
 
-from tests.processes.application import calls
-from tests.processes.spawn import children
-from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, steps_of
-from tests.runtime.spoiling import projection, put_back
-
 from assent.app import App
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.processes.application import calls
+from tests.processes.spawn import children
+from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, steps_of
+from tests.runtime.spoiling import projection, put_back
 
 STEPS = [form("ask"), call("write", "tests.mark", input={"what": "'once'"}), form("again"), END]
 TRANSITIONS = [

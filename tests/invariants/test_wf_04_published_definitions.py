@@ -1,12 +1,12 @@
 """WF-04: what was published stays as it was, whatever is published, archived or brought back after it."""
 
 import pytest
-from tests.plain_sql import DEFAULT, PUBLISHED, refused
-from tests.postgres import START
-from tests.runtime.company import contract, flow, patch, publish, rows
 
 from assent.model.actor import SYSTEM
 from assent.runtime.definitions import Definitions, archive, recompile, rollback
+from tests.plain_sql import DEFAULT, PUBLISHED, refused
+from tests.postgres import START
+from tests.runtime.company import contract, flow, patch, publish, rows
 
 MOVABLE = ("status", "updated_at")
 

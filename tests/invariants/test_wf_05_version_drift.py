@@ -5,15 +5,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.processes.spawn import children, closed_gate, wait_until_blocked
-from tests.rows import insert_event
-from tests.runtime.flows import ANN, ORG, drain, rows, steps_of
-from tests.runtime.orders import LOOK, MAX, ORDER, create_order, edit_order, looked_at, order, publish_orders
 
 from assent.app import App
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.processes.spawn import children, closed_gate, wait_until_blocked
+from tests.rows import insert_event
+from tests.runtime.flows import ANN, ORG, drain, rows, steps_of
+from tests.runtime.orders import LOOK, MAX, ORDER, create_order, edit_order, looked_at, order, publish_orders
 
 
 async def submitted(runtime: Runtime, **data: Any) -> tuple[UUID, UUID]:

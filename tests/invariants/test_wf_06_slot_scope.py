@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.authored import codes, compile_slot, invoice_envelope, invoice_patch
 
 from assent.compiler import compile_effective
 from assent.compiler.namespace import user_id
 from assent.model.graph import NodeKind
 from assent.model.patch import Patch
+from tests.authored import codes, compile_slot, invoice_envelope, invoice_patch
 
 SLOT = "slot:submitted_to_approved"
 OTHER = "slot:draft_to_submit"

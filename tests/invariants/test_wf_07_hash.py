@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.authored import DATA, invoice_envelope, invoice_patch, orders_flow
-from tests.golden import assert_golden
 
 from assent.compiler import COMPILER_VERSION, compile_effective, compile_flow, is_stale, verify_hash
 from assent.model.workflow import Workflow
+from tests.authored import DATA, invoice_envelope, invoice_patch, orders_flow
+from tests.golden import assert_golden
 
 SLOT = "slot:submitted_to_approved"
 

@@ -3,8 +3,6 @@
 import copy
 
 import pytest
-from tests.postgres import START
-from tests.runtime.company import contract, flow, older_compiler, patch, publish, rows, tamper
 
 from assent.compiler import COMPILER_VERSION
 from assent.compiler.build import hashed
@@ -13,6 +11,8 @@ from assent.model.canonical import canonical_hash
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
 from assent.runtime.definitions import Definition, Definitions, Pin, keep_draft
+from tests.postgres import START
+from tests.runtime.company import contract, flow, older_compiler, patch, publish, rows, tamper
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 import pytest
-from tests.authored import codes, invoice_envelope, invoice_patch
 
 from assent.compiler import compile_effective
 from assent.compiler.attach import attach_slots, begin_effective
@@ -15,6 +14,7 @@ from assent.compiler.integrity import check_integrity
 from assent.model.contract import EditWindow
 from assent.model.envelope import Envelope
 from assent.model.graph import NodeKind
+from tests.authored import codes, invoice_envelope, invoice_patch
 
 V = TypeVar("V")
 

@@ -5,15 +5,14 @@ from typing import Any
 from unittest import mock
 from uuid import UUID
 
-from tests.processes.application import calls
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
-from tests.runtime.orders import LOOK, create_order, edit_order, order, publish_orders
-
 from assent.engine.run import Run
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.processes.application import calls
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+from tests.runtime.orders import LOOK, create_order, edit_order, order, publish_orders
 
 STAMP = {"type": "action", "action": "order.update", "payload": {"checked_at": "{now}"}, "run_as": "system"}
 

@@ -3,16 +3,15 @@
 import asyncio
 from typing import Any
 
-from tests.processes.application import calls
-from tests.processes.spawn import ChildDied, children, closed_gate, wait_until_blocked
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows
-
 from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Event
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
+from tests.processes.application import calls
+from tests.processes.spawn import ChildDied, children, closed_gate, wait_until_blocked
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows
 
 
 async def of_type(database: Database, event_type: str) -> list[dict[str, Any]]:

@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 import pytest
-from tests.authored import DESIGN, data_of, invoice_envelope, invoice_patch, orders_flow
 
 from assent.compiler import compile_contract, compile_effective, compile_flow, generate_envelope
 from assent.model.contract import contract_from
 from assent.model.workflow import Workflow
+from tests.authored import DESIGN, data_of, invoice_envelope, invoice_patch, orders_flow
 
 
 def shuffled(value: Any, random_: random.Random) -> Any:

@@ -4,11 +4,11 @@ import random
 from itertools import pairwise
 
 import pytest
-from tests.authored import compile_steps, invoice_envelope, invoice_patch
 
 from assent.compiler import compile_effective
 from assent.compiler.walk import topological_order
 from assent.model.graph import Edge
+from tests.authored import compile_steps, invoice_envelope, invoice_patch
 
 
 def edge(source: str, target: str) -> Edge:

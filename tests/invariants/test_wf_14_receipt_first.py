@@ -4,15 +4,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.processes.application import calls
-from tests.rows import insert
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
 
 from assent.model.ids import step_key
 from assent.runtime import Runtime
 from assent.runtime.errors import ReceiptTaken
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.processes.application import calls
+from tests.rows import insert
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
 
 WRITE = call("write", "tests.mark", input={"what": "'written'"})
 

@@ -3,15 +3,14 @@
 from typing import Any
 from uuid import UUID
 
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
-from tests.runtime.orders import create_order, edit_order, publish_orders
-from tests.runtime.spoiling import put_back
-
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Workplace
 from assent.worker.timers import Timers
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
+from tests.runtime.orders import create_order, edit_order, publish_orders
+from tests.runtime.spoiling import put_back
 
 NOWHERE: dict[str, Any] = {
     "active_tokens": [],

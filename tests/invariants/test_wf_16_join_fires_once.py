@@ -5,16 +5,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.processes.application import calls
-from tests.processes.spawn import children, closed_gate, wait_until_blocked
-from tests.rows import insert
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, steps_of
-from tests.runtime.spoiling import projection, put_back
 
 from assent.model.ids import join_key
 from assent.runtime import Runtime
 from assent.runtime.errors import ReceiptTaken
 from assent.store.database import Database
+from tests.processes.application import calls
+from tests.processes.spawn import children, closed_gate, wait_until_blocked
+from tests.rows import insert
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, steps_of
+from tests.runtime.spoiling import projection, put_back
 
 NAMES = ("a", "b", "c", "d")
 

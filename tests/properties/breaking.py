@@ -5,9 +5,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from tests.properties.choosing import Chooser, pick
-
 from assent.model.problems import Path, Problem
+from tests.properties.choosing import Chooser, pick
 
 
 @dataclass

@@ -4,10 +4,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from assent.model.envelope import Envelope
 from tests.properties.breaking import Broken
 from tests.properties.choosing import Chooser, pick
-
-from assent.model.envelope import Envelope
 
 
 def lead_to_a_ghost(chooser: Chooser, contract: dict[str, Any]) -> Broken:

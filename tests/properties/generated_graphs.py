@@ -6,9 +6,8 @@ A fragment is entered at one node and left by ends that the next fragment takes 
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.properties.choosing import Chooser, chance, pick, shuffled
-
 from assent.model.envelope import Envelope
+from tests.properties.choosing import Chooser, chance, pick, shuffled
 
 End = dict[str, Any]
 """An edge that has no target yet."""

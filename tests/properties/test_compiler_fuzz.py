@@ -7,6 +7,10 @@ from copy import deepcopy
 from typing import Any, Final
 
 import pytest
+
+from assent.compiler import compile_contract, compile_effective, compile_flow, envelope_of
+from assent.model.contract import contract_from, parse_contract
+from assent.model.envelope import Envelope
 from tests.properties.breaking import (
     GRAPH_BREAKERS,
     Broken,
@@ -20,10 +24,6 @@ from tests.properties.generated_contracts import contract
 from tests.properties.generated_graphs import flow, patch
 from tests.properties.structure import check_envelope_inside, check_structure
 from tests.properties.token_game import Game
-
-from assent.compiler import compile_contract, compile_effective, compile_flow, envelope_of
-from assent.model.contract import contract_from, parse_contract
-from assent.model.envelope import Envelope
 
 CASES: Final = 10_000
 CHUNKS: Final = 20

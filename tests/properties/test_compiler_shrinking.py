@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.properties.choosing import Chooser, Drawn
 from tests.properties.test_compiler_fuzz import CHECKS
 

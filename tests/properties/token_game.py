@@ -7,10 +7,9 @@ may be passed without one. Both kinds of join are played as ALL, which asks more
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tests.properties.choosing import Chooser, pick
-
 from assent.model.graph import Edge, NodeKind, Outcome
 from assent.model.workflow import Workflow
+from tests.properties.choosing import Chooser, pick
 
 MOVES_MAX = 5_000
 LOOPS_MAX = 3

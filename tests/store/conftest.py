@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.postgres import SETTINGS, START, Databases
 
 from assent.store.connect import Connection, connect
+from tests.postgres import SETTINGS, START, Databases
 
 
 @pytest.fixture(scope="session")

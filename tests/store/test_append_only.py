@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - the names of tables are in this file
 
 import pytest
+
 from tests.plain_sql import APPEND_ONLY, NOT_BY_THE_DOOR, check_deferred, refused
 from tests.rows import insert_one_of_each
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+
 from tests.postgres import START
 from tests.rows import insert_effect, insert_event, update
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from tests.postgres import START
 
 from assent.model.problems import Invalid
 from assent.store.clock import SYSTEM_CLOCK, MovedClock
 from assent.store.database import Database
+from tests.postgres import START
 
 
 def test_a_moved_clock_stands_still_until_it_is_moved():

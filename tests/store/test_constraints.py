@@ -9,6 +9,7 @@ from functools import partial
 from uuid import UUID
 
 import pytest
+
 from tests.blank_rows import TABLES, definition_of_kind
 from tests.plain_sql import CHECK, FOREIGN_KEY, UNIQUE, check_deferred, refused
 from tests.postgres import START

@@ -1,6 +1,7 @@
 """Definitions: what was published stays as it was, envelopes never change, each kind has its columns."""
 
 import pytest
+
 from tests.blank_rows import definition_of_kind
 from tests.plain_sql import CHECK, DEFAULT, PUBLISHED, STATUS, UNIQUE, refused
 from tests.rows import delete, insert_definition, update

@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import pytest
+
 from tests.plain_sql import NOT_BY_THE_DOOR, acting_for, refused
 from tests.postgres import START
 from tests.rows import (

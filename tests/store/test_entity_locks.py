@@ -7,6 +7,7 @@ import asyncio
 from uuid import UUID
 
 import pytest
+
 from tests.plain_sql import SERIALIZATION, refusal_of, refused, wait_until_blocked
 from tests.rows import change_of, insert_entity, insert_instance_of, set_edit_windows, window, write_entities
 

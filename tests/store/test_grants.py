@@ -2,10 +2,9 @@
 
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
+from assent.store.database import APP_ROLE
 from tests.plain_sql import PRIVILEGE, acting_for, refusal_of, refused
 from tests.rows import change, insert_entity, insert_one_of_each, insert_step, update
-
-from assent.store.database import APP_ROLE
 
 READ = {"SELECT"}
 APPEND = {"SELECT", "INSERT"}

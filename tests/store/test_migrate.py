@@ -4,7 +4,6 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.postgres import START
 
 from assent.store.clock import MovedClock
 from assent.store.database import Database
@@ -12,6 +11,7 @@ from assent.store.errors import StoreError
 from assent.store.migrate import Migration, load_migrations, migrate, status
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
+from tests.postgres import START
 
 FIRST = Migration(1, "things", "create table assent.things (id int);\ncreate index on assent.things (id);")
 SECOND = Migration(

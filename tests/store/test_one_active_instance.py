@@ -1,6 +1,7 @@
 """One active instance per entity, and one instance per idempotency key and org."""
 
 import pytest
+
 from tests.plain_sql import UNIQUE, refused
 from tests.postgres import START
 from tests.rows import insert_entity, insert_instance, insert_instance_of, update

@@ -6,10 +6,10 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.plain_sql import CHECK, FOREIGN_KEY, IDENTITY, STATUS, check_deferred, refused, wait_until_blocked
-from tests.rows import insert, insert_effect, insert_event, insert_step, update
 
 from assent.store.database import APP_ROLE
+from tests.plain_sql import CHECK, FOREIGN_KEY, IDENTITY, STATUS, check_deferred, refused, wait_until_blocked
+from tests.rows import insert, insert_effect, insert_event, insert_step, update
 
 TABLES = ("workflow_step_executions", "workflow_events_outbox", "workflow_side_effects_outbox")
 

@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+
 from tests.blank_rows import row
 from tests.plain_sql import acting_for, wait_until_blocked
 from tests.postgres import START

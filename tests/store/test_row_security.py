@@ -3,6 +3,8 @@
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
 import pytest
+
+from assent.store.database import APP_ROLE
 from tests.blank_rows import definition_of_kind, row
 from tests.plain_sql import PRIVILEGE, acting_for, check_deferred, refused
 from tests.rows import (
@@ -16,8 +18,6 @@ from tests.rows import (
     window,
     write_entities,
 )
-
-from assent.store.database import APP_ROLE
 
 OWN_ORG = "(org_id = ( SELECT assent.org_id() AS org_id))"
 

@@ -1,11 +1,11 @@
 """Status moves as `assent.model.moves` says and no other way: every pair is tried by a real UPDATE."""
 
 import pytest
+
+from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
 from tests.rows import insert, insert_instance, update
-
-from assent.model.moves import MOVES, is_terminal
 
 LIVES = {
     "workflow_instances": "instance",

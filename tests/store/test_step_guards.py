@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import pytest
+
 from tests.plain_sql import IDENTITY, refused
 from tests.postgres import START
 from tests.rows import insert_entity, insert_step, update

@@ -4,12 +4,12 @@ import asyncio
 
 import asyncpg
 import pytest
-from tests.postgres import START
-from tests.statements import StatementCounter
 
 from assent.store.clock import SYSTEM_CLOCK, MovedClock
 from assent.store.database import Database
 from assent.store.settings import Settings
+from tests.postgres import START
+from tests.statements import StatementCounter
 
 ONE_CONNECTION = Settings(pool_connections_max=1)
 SESSION_STATE = """

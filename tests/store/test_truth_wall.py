@@ -6,6 +6,7 @@ Nothing of ours runs beside these tests: what is refused here, the database refu
 from uuid import uuid4
 
 import pytest
+
 from tests.plain_sql import (
     IDENTITY,
     LOCKED,

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tests.authored import codes, compile_slot, compile_steps
 
 SLOT = ("slots", "slot:submitted_to_approved")

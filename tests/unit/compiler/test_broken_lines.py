@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 import pytest
-from tests.authored import DESIGN, invoice_envelope
 
 from assent.compiler import compile_contract, compile_effective, compile_flow
 from assent.compiler.source import located, read_source
 from assent.model.problems import Problem
+from tests.authored import DESIGN, invoice_envelope
 
 CONTRACT, PATCH, FLOW = "invoice.contract.yaml", "invoice.patch.yaml", "orders.flow.yaml"
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.authored import codes, compile_slot, compile_steps
 
 from assent.compiler import Compilation
+from tests.authored import codes, compile_slot, compile_steps
 
 END = {"id": "done", "type": "terminal"}
 OTHER = {"id": "other", "type": "terminal"}

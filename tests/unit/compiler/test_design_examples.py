@@ -1,11 +1,10 @@
 """The contract, patch and flow of the design compile as written, and mean what the design says."""
 
-from tests.authored import invoice_envelope, invoice_patch, node, orders_flow
-
 from assent.compiler import compile_effective, compile_flow, verify_hash
 from assent.model.contract import EditWindow
 from assent.model.graph import NodeKind, Outcome
 from assent.model.workflow import Expiry, Workflow
+from tests.authored import invoice_envelope, invoice_patch, node, orders_flow
 
 
 def invoice() -> Workflow:

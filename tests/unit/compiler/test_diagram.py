@@ -2,11 +2,10 @@
 
 import re
 
-from tests.authored import DATA, compile_steps, invoice_envelope, invoice_patch, orders_flow
-from tests.golden import assert_golden
-
 from assent.compiler import compile_effective, compile_flow
 from assent.compiler.diagram import diagram
+from tests.authored import DATA, compile_steps, invoice_envelope, invoice_patch, orders_flow
+from tests.golden import assert_golden
 
 LINES = re.compile(
     r"""flowchart\ TD

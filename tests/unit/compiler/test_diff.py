@@ -3,12 +3,11 @@
 import json
 from typing import Any
 
-from tests.authored import invoice_envelope, invoice_patch, orders_flow
-
 from assent.compiler import compile_effective, compile_flow
 from assent.compiler.changes import Change, Detail, Diff
 from assent.compiler.diff import diff
 from assent.model.workflow import Workflow
+from tests.authored import invoice_envelope, invoice_patch, orders_flow
 
 SLOT = "slot:submitted_to_approved"
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from tests.authored import invoice_contract, invoice_envelope
 
 from assent.compiler import compile_contract, envelope_of, generate_envelope
 from assent.model.canonical import canonical_json
@@ -11,6 +10,7 @@ from assent.model.contract import Contract, EditWindow, contract_from
 from assent.model.envelope import Envelope
 from assent.model.graph import Outcome
 from assent.model.problems import Invalid
+from tests.authored import invoice_contract, invoice_envelope
 
 
 def contract(states: dict[str, Any], transitions: dict[str, Any], **more: Any) -> Contract:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tests.authored import compile_slot, compile_steps, node
 
 SLOT = ("slots", "slot:approved_to_active")

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.authored import codes, compile_steps, invoice_contract
 
 from assent.compiler import compile_flow
 from assent.model.graph import NodeKind
+from tests.authored import codes, compile_steps, invoice_contract
 
 END = {"id": "done", "type": "terminal"}
 

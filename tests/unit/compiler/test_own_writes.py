@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tests.authored import compile_slot
 
 STABLE, AFTER, DRAFT = "slot:submitted_to_approved", "slot:approved_to_active", "slot:draft_to_submit"

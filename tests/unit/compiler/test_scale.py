@@ -4,11 +4,11 @@ from time import process_time
 from typing import Any
 
 import pytest
-from bench.compile import long_slot, wide_flow
-from tests.authored import codes, compile_slot
 
 from assent.compiler import compile_contract, compile_flow
 from assent.model.contract import contract_from
+from bench.compile import long_slot, wide_flow
+from tests.authored import codes, compile_slot
 
 SECONDS_MAX = 3.0
 """Ten times what it takes here, so that only a change of the order of growth is seen."""

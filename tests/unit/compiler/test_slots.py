@@ -3,6 +3,10 @@
 from typing import Any
 
 import pytest
+
+from assent.compiler import compile_effective, generate_envelope
+from assent.model.contract import EditWindow, contract_from
+from assent.model.graph import NodeKind, Outcome
 from tests.authored import (
     codes,
     compile_slot,
@@ -11,10 +15,6 @@ from tests.authored import (
     invoice_patch,
     node,
 )
-
-from assent.compiler import compile_effective, generate_envelope
-from assent.model.contract import EditWindow, contract_from
-from assent.model.graph import NodeKind, Outcome
 
 APPROVAL = {"id": "boss", "type": "approval", "approvers": {"role": "manager"}}
 ONE_APPROVAL: dict[str, Any] = {

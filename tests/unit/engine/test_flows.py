@@ -4,7 +4,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.unit.engine.driving import ANN, Case, flow
 
 from assent.engine.inputs import (
     Cancel,
@@ -20,6 +19,7 @@ from assent.engine.inputs import (
 )
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
+from tests.unit.engine.driving import ANN, Case, flow
 
 END = {"id": "end", "type": "terminal"}
 

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from assent.engine.inputs import Cancel, CancelToken, Resume, Retry, Skip
 from tests.unit.engine.driving import ANN, Case, flow
 from tests.unit.engine.test_flows import END, arrows, code, form, script
-
-from assent.engine.inputs import Cancel, CancelToken, Resume, Retry, Skip
 
 
 def call(name: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Static checks: what is known to be wrong before anything runs."""
 
 import pytest
-from tests.unit.language.invoices import SCOPE
 
 from assent.language import Expression, Kind, check, check_condition, event_scope, parse, scope_of
 from assent.language.scope import OPEN
 from assent.model.contract import FieldSpec, FieldType
 from assent.model.problems import Position
+from tests.unit.language.invoices import SCOPE
 
 
 def expression_of(text: str) -> Expression:

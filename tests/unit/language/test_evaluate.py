@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.language.invoices import SCOPE
 
 from assent.language import OPEN, Program, Scope, compile_expression, parse
 from assent.language.evidence import EVIDENCE_CHARACTERS_MAX, EVIDENCE_ITEMS_MAX
+from tests.unit.language.invoices import SCOPE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -1,9 +1,9 @@
 """Explanations name the part that decided, with its values, in words."""
 
 import pytest
-from tests.unit.language.invoices import SCOPE
 
 from assent.language import explain, parse
+from tests.unit.language.invoices import SCOPE
 
 VARIABLES = {
     "entity": {"grand_total": 60_000, "vendor_id": "v-9", "paid": True, "rate": "10.5", "minimum_rate": "9"},

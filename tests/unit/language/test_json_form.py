@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.unit.language.invoices import SCOPE
 
 from assent.language import from_json, parse, parse_condition, prepare, render, to_json
+from tests.unit.language.invoices import SCOPE
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.language import strategies as some
-from tests.unit.language.invoices import SCOPE
-from tests.unit.language.reference import evaluate
 
 from assent.language import (
     OPEN,
@@ -31,6 +28,9 @@ from assent.language.render import render_node
 from assent.language.scope import Scope
 from assent.language.syntax import Compare, Index, Node, Operator, Variable, depth_of, dereferences_of
 from assent.language.types import DATETIME, DECIMAL, list_of, object_of
+from tests.unit.language import strategies as some
+from tests.unit.language.invoices import SCOPE
+from tests.unit.language.reference import evaluate
 
 DECLARED = Scope(
     {

@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.unit.language.invoices import SCOPE
 
 from assent.language import check_template, compile_template, parse_template, render_template
 from assent.model.problems import Position
+from tests.unit.language.invoices import SCOPE
 
 VARIABLES = {
     "workflow": {"order_id": "o-1", "count": 3, "price": Decimal("1.50"), "ok": True, "items": [1, "a"]},

@@ -1,11 +1,11 @@
 """Breaking a line of the design's examples gives a problem that points at that line."""
 
 import pytest
-from tests.authored import DESIGN
 
 from assent.compiler.declarations import compile_sources
 from assent.compiler.source import read_sources
 from assent.model.problems import Problem
+from tests.authored import DESIGN
 
 CONTRACT, PATCH, FLOW = "invoice.contract.yaml", "invoice.patch.yaml", "orders.flow.yaml"
 

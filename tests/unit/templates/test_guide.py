@@ -5,10 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.golden import assert_golden
 from typer.testing import CliRunner
 
 from assent.cli.main import app
+from tests.golden import assert_golden
 
 GUIDE = Path(__file__).parents[3] / "docs" / "authoring.md"
 _FENCE = re.compile(r"```(?P<kind>yaml|console)\n(?P<body>.*?)```\n", re.DOTALL)

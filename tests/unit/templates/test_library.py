@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.golden import assert_golden
 
 from assent.cli.files import sources_at
 from assent.cli.templates import library, template_names
 from assent.compiler.declarations import CompiledSources, compile_sources
 from assent.compiler.diagram import diagram
 from assent.model.workflow import Workflow
+from tests.golden import assert_golden
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden_templates.json"
 ISSUE_LIST = {

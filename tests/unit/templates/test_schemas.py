@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.golden import assert_golden
 
 from assent.cli.templates import library
 from assent.compiler.schemas import DIALECT, SCHEMA_KINDS, schema_of, schema_text
 from assent.compiler.source import read_source
+from tests.golden import assert_golden
 
 FILES = sorted(library().glob("*/*.yaml"))
 
