@@ -71,6 +71,7 @@ class Cancel(Input):
 @dataclass(frozen=True, slots=True)
 class Pause(Input):
     reason: str = ""
+    code: str = "PAUSED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,13 @@ class ForceFail(Input):
 @dataclass(frozen=True, slots=True)
 class Poke(Input):
     """Nothing new: whatever is ready goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Input):
+    """An event whose payload is not what its type promises: somebody has to look at it."""
+
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

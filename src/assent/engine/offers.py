@@ -21,6 +21,7 @@ from assent.engine.inputs import (
     Skip,
     Start,
     TimerDue,
+    Unreadable,
 )
 from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
@@ -29,6 +30,9 @@ from assent.model.actor import Actor
 from assent.model.graph import Outcome
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
+
+EVENT_FAILED: Final = "EVENT_FAILED"
+"""Why an instance pauses whose event was given up before any step began."""
 
 _WHILE_PAUSED: Final = (Resume, Retry, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
 _NOTICES: Final = (EventArrived, TimerDue, Expired, Drifted, Poke)
@@ -210,7 +214,7 @@ def _force_fail(run: Run, given: ForceFail) -> Offered:
 
 
 def _pause(run: Run, given: Pause) -> Offered:
-    run.control("pause", status="paused", reason=given.reason, incident=incident("PAUSED", given.reason))
+    run.control("pause", status="paused", reason=given.reason, incident=incident(given.code, given.reason))
     return ACCEPTED
 
 
@@ -225,11 +229,20 @@ def _retry(run: Run, given: Retry) -> Offered:
     failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
     if given.step is not None:
         failed = [t for t in failed if given.step in (t.node, run.plan.nodes[t.node].node.name)]
+    if not failed and _waits_for_a_retry(run):
+        run.control("retry", status="running")
+        return ACCEPTED
     if not failed:
         return Rejection("NOTHING_FAILED", "no failed step is there to be tried again", ("step",))
     for token in failed:
         run.control("retry", status="running", again=token.id)
     return ACCEPTED
+
+
+def _waits_for_a_retry(run: Run) -> bool:
+    """Whether it paused for an event that could not be taken, and no step failed."""
+    incident = run.instance.incident or {}
+    return run.instance.status == "paused" and incident.get("code") == EVENT_FAILED
 
 
 def _skip(run: Run, given: Skip) -> Offered:
@@ -259,6 +272,14 @@ def _cancel_token(run: Run, given: CancelToken) -> Offered:
     return ACCEPTED
 
 
+def _unreadable(run: Run, given: Unreadable) -> Offered:
+    raise ValueError(given.problem)
+
+
+def _unknown(run: Run, given: Input) -> Offered:
+    return Rejection("UNKNOWN_EVENT", "nobody here knows what this event means")
+
+
 def _repin(run: Run, given: Repin) -> Offered:
     found = {"definition_id": str(given.definition_id), "definition_version": given.definition_version}
     run.control("repin", **found, definition_hash=given.definition_hash)
@@ -280,5 +301,7 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     CancelToken: _cancel_token,
     ForceFail: _force_fail,
     Repin: _repin,
+    Unreadable: _unreadable,
+    Input: _unknown,
     Poke: lambda run, given: ACCEPTED,
 }

@@ -8,22 +8,19 @@ every token rests, and write. Round trips per wave do not depend on how many ins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
-from assent.engine.inputs import EventArrived
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
 from assent.kernel import Kernel
 from assent.runtime.errors import StepFailed
+from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
 from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.wishes import fulfil
 from assent.runtime.work import Job, Work
-from assent.runtime.write import write
+from assent.runtime.write import ignore_strays, write
 from assent.store.database import Connection
-from assent.store.queries import load_queries
-
-_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
 @dataclass
@@ -49,9 +46,10 @@ class Advancing:
             visits = [(job, visit) for job in jobs if (visit := job.run.next_visit()) is not None]
             if visits:
                 await self._wave(connection, visits, now)
-            elif not await _feed_kept_events(connection, jobs, now):
+            elif not await feed_kept_events(connection, jobs, now):
                 break
         await write(connection, jobs, now, as_owner=as_owner)
+        await ignore_strays(connection, works, jobs, now)
         return jobs
 
     async def _wave(self, connection: Connection, visits: Sequence[tuple[Job, Visit]], now: datetime) -> None:
@@ -71,39 +69,3 @@ def _perform(job: Job, visit: Visit) -> Wish | None:
         return job.run.perform(visit)
     except Exception as error:
         raise StepFailed(visit.node.id, error) from error
-
-
-async def _feed_kept_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> bool:
-    """Events that came before somebody waited for them (D32); true when one was found."""
-    waits = [
-        (job, step)
-        for job in jobs
-        for step in job.run.steps
-        if step.is_new
-        and step.status == "pending"
-        and step.event_key is not None
-        and step.id not in job.asked
-    ]
-    if not waits:
-        return False
-    for job, step in waits:
-        job.asked.add(step.id)
-    orgs, keys = [step.org_id for _, step in waits], [step.event_key for _, step in waits]
-    await connection.execute(_SQL.lock_event_keys, orgs, keys)
-    kept = {
-        (row["org_id"], row["event_key"]): row
-        for row in await connection.fetch(_SQL.take_kept_events, orgs, keys)
-    }
-    for job, step in waits:
-        event = kept.pop((step.org_id, step.event_key), None) if step.event_key else None
-        if event is not None:
-            payload = event["payload"]
-            job.run.inputs.append(
-                EventArrived(
-                    event["id"],
-                    step_id=step.id,
-                    data=payload.get("data"),
-                    outcome=payload.get("outcome", "completed"),
-                )
-            )
-    return any(job.run.inputs for job in jobs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -25,8 +26,9 @@ from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.runtime.advance import Advancing
+from assent.runtime.arrivals import arrival
 from assent.runtime.definitions import Wanted
-from assent.runtime.inputs_of_events import ON_START, birth_of, input_of
+from assent.runtime.inputs_of_events import ON_START, read_event
 from assent.runtime.view import InstanceView, view_of
 from assent.runtime.work import Birth, Job, Work
 from assent.store.database import Connection, Database
@@ -88,6 +90,18 @@ class Commands:
 
         await self.database.run(work, org_id=org_id)
         return ids
+
+    async def emit(
+        self, org_id: str, key: str, data: Any = None, *, outcome: str = "completed", cause: str | None = None
+    ) -> bool:
+        """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
+        now = self.database.clock.now()
+        event = arrival(org_id, key, now, cause, data=data, outcome=outcome)
+
+        async def work(connection: Connection) -> bool:
+            return await emit_events(connection, [event], now) == 1
+
+        return await self.database.run(work, org_id=org_id)
 
     async def advance(  # noqa: PLR0913
         self,
@@ -167,9 +181,10 @@ class Commands:
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
             await connection.execute(_SQL.lock_instances, [instance_id])
-            item = await with_open_events(connection, Work(org_id, instance_id))
+            now = self.database.clock.now()
+            item = await with_open_events(connection, Work(org_id, instance_id), now)
             item.inputs.append(Retry(self._id(), actor))
-            await self.advancing.advance(connection, [item], self.database.clock.now(), as_owner=False)
+            await self.advancing.advance(connection, [item], now, as_owner=False)
 
         await self.database.run(work, org_id=org_id)
 
@@ -186,7 +201,7 @@ class Commands:
         async def work(connection: Connection) -> Job | None:
             await connection.execute(_SQL.lock_instances, [instance_id])
             now = self.database.clock.now()
-            item = await with_open_events(connection, Work(org_id, instance_id, birth=birth))
+            item = await with_open_events(connection, Work(org_id, instance_id, birth=birth), now)
             item.inputs.append(given)
             jobs = await self.advancing.advance(connection, [item], now, as_owner=False)
             if birth is not None and jobs and jobs[0].is_new:
@@ -207,17 +222,16 @@ def _answer(job: Job, given: Input) -> InstanceView:
     return view_of(job.run.plan, job.run.instance)
 
 
-async def with_open_events(connection: Connection, work: Work) -> Work:
+async def with_open_events(connection: Connection, work: Work, now: datetime) -> Work:
     """A command first drains what is pending for its instance, in order, under the lock (D18)."""
-    rows = await connection.fetch(_SQL.load_open_events, [work.org_id], [work.instance_id])
+    rows = await connection.fetch(_SQL.load_open_events, [work.org_id], [work.instance_id], now)
     return add_events(work, rows)
 
 
 def add_events(work: Work, rows: list[Any]) -> Work:
     for row in rows:
-        given = input_of(row)
-        if given is not None:
-            work.inputs.append(given)
-            work.events[given.id] = row
-            work.birth = work.birth or birth_of(row)
+        given, birth = read_event(row)
+        work.inputs.append(given)
+        work.events[given.id] = row
+        work.birth = work.birth or birth
     return work

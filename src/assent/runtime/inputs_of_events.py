@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Poke, Start, TimerDue
+from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Poke, Start, TimerDue, Unreadable
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
 from assent.runtime.definitions import Wanted
@@ -20,15 +20,21 @@ ON_POKE: Final = "on_poke"
 Row = Mapping[str, Any]
 
 
-def input_of(event: Row) -> Input | None:
-    """What an event means to its instance; nothing when the engine does not know its type."""
+def read_event(event: Row) -> tuple[Input, Birth | None]:
+    """What an event means to its instance, and how the instance begins, when the event is the one that begins it.
+
+    An event of an unknown type is an input of no kind.
+    """
     make = _INPUTS.get(event["event_type"])
-    return make(event, event["payload_json"]) if make else None
+    if make is None:
+        return Input(event["id"]), None
+    try:
+        return make(event, event["payload_json"]), _birth(event, event["payload_json"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unreadable(event["id"], problem=f"payload of {event['event_type']}: {error!r}"), None
 
 
-def birth_of(event: Row) -> Birth | None:
-    """How the instance begins, when the event is the one that begins it."""
-    payload = event["payload_json"]
+def _birth(event: Row, payload: Mapping[str, Any]) -> Birth | None:
     if event["event_type"] == ON_CREATE:
         entity_type = payload["entity_type"]
         wanted = Wanted(event["org_id"], "effective", entity_type)

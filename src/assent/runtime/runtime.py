@@ -8,15 +8,15 @@ from assent.runtime.advance import Advancing
 from assent.runtime.commands import Commands
 from assent.runtime.definitions import Definitions
 from assent.runtime.load import Loader
+from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
-from assent.runtime.worker import Worker
 from assent.store.database import Database
 
 Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
 
 
-class Runtime(Commands, Worker, Repairs):
+class Runtime(Commands, Recovery, Repairs):
     """Commands for people, batches for workers, repairs for operators; all end in the same `advance`."""
 
     def __init__(self, database: Database, kernel: Kernel, operations: Mapping[str, Operation]) -> None:

@@ -143,6 +143,8 @@ SELECT DISTINCT due.org_id, due.instance_id
       SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
        WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
          AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
+         -- Batches that run hold their instances' locks; of those that died, somebody finds out who killed them.
+         AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
        -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
        -- the oldest, so more are looked at than are wanted.
        ORDER BY e.created_at, e.id LIMIT share.events * 50) AS first
@@ -152,7 +154,7 @@ SELECT DISTINCT due.org_id, due.instance_id
 -- name: load_open_events
 -- The open events of instances whose lock is held, in the order in which they happened.
 SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
-       e.max_attempts, e.next_retry_at, e.trace_id
+       e.max_attempts, coalesce(e.next_retry_at <= $3, true) AS is_due, e.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
  CROSS JOIN LATERAL (
     SELECT * FROM assent.workflow_events_outbox o
@@ -186,6 +188,21 @@ UPDATE assent.workflow_events_outbox
    SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = $6
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
+-- name: put_off_events
+-- What stands behind an event that must wait, waits with it.
+UPDATE assent.workflow_events_outbox e SET next_retry_at = first.next_retry_at
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::uuid[])
+         AS behind (org_id, created_at, id, first_created_at, first_id)
+  JOIN assent.workflow_events_outbox first ON first.org_id = behind.org_id
+   AND first.created_at = behind.first_created_at AND first.id = behind.first_id
+ WHERE e.org_id = behind.org_id AND e.created_at = behind.created_at AND e.id = behind.id;
+
+-- name: revive_dead_letters
+-- Their instances are tried again, and so are they.
+UPDATE assent.workflow_events_outbox e SET status = 'pending', attempts = 0, error = NULL, next_retry_at = NULL
+  FROM unnest($1::text[], $2::uuid[]) AS retried (org_id, instance_id)
+ WHERE e.org_id = retried.org_id AND e.instance_id = retried.instance_id AND e.status = 'dead_letter';
+
 -- name: revive_dead_letter
 -- Somebody has looked at it and wants it tried again, with all its attempts.
 UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, next_retry_at = NULL
@@ -210,28 +227,50 @@ SELECT pg_advisory_xact_lock(hashtextextended(key, 1))
           FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key) ORDER BY 1) AS wanted;
 
 -- name: take_kept_events
--- The oldest kept event of each key that somebody waits for now; it is theirs.
+-- The oldest kept events of the keys that are waited for now, one for each who waits; they are theirs.
 DELETE FROM assent.workflow_kept_events k
- USING (SELECT DISTINCT ON (kept.org_id, kept.event_key) kept.org_id, kept.id
-          FROM unnest($1::text[], $2::text[]) AS wanted (org_id, event_key)
-          JOIN assent.workflow_kept_events kept USING (org_id, event_key)
-         ORDER BY kept.org_id, kept.event_key, kept.id) AS oldest
+ USING (SELECT kept.org_id, kept.id
+          FROM (SELECT org_id, event_key, count(*) AS waits
+                  FROM unnest($1::text[], $2::text[]) AS w (org_id, event_key) GROUP BY 1, 2) AS wanted
+         CROSS JOIN LATERAL (
+           SELECT o.org_id, o.id FROM assent.workflow_kept_events o
+            WHERE o.org_id = wanted.org_id AND o.event_key = wanted.event_key
+            ORDER BY o.id LIMIT wanted.waits) AS kept) AS oldest
  WHERE k.org_id = oldest.org_id AND k.id = oldest.id
-RETURNING k.org_id, k.event_key, k.id, k.payload;
+RETURNING k.org_id, k.event_key, k.id, k.payload, k.created_at;
 
 -- name: claim_arrivals
--- Events under a key that are for nobody in particular yet.
-SELECT org_id, created_at, id, payload_json, trace_id FROM assent.workflow_events_outbox
- WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
-   AND (next_retry_at IS NULL OR next_retry_at <= $2)
- ORDER BY created_at, id LIMIT $1 FOR UPDATE SKIP LOCKED;
+-- Events under a key that are for nobody in particular yet: org by org, oldest first, each org a fair share.
+WITH RECURSIVE org AS (
+  (SELECT org_id FROM assent.workflow_events_outbox
+    WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
+    ORDER BY org_id, created_at, id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
+             AND e.org_id > org.org_id
+           ORDER BY e.org_id, e.created_at, e.id LIMIT 1)
+    FROM org WHERE org.org_id IS NOT NULL
+), share AS (SELECT greatest(1, $1 / greatest(1, count(org_id)::integer)) AS events FROM org)
+SELECT arrival.* FROM org CROSS JOIN share CROSS JOIN LATERAL (
+  SELECT e.org_id, e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
+   WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
+     AND e.event_type = 'on_event' AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
+   ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival;
 
--- name: find_waits
--- The steps that wait for some keys.
-SELECT s.org_id, s.waiting_for_event_key AS event_key, s.instance_id, s.id AS step_id, s.entity_version
-  FROM unnest($1::text[], $2::text[]) AS wanted (org_id, event_key)
-  JOIN assent.workflow_step_executions s ON s.org_id = wanted.org_id AND s.waiting_for_event_key = wanted.event_key
-   AND s.status = 'pending';
+-- name: give_up_arrivals
+-- Nobody can wait for an event without a key.
+UPDATE assent.workflow_events_outbox e
+   SET status = 'dead_letter', attempts = e.attempts + 1, error = 'it came without a key'
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS lost (org_id, created_at, id)
+ WHERE e.org_id = lost.org_id AND e.created_at = lost.created_at AND e.id = lost.id;
+
+-- name: take_waits
+-- The steps that wait for some keys; what they waited for is on its way, so they wait for no other.
+UPDATE assent.workflow_step_executions s SET waiting_for_event_key = NULL
+  FROM (SELECT DISTINCT org_id, event_key FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key)) AS wanted
+ WHERE s.org_id = wanted.org_id AND s.waiting_for_event_key = wanted.event_key AND s.status = 'pending'
+RETURNING s.org_id, wanted.event_key, s.instance_id, s.id AS step_id, s.entity_version;
 
 -- name: keep_events
 -- Nobody waits for these yet.
@@ -249,6 +288,15 @@ SELECT * FROM assent.workflow_step_executions WHERE org_id = $1 AND instance_id 
 INSERT INTO assent.workflow_batches (id, instance_ids, started_at) VALUES ($1, $2::uuid[], $3)
 ON CONFLICT (id) DO UPDATE SET instance_ids = excluded.instance_ids;
 
+-- name: note_batches_of_one
+-- Each of these instances is to be run alone.
+INSERT INTO assent.workflow_batches (id, instance_ids, started_at)
+SELECT id, ARRAY[instance_id], $3 FROM unnest($1::uuid[], $2::uuid[]) AS n (id, instance_id);
+
+-- name: touch_batch
+-- Somebody is about to run it again.
+UPDATE assent.workflow_batches SET started_at = $2 WHERE id = $1;
+
 -- name: hold_batch
 -- Held while the batch runs: whoever finds the note and gets this lock knows that its worker is gone.
 SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 2));
@@ -258,8 +306,9 @@ SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 2));
 DELETE FROM assent.workflow_batches WHERE id = $1;
 
 -- name: find_abandoned_batches
--- Notes that are older than any batch should take to begin.
-SELECT id, instance_ids FROM assent.workflow_batches WHERE started_at < $1 ORDER BY started_at LIMIT $2;
+-- Notes whose worker is gone: it held their lock from before they were there.
+SELECT id, instance_ids FROM assent.workflow_batches
+ WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 2)) ORDER BY started_at, id LIMIT $1;
 
 -- name: count_lost_attempt
 -- The first event of an instance was being processed when its worker died: that was an attempt.
@@ -269,4 +318,5 @@ UPDATE assent.workflow_events_outbox e
   FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
          WHERE instance_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT 1) AS first
  WHERE e.org_id = first.org_id AND e.created_at = first.created_at AND e.id = first.id
-RETURNING e.org_id, e.instance_id, e.status;
+   AND e.status IN ('pending', 'failed')
+RETURNING e.org_id, e.status, e.error;

@@ -9,7 +9,9 @@ from assent.engine.nodes.base import AskRule, Call, Mutate, Wish
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.programs import programs_of
+from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
+from assent.model.canonical import require_canonical
 from assent.model.mutation import Command, Mutation, Refused, Rejection
 from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Job
@@ -124,8 +126,15 @@ async def _call(connection: Connection, operations: Any, job: Job, visit: Visit,
     try:
         async with connection.transaction():
             answer = function(connection, wish.arguments)
-            return await answer if inspect.isawaitable(answer) else answer
+            return _kept(await answer if inspect.isawaitable(answer) else answer)
     except Refused as refusal:
         return refusal.rejection
     except Exception as error:
         raise StepFailed(visit.node.id, error) from error
+
+
+def _kept(answer: Any) -> Any:
+    """An answer as the step keeps it; one that cannot be kept is the function's failure, and nobody else's."""
+    kept = as_json(answer)
+    require_canonical(kept)
+    return kept

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 import asyncpg
 
+from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
@@ -20,7 +22,7 @@ from assent.runtime.rows import (
     step_record,
     step_row,
 )
-from assent.runtime.work import Job
+from assent.runtime.work import Job, Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -147,6 +149,23 @@ async def _finish_events(connection: Connection, jobs: Sequence[Job], now: datet
         await connection.execute(_SQL.defer_events, *_keys(waiting))
 
 
+async def ignore_strays(
+    connection: Connection, works: Sequence[Work], jobs: Sequence[Job], now: datetime
+) -> None:
+    """Events of instances that are not there, or not any more: they are late for ever (D27)."""
+    if len(jobs) == len(works):
+        return
+    there = {job.work.key for job in jobs}
+    strays = [work for work in works if work.key not in there]
+    unreadable = [given for work in strays for given in work.inputs if isinstance(given, Unreadable)]
+    if unreadable:
+        raise ValueError(unreadable[0].problem)
+    events = [event for work in strays for event in work.events.values()]
+    if events:
+        notes = [f"{IGNORED}: NOT_FOUND"] * len(events)
+        await connection.execute(_SQL.complete_events, *_keys(events), notes, now)
+
+
 def _note(outcome: str | Rejection) -> str | None:
     if isinstance(outcome, Rejection):
         return f"{IGNORED}: {outcome.code}"
@@ -162,13 +181,14 @@ def _keys(events: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 async def _release_events(connection: Connection, jobs: Sequence[Job]) -> None:
-    """An instance that goes on again finds what waited for it."""
-    resumed = [
-        job.work for job in jobs if any(step.node_id in ("ctl:resume", "ctl:retry") for step in job.run.steps)
-    ]
-    if resumed:
-        await connection.execute(
-            _SQL.release_deferred_events,
-            [work.org_id for work in resumed],
-            [work.instance_id for work in resumed],
-        )
+    """An instance that goes on again finds what waited for it; one that is tried again, also what was given up."""
+    again = _places_with(jobs, {"ctl:resume", "ctl:retry"})
+    if again:
+        await connection.execute(_SQL.release_deferred_events, *zip(*again, strict=True))
+    retried = _places_with(jobs, {"ctl:retry"})
+    if retried:
+        await connection.execute(_SQL.revive_dead_letters, *zip(*retried, strict=True))
+
+
+def _places_with(jobs: Sequence[Job], controls: set[str]) -> list[tuple[str, UUID]]:
+    return [job.work.key for job in jobs if any(step.node_id in controls for step in job.run.steps)]

@@ -1,0 +1,87 @@
+"""Events under a key: told to every step that waits for it, else kept for the first that will (D32)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from assent.kernel.outbox import emit_events
+from assent.model.ids import new_id
+from assent.model.mutation import ON_EVENT, Event
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+Key = tuple[str, str]
+
+
+def arrival(org_id: str, key: str, now: datetime, cause: str | None = None, **news: Any) -> Event:
+    """Something has come under a key, for whoever waits for it; one cause is told once (WF-11)."""
+    event_id = new_id(now)
+    return Event(org_id, event_id, ON_EVENT, {"cause": cause or str(event_id), "key": key, **news}, None)
+
+
+async def route_arrivals(connection: Connection, limit: int, now: datetime) -> int:
+    """Take a batch of arrivals to where they are waited for; answers how many there were."""
+    claimed = await connection.fetch(_SQL.claim_arrivals, limit, now)
+    if not claimed:
+        return 0
+    arrivals = [row for row in claimed if isinstance(row["payload_json"].get("key"), str)]
+    await _refuse(connection, [row for row in claimed if row not in arrivals])
+    waits = await _take_waits(connection, [_key(row) for row in arrivals])
+    # Each wait is for one event: the first of a key takes them all, the next ones are kept.
+    found = [(row, waits.pop(_key(row), [])) for row in arrivals]
+    await emit_events(connection, [told(row, wait, now) for row, some in found for wait in some], now)
+    if kept := [_kept(row) for row, some in found if not some]:
+        await connection.execute(_SQL.keep_events, kept)
+    await connection.execute(_SQL.complete_events, *_keys(arrivals), [None] * len(arrivals), now)
+    return len(claimed)
+
+
+async def _take_waits(connection: Connection, keys: Sequence[Key]) -> dict[Key, list[Any]]:
+    """The steps that wait for these keys; from now on they wait for what is on its way to them."""
+    found: dict[Key, list[Any]] = {}
+    if keys:
+        orgs, texts = zip(*keys, strict=True)
+        await connection.execute(_SQL.lock_event_keys, orgs, texts)
+        for row in await connection.fetch(_SQL.take_waits, orgs, texts):
+            found.setdefault((row["org_id"], row["event_key"]), []).append(row)
+    return found
+
+
+async def _refuse(connection: Connection, arrivals: Sequence[Any]) -> None:
+    """An arrival without a key can be nobody's."""
+    if arrivals:
+        await connection.execute(_SQL.give_up_arrivals, *_keys(arrivals))
+
+
+def told(row: Any, wait: Any, now: datetime) -> Event:
+    """What an instance hears of an arrival that one of its steps waits for."""
+    payload = row["payload_json"]
+    news = {"cause": str(row["id"]), "step": str(wait["step_id"]), "key": payload["key"]}
+    news |= {name: payload[name] for name in ("data", "outcome") if name in payload}
+    about = wait["instance_id"], wait["entity_version"], row["trace_id"]
+    return Event(row["org_id"], new_id(now), ON_EVENT, news, *about)
+
+
+def _kept(row: Any) -> dict[str, Any]:
+    payload = row["payload_json"]
+    return {
+        "org_id": row["org_id"],
+        "id": row["id"],
+        "event_key": payload["key"],
+        "payload": payload,
+        "created_at": row["created_at"],
+    }
+
+
+def _key(row: Any) -> Key:
+    return row["org_id"], row["payload_json"]["key"]
+
+
+def _keys(arrivals: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    return (
+        [row["org_id"] for row in arrivals],
+        [row["created_at"] for row in arrivals],
+        [row["id"] for row in arrivals],
+    )

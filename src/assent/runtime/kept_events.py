@@ -1,0 +1,72 @@
+"""Events that came before anybody waited for them (D32): whoever waits now finds them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from assent.engine.inputs import EventArrived
+from assent.engine.step import Step
+from assent.kernel.outbox import emit_events
+from assent.model.mutation import Event
+from assent.runtime.arrivals import told
+from assent.runtime.work import Job
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+Wait = tuple[Job, Step]
+
+
+async def feed_kept_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> bool:
+    """Ask for the next wait of every instance; true when somebody asked.
+
+    One wait at a time: what the first one finds may end the others, and then their events stay for somebody else.
+    """
+    waits = [(job, step) for job in jobs if (step := _next_wait(job)) is not None]
+    if not waits:
+        return False
+    kept = await _take(connection, [step for _, step in waits])
+    later: list[Event] = []
+    for job, step in waits:
+        job.asked.add(step.id)
+        events = kept.get((step.org_id, step.event_key))
+        if events and job.run.instance.status == "running":
+            job.run.inputs.append(_arrived(events.pop(0), step))
+        elif events:
+            later.append(_for_later(events.pop(0), step, now))
+    await emit_events(connection, later, now)
+    return True
+
+
+def _next_wait(job: Job) -> Step | None:
+    return next((step for step in job.run.steps if _waits(step) and step.id not in job.asked), None)
+
+
+def _waits(step: Step) -> bool:
+    return step.event_key is not None and step.is_new and step.status == "pending"
+
+
+async def _take(connection: Connection, steps: Sequence[Step]) -> dict[tuple[str, str | None], list[Any]]:
+    orgs, keys = [step.org_id for step in steps], [step.event_key for step in steps]
+    await connection.execute(_SQL.lock_event_keys, orgs, keys)
+    found: dict[tuple[str, str | None], list[Any]] = {}
+    for row in await connection.fetch(_SQL.take_kept_events, orgs, keys):
+        found.setdefault((row["org_id"], row["event_key"]), []).append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: row["id"])
+    return found
+
+
+def _arrived(event: Any, step: Step) -> EventArrived:
+    payload = event["payload"]
+    outcome = payload.get("outcome", "completed")
+    return EventArrived(event["id"], step_id=step.id, data=payload.get("data"), outcome=outcome)
+
+
+def _for_later(event: Any, step: Step, now: datetime) -> Event:
+    """The instance stands still in this very run: the event waits for it in the outbox."""
+    arrival = {**event, "payload_json": event["payload"], "trace_id": None}
+    wait = {"step_id": step.id, "instance_id": step.instance_id, "entity_version": step.entity_version}
+    step.event_key = None
+    return told(arrival, wait, now)

@@ -1,0 +1,79 @@
+"""Batches whose worker died: run again one by one, so that the event which kills workers is found (D26)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from assent.model.ids import new_id
+from assent.runtime.failures import pause_for
+from assent.runtime.open_events import Place
+from assent.runtime.work import Work
+from assent.runtime.worker import BATCH_MAX, Batch, Worker, those_free
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+_LONG_AGO: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+
+
+@dataclass
+class Recovery(Worker):
+    """Takes up what dead workers left."""
+
+    async def process_events(self, limit: int = BATCH_MAX) -> int:
+        """Claim a batch and process it; where there is time, also what a dead worker left."""
+        handled = await super().process_events(limit)
+        return handled if handled >= limit else handled + await self.recover_batches()
+
+    async def recover_batches(self, limit: int = 100) -> int:
+        """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
+        async with self.database.transaction(None) as connection:
+            notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
+        return sum([await self._recover(row["id"], row["instance_ids"]) for row in notes])
+
+    async def _recover(self, note: UUID, instance_ids: list[UUID]) -> int:
+        if len(instance_ids) == 1:
+            return await self._run_alone(note, instance_ids[0])
+        async with self.database.transaction(None) as connection:
+            # Whoever comes second has nothing to split any more.
+            if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
+                notes = [new_id(self.database.clock.now()) for _ in instance_ids]
+                await connection.execute(_SQL.note_batches_of_one, notes, instance_ids, _LONG_AGO)
+        return len(instance_ids)
+
+    async def _run_alone(self, note: UUID, instance_id: UUID) -> int:
+        counted: list[Place | None] = []
+
+        async def claim(connection: Connection, now: datetime) -> list[Place]:
+            if not await connection.fetchval(_SQL.hold_batch, note):
+                return []  # somebody else is at it
+            if not counted:
+                counted.append(await self._count_attempt(note, instance_id, now))
+            place = counted[0]
+            found = await those_free([place])(connection, now) if place is not None else []
+            if not found:
+                await connection.execute(_SQL.forget_batch, note)
+            return found
+
+        await self._process_alone(Batch(note), claim)
+        return 1
+
+    async def _count_attempt(self, note: UUID, instance_id: UUID, now: datetime) -> Place | None:
+        """Somebody died over the first event of this instance. Where it was the last attempt, the instance pauses.
+
+        Committed at once: it counts, should this process die of the event too.
+        """
+        async with self.database.transaction(None) as connection:
+            # To the end of the line, before others that may be innocent.
+            if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
+                return None
+            event = await connection.fetchrow(_SQL.count_lost_attempt, instance_id)
+            if event is None:
+                return None
+            place = event["org_id"], instance_id
+            if event["status"] == "dead_letter":
+                await connection.execute(_SQL.lock_instances, [instance_id])
+                await pause_for(connection, self.advancing, Work(*place), event["error"], now)
+        return place
