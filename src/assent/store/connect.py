@@ -83,6 +83,9 @@ def _options(settings: Settings) -> dict[str, Any]:
             "timezone": "UTC",
             # Our statements are short; compiling one takes longer than running it.
             "jit": "off",
+            # A plan that was made while tables were small would be kept when they are large. With an org's id in
+            # front of every index, all look alike to it then: 500 entities took 104 ms by the wrong one, 24 by theirs.
+            "plan_cache_mode": "force_custom_plan",
             "statement_timeout": str(settings.statement_timeout_ms),
             "lock_timeout": str(settings.lock_timeout_ms),
             "idle_in_transaction_session_timeout": str(settings.idle_in_transaction_timeout_ms),
