@@ -35,11 +35,17 @@ def line(*steps: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def publish(
-    database: Database, key: str, steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **rest: Any
+    database: Database,
+    key: str,
+    steps: list[dict[str, Any]],
+    transitions: list[dict[str, Any]],
+    *,
+    org: str = ORG,
+    **rest: Any,
 ) -> None:
     flow = {"flow": key, "version": 1, "start": steps[0]["id"], "steps": steps, "transitions": transitions}
     async with database.transaction(None) as connection:
-        await publish_flow(connection, ORG, {**flow, **rest}, SYSTEM, database.clock.now())
+        await publish_flow(connection, org, {**flow, **rest}, SYSTEM, database.clock.now())
 
 
 async def rows(database: Database, table: str) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from assent.engine.inputs import (
 from assent.kernel.outbox import emit_events
 from assent.kernel.read import read_entity
 from assent.model.actor import Actor
+from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.runtime.advance import Advancing
@@ -66,7 +67,7 @@ class Commands:
             partition_id=partition_id,
             idempotency_key=idempotency_key,
         )
-        return await self._run(org_id, instance_id, Start(new_id(now), actor, data or {}), birth)
+        return await self._run(org_id, instance_id, Start(new_id(now), actor, _checked(data)), birth)
 
     async def start_many(
         self, org_id: str, flow: str, actor: Actor, inputs: list[Mapping[str, Any]]
@@ -79,7 +80,7 @@ class Commands:
                 org_id,
                 new_id(now),
                 ON_START,
-                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(data)},
+                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(_checked(data))},
                 instance_id,
             )
             for instance_id, data in zip(ids, inputs, strict=True)
@@ -91,12 +92,11 @@ class Commands:
         await self.database.run(work, org_id=org_id)
         return ids
 
-    async def emit(
-        self, org_id: str, key: str, data: Any = None, *, outcome: str = "completed", cause: str | None = None
-    ) -> bool:
+    async def emit(self, org_id: str, key: str, data: Any = None, *, cause: str | None = None) -> bool:
         """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
+        _checked({"key": key, "data": data})
         now = self.database.clock.now()
-        event = arrival(org_id, key, now, cause, data=data, outcome=outcome)
+        event = arrival(org_id, key, now, cause, data=data)
 
         async def work(connection: Connection) -> bool:
             return await emit_events(connection, [event], now) == 1
@@ -114,7 +114,8 @@ class Commands:
         step: str | None = None,
     ) -> InstanceView:
         """Answer a step that rests, or make a transition of the entity."""
-        return await self._run(org_id, instance_id, Advance(self._id(), actor, event, data or {}, step))
+        given = Advance(self._id(), actor, event, _checked(data), step)
+        return await self._run(org_id, instance_id, given)
 
     async def transition(
         self,
@@ -133,7 +134,7 @@ class Commands:
             return await self.advance(org_id, entity.instance_id, name, actor, data)
         instance_id = new_id(self.database.clock.now())
         birth = Birth(Wanted(org_id, "effective", entity.type), actor.id, entity.type, entity.id)
-        again = Start(self._id(), actor, data or {}, transition=name)
+        again = Start(self._id(), actor, _checked(data), transition=name)
         try:
             return await self._run(org_id, instance_id, again, birth)
         except asyncpg.UniqueViolationError:
@@ -220,6 +221,16 @@ def _answer(job: Job, given: Input) -> InstanceView:
     if isinstance(outcome, Rejection) and not already_there:
         raise Refused(outcome)
     return view_of(job.run.plan, job.run.instance)
+
+
+def _checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What somebody sends, if it can be kept."""
+    given = data or {}
+    try:
+        require_canonical(given)
+    except NotCanonical as error:
+        raise Refused(Rejection(error.code, str(error), ("data", *error.path))) from error
+    return given
 
 
 async def with_open_events(connection: Connection, work: Work, now: datetime) -> Work:
