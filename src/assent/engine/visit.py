@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.model.actor import Actor
 from assent.model.mutation import Entity
+from assent.model.views import actor_view, entity_view
 
 if TYPE_CHECKING:
     from assent.engine.plan import Plan, PlannedNode
@@ -73,20 +74,3 @@ def variables_of(instance: Instance, world: World, actor: Actor) -> dict[str, An
     if world.entity is not None:
         found["entity"] = entity_view(world.entity)
     return found
-
-
-@lru_cache(maxsize=256)
-def actor_view(actor: Actor) -> dict[str, Any]:
-    """An actor as expressions see one."""
-    return {
-        "id": actor.id,
-        "kind": actor.kind,
-        "roles": sorted(actor.roles),
-        "capabilities": sorted(actor.capabilities),
-    }
-
-
-def entity_view(entity: Entity) -> dict[str, Any]:
-    """An entity as expressions see it: its content, and what is the entity's own."""
-    own = {"id": str(entity.id), "type": entity.type, "state": entity.state, "version": entity.version}
-    return {**entity.data, **own}

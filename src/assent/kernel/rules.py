@@ -14,6 +14,7 @@ from assent.kernel.draft import Draft
 from assent.kernel.programs import RulePrograms, programs_of
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection
+from assent.model.views import actor_view
 
 if TYPE_CHECKING:
     import asyncpg
@@ -94,15 +95,9 @@ def entity_view(draft: Draft, entity: Entity | None, data: Mapping[str, Any]) ->
 def _variables(
     draft: Draft, entity: Mapping[str, Any], settings: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
-    actor = draft.command.actor
     return {
         "entity": entity,
-        "actor": {
-            "id": actor.id,
-            "kind": actor.kind,
-            "roles": sorted(actor.roles),
-            "capabilities": sorted(actor.capabilities),
-        },
+        "actor": actor_view(draft.command.actor),
         "org": {**settings, "id": draft.command.org_id},
         "now": now,
     }

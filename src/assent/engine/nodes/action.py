@@ -5,10 +5,10 @@ from uuid import UUID
 
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.engine.programs import Payload, Values, program
-from assent.engine.visit import entity_view
 from assent.language import Scope
 from assent.model.graph import Node
 from assent.model.mutation import Mutation, Rejection
+from assent.model.views import entity_view
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
