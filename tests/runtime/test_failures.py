@@ -334,3 +334,12 @@ async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_agai
     await publish(database, "late", [script("one"), END], arrows("one", "end"))
     await runtime.revive(ORG, event["id"], ANN)
     assert await statuses(database) == {instance_id: "completed"}
+
+
+async def test_batch_of_failures_is_not_taken_for_an_empty_queue(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    ids = await start(runtime, 3, {0, 1})
+    assert [await runtime.process_events(1) for _ in range(4)] == [1, 1, 1, 0]
+    assert await statuses(database) == {ids[2]: "completed"}

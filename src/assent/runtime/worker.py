@@ -129,7 +129,7 @@ class Worker:
             if not batch.works:
                 raise
             await self._settle(batch.works[0], error)
-            return 0
+            return 1  # its turn is over: others may be waiting behind it
 
     async def _settle(self, attempted: Work, error: Exception) -> None:
         """Write down that an attempt failed, unless somebody else was at the event in the meantime."""
