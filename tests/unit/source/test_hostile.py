@@ -57,9 +57,9 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_ends_as_a_problem_within_seconds(attack: str, parser: str) -> None:
     text, code = ATTACKS[attack]
-    started = time.perf_counter()
+    started = time.process_time()
     sources = read_sources(text, "attack.yaml")
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     found = [problem.code for source in sources for problem in source.problems]
     assert found, attack
     assert code is None or code in found

@@ -61,9 +61,9 @@ def nested_splits(depth: int) -> str:
 
 
 def compiled(text: str) -> CompiledSources:
-    started = time.perf_counter()
+    started = time.process_time()
     found = compile_sources(read_sources(text, "hostile.yaml"))
-    assert time.perf_counter() - started < SECONDS_MAX
+    assert time.process_time() - started < SECONDS_MAX
     return found
 
 
