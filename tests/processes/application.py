@@ -1,7 +1,9 @@
 """The application that the tests' processes run: operations that leave a mark, wait at a gate, fail, or kill."""
 
+import json
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +21,11 @@ GRANT SELECT, INSERT ON public.calls TO assent_app;
 """
 
 app = App([ORDER])
+
+
+def say(**news: object) -> None:
+    """A line to whoever started this process; in one write, for others may say something at the same time."""
+    os.write(sys.stdout.fileno(), json.dumps({"pid": os.getpid(), **news}).encode() + b"\n")
 
 
 @app.operation("tests.mark")
@@ -39,6 +46,15 @@ async def fail(connection: Connection, arguments: Mapping[str, Any]) -> None:
     await mark(connection, arguments)
     if arguments.get("fails"):
         raise RuntimeError(f"{arguments['what']} is poisoned")
+
+
+@app.operation("tests.halt")
+async def halt(connection: Connection, arguments: Mapping[str, Any]) -> None:
+    """Stands still in the middle of its transaction, where it is told to, until somebody lets it go on or kills it."""
+    await mark(connection, arguments)
+    if arguments.get("halts"):
+        say(news="halted", what=arguments["what"])
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @app.operation("tests.kill")
