@@ -107,6 +107,23 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "decision": "approved",
         "entity_version": 0,
     },
+    "workflow_seats": lambda: {
+        "id": uuid4(),
+        "request_id": uuid4(),
+        "instance_id": uuid4(),
+        "user_id": _word("user"),
+        "group_name": "finance",
+        "position": 1,
+        "via": "role:finance_manager",
+    },
+    "approval_delegations": lambda: {
+        "id": uuid4(),
+        "from_user": "bea",
+        "to_user": "bob",
+        "starts_at": START,
+        "created_by": "bea",
+    },
+    "approval_turns": lambda: {"role": _word("role"), "user_id": "bea", "last_at": START},
     "workflow_rules": lambda: {
         "id": uuid4(),
         "name": _word("rule"),

@@ -125,6 +125,7 @@ def change(**given: Any) -> Row:
         "state": "draft",
         "data": data,
         "data_hash": canonical_hash(data),
+        "content_hash": canonical_hash(data),
         "edit_window": "editable",
         "at": START,
         "actor_id": "ann",

@@ -13,6 +13,8 @@ LIVES = {
     "workflow_events_outbox": "outbox",
     "workflow_side_effects_outbox": "outbox",
     "workflow_definitions": "definition",
+    "approval_requests": "request",
+    "workflow_seats": "seat",
 }
 
 

@@ -15,11 +15,12 @@ from assent.engine.evolve import CHAINED_KINDS, evolve
 from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried
 from assent.engine.joins import fire_join, join_is_complete
-from assent.engine.nodes.base import AskRule, Call, Done, Failure, Mutate, Rest, Verdict, Wish
+from assent.engine.nodes.base import Ask, AskRule, Call, Done, Failure, Mutate, Rest, Stay, Verdict, Wish
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
+from assent.model.effect import Effect
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
 from assent.model.mutation import Rejection
@@ -51,6 +52,10 @@ class Run:
     """The input that is being handled."""
     steps: list[Step] = field(default_factory=list)
     """New steps, and the ends of older ones, in the order in which they took effect."""
+    effects: list[tuple[Step, Effect]] = field(default_factory=list)
+    """What is to be sent, each with the step that wants it."""
+    stays: list[tuple[Token, Stay]] = field(default_factory=list)
+    """Steps that rest on, with the next time that something is due."""
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
     _open: dict[Any, Step] = field(default_factory=dict)
 
@@ -73,7 +78,7 @@ class Run:
             verdict: Verdict | Wish = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
         else:
             verdict = handler.enter(visit)
-        if isinstance(verdict, Mutate | Call | AskRule):
+        if isinstance(verdict, Mutate | Call | AskRule | Ask):
             return verdict
         self.conclude(visit, verdict)
         return None
@@ -85,6 +90,8 @@ class Run:
         """Turn a verdict into a step, and the step into the instance's new position."""
         if isinstance(verdict, Rest):
             self._rest(visit, verdict)
+        elif isinstance(verdict, Stay):
+            self._stay(visit, verdict)
         elif isinstance(verdict, Done):
             self._done(visit, verdict)
         else:
@@ -136,8 +143,25 @@ class Run:
         output = {**rest.output, "entered": self.instance.version + 1}
         step = self._step(visit, "pending", output)
         step.resume_at, step.event_key = rest.resume_at, rest.event_key
+        if rest.request is not None:
+            self.world.requests[step.id] = rest.request
+            step.request_id, step.snapshot_version_id = rest.request.id, rest.request.snapshot_version_id
         self._open[step.id] = step
         self._record(step)
+        self._enqueue(step, rest.effects)
+
+    def _stay(self, visit: Visit, stay: Stay) -> None:
+        token = visit.token
+        assert token.step_id is not None, "only a token that rests can stay"
+        opened = self._open.get(token.step_id)
+        if opened is not None:
+            opened.resume_at = stay.resume_at
+        else:
+            self.stays.append((token, stay))
+        self._enqueue(opened or self._step(visit, "pending", {}), stay.effects)
+
+    def _enqueue(self, step: Step, effects: tuple[Effect, ...]) -> None:
+        self.effects += ((step, effect) for effect in effects)
 
     def _done(self, visit: Visit, done: Done) -> None:
         variables = visit.variables_with(done.sets) if visit.node.asks else {}
@@ -151,7 +175,7 @@ class Run:
         if done.sets:
             output["set"] = dict(done.sets)
         self._leave(visit, edges)
-        self._finish(visit, "completed", output)
+        self._enqueue(self._finish(visit, "completed", output), done.effects)
 
     def _edges(
         self, visit: Visit, done: Done, variables: Mapping[str, Any]
@@ -193,11 +217,12 @@ class Run:
                 [token for token in self.instance.tokens.values() if token is not visit.token], "slot left"
             )
 
-    def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> None:
+    def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> Step:
         step = self._step(visit, status, output)
         step.error = error
         self._require_choice(step)
         self._record(step)
+        return step
 
     def _require_choice(self, step: Step) -> None:
         if step.node_type in BRANCH_KINDS and "chosen_edge_ids" not in step.output:

@@ -37,6 +37,9 @@ class Step:
     completed_at: datetime | None = None
     resume_at: datetime | None = None
     event_key: str | None = None
+    request_id: UUID | None = None
+    """What it asks of approvers ; their tables are the authority."""
+    snapshot_version_id: UUID | None = None
     is_new: bool = True
     """Whether the row is inserted; else the open step with this id is ended."""
     receipted: bool = False

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.model.actor import Actor
+from assent.model.approval import Delegation, Request
 from assent.model.mutation import Entity
 from assent.model.views import actor_view, entity_view
 
@@ -24,6 +25,10 @@ class World:
     entity: Entity | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The org's, read as `org`."""
+    requests: dict[UUID, Request] = field(default_factory=dict)
+    """Step → what it asked people, in the present generation."""
+    delegations: Mapping[str, tuple[Delegation, ...]] = field(default_factory=dict)
+    """Whoever acts here → those for whom they may."""
 
 
 @dataclass

@@ -162,7 +162,7 @@ def requested_change(draft: Draft, entity: Entity | None, data: dict[str, Any], 
         return Change(draft, None, _new_entity(draft, data, now, entity), audit_id, amended=entity)
     after = entity.evolve(data=data, **_next_state(draft, entity))
     if after.data != entity.data:
-        after = after.evolve(data_hash=canonical_hash(data))
+        after = after.evolve(**_hashes(draft.contract, data))
     if (after.data, after.state) != (entity.data, entity.state):
         after = after.evolve(
             version=entity.version + 1,
@@ -195,7 +195,7 @@ def _new_entity(
         state=contract.lifecycle.initial,
         version=1,
         data=data,
-        data_hash=canonical_hash(data),
+        **_hashes(contract, data),
         edit_window=contract.window(contract.lifecycle.initial),
         version_id=new_id(now),
         created_at=now,
@@ -204,6 +204,16 @@ def _new_entity(
         instance_id=_instance_to_come(contract, now),
         amended_from_id=amended_from.id if amended_from else None,
     )
+
+
+def _hashes(contract: Contract, data: Mapping[str, Any]) -> dict[str, str]:
+    """Of everything, and of what people wrote."""
+    content = {name: value for name, value in data.items() if not contract.fields[name].system}
+    whole = canonical_hash(data)
+    return {
+        "data_hash": whole,
+        "content_hash": whole if len(content) == len(data) else canonical_hash(content),
+    }
 
 
 def _instance_to_come(contract: Contract, now: datetime) -> UUID | None:

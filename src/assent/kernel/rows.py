@@ -30,6 +30,7 @@ def entity_from(row: "asyncpg.Record | Mapping[str, Any]") -> Entity:
         partition_id=row["partition_id"],
         instance_id=row["instance_id"],
         amended_from_id=row["amended_from_id"],
+        content_hash=row["content_hash"],
     )
 
 
@@ -58,6 +59,7 @@ def _entity_columns(change: Change, now: datetime) -> Row:
         "state": after.state,
         "data": after.data,
         "data_hash": after.data_hash,
+        "content_hash": after.content_hash,
         "edit_window": after.edit_window,
         "instance_id": after.instance_id,
         "written_by_instance": change.draft.command.by_instance,

@@ -44,12 +44,26 @@ EFFECT_MOVES = EVENT_MOVES
 DEFINITION_MOVES = _moves(draft="published archived", published="archived", archived="published")
 """`archived → published` is a rollback to an older version; nothing goes back to draft."""
 
+REQUEST_MOVES = _moves(
+    pending="approved rejected returned void cancelled",
+    approved="void",
+    rejected="",
+    returned="",
+    void="",
+    cancelled="",
+)
+"""An approval that nobody has consumed is void after an edit; one that was consumed stays (WF-03)."""
+
+SEAT_MOVES = _moves(later="open closed", open="decided closed", decided="", closed="")
+
 MOVES: Mapping[str, Moves] = {
     "workflow_instances": INSTANCE_MOVES,
     "workflow_step_executions": STEP_MOVES,
     "workflow_events_outbox": EVENT_MOVES,
     "workflow_side_effects_outbox": EFFECT_MOVES,
     "workflow_definitions": DEFINITION_MOVES,
+    "approval_requests": REQUEST_MOVES,
+    "workflow_seats": SEAT_MOVES,
 }
 
 

@@ -68,6 +68,8 @@ class Entity:
     partition_id: str | None = None
     instance_id: UUID | None = None
     amended_from_id: UUID | None = None
+    content_hash: str = ""
+    """Of what people wrote, without the fields that only the workflow writes: what approvers approve."""
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)

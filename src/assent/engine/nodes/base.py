@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from assent.language import Scope
+from assent.model.approval import Request, WantedGroup
+from assent.model.effect import Effect
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 
@@ -23,6 +25,7 @@ class Done:
     output: Mapping[str, Any] = field(default_factory=dict)
     sets: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the workflow that it changes."""
+    effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,18 @@ class Rest:
     resume_at: datetime | None = None
     event_key: str | None = None
     output: Mapping[str, Any] = field(default_factory=dict)
+    effects: tuple[Effect, ...] = ()
+    request: Request | None = None
+    """What is asked of people meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The token rests on: what came was noted, and did not end the step."""
+
+    resume_at: datetime | None = None
+    """The next time that something is due here; none leaves the step without one."""
+    effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,8 @@ class Mutate:
     grant: bool = False
     """Whether the instance itself vouches for the actor: a gate that was passed rightfully."""
     to_state: str | None = None
+    consumes: tuple[Request, ...] = ()
+    """The approvals that this uses up (WF-03): all of them or nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +87,15 @@ class AskRule:
     name: str
 
 
-Verdict = Done | Rest | Failure
-Wish = Mutate | Call | AskRule
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Who these people are; the answer is a `Found`, or a rejection."""
+
+    groups: tuple[WantedGroup, ...]
+
+
+Verdict = Done | Rest | Stay | Failure
+Wish = Mutate | Call | AskRule | Ask
 
 
 class Handler:

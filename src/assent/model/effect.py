@@ -1,0 +1,29 @@
+"""An effect: something that the outside world is to be told or asked, once, by the effects worker (WF-10)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from assent.model.ids import effect_key
+
+EffectType = Literal["webhook", "email", "sms", "in_app", "chat", "integration"]
+
+ATTEMPTS_MAX = 8
+"""How often an effect is tried when its node does not say; with the backoff, about two hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a step wants to be sent. The step that awaits it rests until its answer is there (D30)."""
+
+    type: EffectType
+    payload: Mapping[str, Any]
+    awaited: bool = False
+    retry_ambiguous: bool = True
+    """Whether it may be sent again after an attempt that may have arrived: sent, and no answer came."""
+    max_attempts: int = ATTEMPTS_MAX
+
+    def key(self, step_id: UUID) -> str:
+        """WF-11: also what the receiver gets to see as `Idempotency-Key`."""
+        return effect_key(step_id, self.type, self.payload)

@@ -1,0 +1,273 @@
+-- Approvals that mean this content: who is asked, who stands in for whom, and what an edit does to a request.
+--
+-- content_hash is of what people wrote, without the fields that only the workflow writes: what an approver approves.
+-- A request is pinned to a version and holds for its content, so the workflow's own notes do not void it (D19) and
+-- anybody's edit does, in the transaction of the edit, whoever runs or does not run at that time.
+
+ALTER TABLE assent.entities ADD COLUMN content_hash text;
+SELECT set_config('assent.door', 'advance', true);
+UPDATE assent.entities SET content_hash = data_hash;
+SELECT set_config('assent.door', '', true);
+ALTER TABLE assent.entities ALTER COLUMN content_hash SET NOT NULL;
+
+CREATE OR REPLACE VIEW assent.current_entities WITH (security_invoker = true) AS
+SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.state, e.version, e.edit_window,
+       e.instance_id, e.amended_from_id, e.created_at, e.updated_at, v.id AS version_id, v.data, v.data_hash,
+       e.content_hash
+  FROM assent.entities e
+  JOIN assent.entity_versions v ON v.org_id = e.org_id AND v.entity_id = e.id AND v.version = e.version;
+
+-- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
+-- in a set has its changes in successive layers; nearly always there is one layer.
+CREATE OR REPLACE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+SET assent.door = 'mutate' AS $$
+DECLARE
+  wanted integer;
+  written integer;
+  disguised integer;
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
+  PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
+    WHERE coalesce(c.layer NOT BETWEEN 1 AND layers, true) OR (c.from_version IS NULL AND c.version > 1);
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = 'a change is in no layer, or begins an entity at another version than its first';
+  END IF;
+
+  FOR current_layer IN 1 .. layers LOOP
+    WITH change AS MATERIALIZED (
+      SELECT * FROM jsonb_to_recordset(changes) AS c (
+        layer integer, org_id text, entity_id uuid, version_id uuid, audit_id uuid, entity_type text,
+        contract_version integer, partition_id text, from_version integer, version integer, from_state text,
+        state text, data jsonb, data_hash text, content_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
+        amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], action text,
+        changed jsonb, place text, reason text, channel text, trace_id text)
+       WHERE c.layer = current_layer
+    ), created AS (
+      INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
+             content_hash, edit_window, instance_id, written_by_instance, amended_from_id, created_at, updated_at)
+      SELECT org_id, entity_id, entity_type, contract_version, partition_id, state, version, data_hash,
+             content_hash, edit_window, instance_id, written_by_instance, amended_from_id, at, at
+        FROM change WHERE from_version IS NULL
+      ON CONFLICT (org_id, id) DO NOTHING
+      RETURNING 1
+    ), changed AS (
+      UPDATE assent.entities e
+         SET version = c.version, state = c.state, data_hash = c.data_hash, content_hash = c.content_hash,
+             edit_window = c.edit_window, contract_version = c.contract_version, written_by_instance = c.written_by_instance, updated_at = c.at
+        FROM change c
+       WHERE e.org_id = c.org_id AND e.id = c.entity_id AND e.version = c.from_version
+      RETURNING 1
+    ), versioned AS (
+      INSERT INTO assent.entity_versions (org_id, id, entity_id, version, entity_type, state, data, data_hash,
+             created_at, created_by)
+      SELECT org_id, version_id, entity_id, version, entity_type, state, data, data_hash, at, actor_id FROM change
+      ON CONFLICT (org_id, entity_id, version) DO NOTHING
+    ), audited AS (
+      INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, to_version, from_state, to_state, changes, place, reason, channel, instance_id, trace_id)
+      SELECT org_id, audit_id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id
+        FROM change
+    )
+    SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed),
+           (SELECT count(*) FROM change c
+              JOIN assent.entity_versions v
+                ON v.org_id = c.org_id AND v.entity_id = c.entity_id AND v.version = c.from_version
+             WHERE v.data_hash = c.data_hash AND v.data <> c.data)
+      INTO wanted, written, disguised;
+    -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
+    IF written <> wanted THEN
+      RAISE serialization_failure USING
+        MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);
+    END IF;
+    -- The guard of the rows knows an edit by its hash, so an edit must not come under the old one.
+    IF disguised > 0 THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
+    END IF;
+  END LOOP;
+END
+$$;
+
+-- The lives of requests and seats join those of the others; assent.model.moves is the same table in Python.
+CREATE OR REPLACE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN new_status = ANY (CASE life || ':' || old_status
+  WHEN 'instance:running'      THEN ARRAY['paused', 'completed', 'failed', 'cancelled']
+  WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
+  WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
+  WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
+  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead_letter']
+  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead_letter', 'pending']
+  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead_letter']
+  WHEN 'outbox:dead_letter'    THEN ARRAY['pending']
+  WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
+  WHEN 'definition:published'  THEN ARRAY['archived']
+  WHEN 'definition:archived'   THEN ARRAY['published']
+  WHEN 'request:pending'       THEN ARRAY['approved', 'rejected', 'returned', 'void', 'cancelled']
+  WHEN 'request:approved'      THEN ARRAY['void']
+  WHEN 'seat:later'            THEN ARRAY['open', 'closed']
+  WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
+  ELSE ARRAY[]::text[]
+END);
+
+ALTER TABLE assent.approval_requests
+  ADD COLUMN token_id     text    NOT NULL DEFAULT '0',
+  ADD COLUMN generation   integer NOT NULL DEFAULT 0,   -- of the root token: one round of asking (D21)
+  ADD COLUMN slot         text    NOT NULL DEFAULT '',
+  ADD COLUMN content_hash text,                         -- what the approvers see, and what alone it holds for
+  ADD COLUMN originators  text[]  NOT NULL DEFAULT '{}',-- who may not approve it
+  ADD COLUMN partition_id text,
+  ADD COLUMN title        text,                         -- what the inbox shows of the entity at this version
+  ADD COLUMN figure       numeric,
+  ADD COLUMN reason       text,                         -- why it ended as it did
+  ADD COLUMN claimed_by   text,
+  ADD COLUMN claimed_at   timestamptz,
+  DROP CONSTRAINT request_status_is_known,
+  ADD CONSTRAINT request_status_is_known
+    CHECK (status IN ('pending', 'approved', 'rejected', 'returned', 'void', 'cancelled')),
+  ADD CONSTRAINT request_about_an_entity_has_its_content CHECK ((entity_id IS NULL) = (content_hash IS NULL)),
+  ADD CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL));
+-- The inbox goes by seats.
+DROP INDEX assent.approval_requests_open;
+CREATE INDEX approval_requests_live ON assent.approval_requests (org_id, entity_id)
+  WHERE status IN ('pending', 'approved') AND applied_at IS NULL;
+
+-- One person who is asked. An approval asks approvers, a form its assignees.
+CREATE TABLE assent.workflow_seats (
+  org_id      text        NOT NULL,
+  id          uuid        NOT NULL,
+  kind        text        NOT NULL DEFAULT 'approval',
+  request_id  uuid        NOT NULL,             -- the approval request, or the step of the form
+  instance_id uuid        NOT NULL,
+  user_id     text        NOT NULL,
+  group_name  text        NOT NULL,
+  position    integer     NOT NULL,
+  via         text        NOT NULL,             -- how this person came to be asked
+  status      text        NOT NULL DEFAULT 'open',
+  replaces_id uuid,                             -- the seat that was reassigned to this one
+  note        text,
+  created_at  timestamptz NOT NULL DEFAULT assent.now(),
+  closed_at   timestamptz,
+  CONSTRAINT workflow_seats_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT seat_kind_is_known CHECK (kind IN ('approval', 'form')),
+  CONSTRAINT seat_status_is_known CHECK (status IN ('later', 'open', 'decided', 'closed'))
+);
+CREATE INDEX seats_by_request ON assent.workflow_seats (org_id, request_id);
+CREATE INDEX seats_open ON assent.workflow_seats (org_id, user_id, created_at, id) WHERE status = 'open';
+CREATE TRIGGER seat_status_moves_forward BEFORE UPDATE ON assent.workflow_seats
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('seat');
+
+CREATE FUNCTION assent.guard_seat() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.kind, NEW.request_id, NEW.instance_id, NEW.user_id, NEW.group_name, NEW.position, NEW.via,
+      NEW.replaces_id, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.kind, OLD.request_id, OLD.instance_id, OLD.user_id, OLD.group_name, OLD.position, OLD.via,
+      OLD.replaces_id, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('seat %s stays whose it is', OLD.id),
+      HINT = 'Reassigning closes it and opens another.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER seats_keep_their_identity BEFORE UPDATE ON assent.workflow_seats
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_seat();
+
+ALTER TABLE assent.approval_decisions
+  ADD COLUMN seat_id uuid,
+  ADD COLUMN outcome text,                      -- an answer of the node's own, when the decision is `returned`
+  DROP CONSTRAINT decision_is_known,
+  ADD CONSTRAINT decision_is_known CHECK (decision IN ('approved', 'rejected', 'abstained', 'returned')),
+  ADD CONSTRAINT returned_says_as_what CHECK ((decision = 'returned') = (outcome IS NOT NULL)),
+  ADD CONSTRAINT one_decision_per_seat UNIQUE (org_id, seat_id);
+
+-- What may change of a request: where it stands, and who has claimed it. Consumed is consumed (WF-03), and only what
+-- was approved as it stands now can be.
+CREATE FUNCTION assent.guard_request() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (to_jsonb(NEW) - '{status,reason,applied_at,decided_at,claimed_by,claimed_at}'::text[])
+     IS DISTINCT FROM (to_jsonb(OLD) - '{status,reason,applied_at,decided_at,claimed_by,claimed_at}'::text[]) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
+  END IF;
+  IF OLD.applied_at IS NOT NULL AND (NEW.applied_at, NEW.status) IS DISTINCT FROM (OLD.applied_at, OLD.status) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS009', MESSAGE = format('approval request %s was consumed before', OLD.id);
+  END IF;
+  IF NEW.applied_at IS NOT NULL AND OLD.applied_at IS NULL AND NEW.entity_id IS NOT NULL AND NOT EXISTS (
+       SELECT FROM assent.entities e
+        WHERE e.org_id = NEW.org_id AND e.id = NEW.entity_id AND e.content_hash = NEW.content_hash) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS009',
+      MESSAGE = format('approval request %s is about another content than entity %s has', OLD.id, OLD.entity_id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER requests_keep_what_they_ask BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_request();
+CREATE TRIGGER request_status_moves_forward BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('request');
+
+-- An edit voids what is open or unapplied, in the edit's own transaction.
+CREATE FUNCTION assent.void_approvals_of_old_content() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  WITH edited AS MATERIALIZED (
+    SELECT n.org_id, n.id, n.version, n.updated_at FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
+     WHERE n.content_hash <> o.content_hash
+  ), void AS (
+    UPDATE assent.approval_requests r
+       SET status = 'void', reason = format('edited: version %s', e.version), decided_at = coalesce(r.decided_at, e.updated_at)
+      FROM edited e
+     WHERE r.org_id = e.org_id AND r.entity_id = e.id AND r.status IN ('pending', 'approved') AND r.applied_at IS NULL
+    RETURNING r.org_id, r.id
+  )
+  UPDATE assent.workflow_seats s SET status = 'closed', closed_at = assent.now()
+    FROM void v WHERE s.org_id = v.org_id AND s.request_id = v.id AND s.status IN ('later', 'open');
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER edits_void_approvals AFTER UPDATE ON assent.entities
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.void_approvals_of_old_content();
+
+-- Who stands in for whom, for how long, and in what.
+CREATE TABLE assent.approval_delegations (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  from_user    text        NOT NULL,
+  to_user      text        NOT NULL,
+  starts_at    timestamptz NOT NULL,
+  ends_at      timestamptz,                     -- null: until it is revoked
+  entity_types text[]      NOT NULL DEFAULT '{}',
+  workflows    text[]      NOT NULL DEFAULT '{}',
+  reason       text,
+  created_by   text        NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  revoked_at   timestamptz,
+  CONSTRAINT approval_delegations_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT nobody_stands_in_for_themselves CHECK (from_user <> to_user),
+  CONSTRAINT delegation_ends_after_it_starts CHECK (ends_at > starts_at)
+);
+CREATE INDEX delegations_by_delegate ON assent.approval_delegations (org_id, to_user) WHERE revoked_at IS NULL;
+CREATE INDEX delegations_by_person ON assent.approval_delegations (org_id, from_user) WHERE revoked_at IS NULL;
+
+-- Whose turn it was last, for approvers who are picked from a role in turn.
+CREATE TABLE assent.approval_turns (
+  org_id  text        NOT NULL,
+  role    text        NOT NULL,
+  user_id text        NOT NULL,
+  last_at timestamptz NOT NULL,
+  CONSTRAINT approval_turns_pkey PRIMARY KEY (org_id, role, user_id)
+);
+
+SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_seats', 'assent.approval_delegations',
+  'assent.approval_turns']::regclass[]) t;
+GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_app;
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_app;
+GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_app;
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
