@@ -100,6 +100,22 @@ async def insert_request(connection: Connection, **given: Any) -> asyncpg.Record
     return await insert(connection, "approval_requests", **given)
 
 
+async def insert_request_about(
+    connection: Connection, entity: Mapping[str, Any], **given: Any
+) -> asyncpg.Record:
+    """A request for approval of an entity as it stands."""
+    about = {name: entity[name] for name in ("org_id", "entity_type", "content_hash")}
+    about |= {"entity_id": entity["id"], "entity_version": entity["version"]}
+    about |= {"snapshot_version_id": entity["version_id"]}
+    return await insert_request(connection, **about | given)
+
+
+async def insert_seat(connection: Connection, request: Mapping[str, Any], **given: Any) -> asyncpg.Record:
+    """A seat at a request."""
+    about = {"org_id": request["org_id"], "request_id": request["id"], "instance_id": request["instance_id"]}
+    return await insert(connection, "workflow_seats", **about | given)
+
+
 async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Record:
     """A decision, and its request where none is named."""
     if "request_id" not in given:

@@ -39,6 +39,8 @@ insert_outbox_receipt = partial(insert, table="workflow_outbox_receipts")
 insert_rule = partial(insert, table="workflow_rules")
 insert_evaluation = partial(insert, table="workflow_rule_evaluations")
 insert_chain = partial(insert, table="approval_chains")
+insert_seat = partial(insert, table="workflow_seats")
+insert_delegation = partial(insert, table="approval_delegations")
 
 CHECKS = [
     ("org_id_is_a_short_word", insert_org, {"org_id": ""}),
@@ -108,9 +110,23 @@ CHECKS = [
     ("request_mode_is_known", insert_request, {"mode": "most"}),
     ("only_an_approved_request_is_applied", insert_request, {"applied_at": START}),
     ("only_an_approved_request_is_applied", insert_request, {"applied_at": START, "status": "void"}),
-    ("request_about_an_entity_has_its_snapshot", insert_request, {"entity_id": NOBODY}),
+    ("request_about_an_entity_has_its_snapshot", insert_request, {"entity_id": NOBODY, "content_hash": "x"}),
     ("request_about_an_entity_has_its_snapshot", insert_request, {"snapshot_version_id": NOBODY}),
+    (
+        "request_about_an_entity_has_its_content",
+        insert_request,
+        {"entity_id": NOBODY, "snapshot_version_id": NOBODY},
+    ),
+    ("request_about_an_entity_has_its_content", insert_request, {"content_hash": "x"}),
+    ("request_claim_is_dated", insert_request, {"claimed_by": "bea"}),
+    ("request_claim_is_dated", insert_request, {"claimed_at": START}),
+    ("seat_kind_is_known", insert_seat, {"kind": "chair"}),
+    ("seat_status_is_known", insert_seat, {"status": "warm"}),
     ("decision_is_known", insert_decision, {"decision": "perhaps"}),
+    ("returned_says_as_what", insert_decision, {"decision": "returned"}),
+    ("returned_says_as_what", insert_decision, {"decision": "approved", "outcome": "more_information"}),
+    ("nobody_stands_in_for_themselves", insert_delegation, {"from_user": "bea", "to_user": "bea"}),
+    ("delegation_ends_after_it_starts", insert_delegation, {"ends_at": START}),
     ("rule_timing_is_known", insert_rule, {"timing": "during"}),
     ("rule_outcome_is_known", insert_rule, {"outcome": "explode"}),
     ("rule_condition_is_text_or_object", insert_rule, {"condition": 7}),
@@ -128,7 +144,11 @@ FOREIGN_KEYS = [
     ("instance_is_of_an_entity", insert_instance, {"entity_id": NOBODY, "entity_type": "invoice"}),
     ("step_snapshot_is_a_version", insert_step, {"snapshot_version_id": NOBODY}),
     ("chain_step_is_of_a_chain", insert_chain_step, {"chain_id": NOBODY}),
-    ("request_snapshot_is_a_version", insert_request, {"entity_id": NOBODY, "snapshot_version_id": NOBODY}),
+    (
+        "request_snapshot_is_a_version",
+        insert_request,
+        {"entity_id": NOBODY, "snapshot_version_id": NOBODY, "content_hash": "x"},
+    ),
     ("request_chain_exists", insert_request, {"chain_id": NOBODY}),
     ("decision_is_on_a_request", insert_decision, {"request_id": NOBODY}),
 ]
@@ -140,9 +160,13 @@ UNIQUES = [
     ("instance_idempotency_key_is_unique", insert_instance, ["idempotency_key"]),
     ("approval_chain_name_is_unique", insert_chain, ["name"]),
     ("one_decision_per_approver", insert_decision, ["request_id", "approver_id"]),
+    ("one_decision_per_seat", insert_decision, ["seat_id"]),
     ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
 ]
 """Of each constraint, the columns beside the org that two rows must not share."""
+
+OPTIONAL = {"idempotency_key": "k", "seat_id": NOBODY}
+"""Columns that a blank row leaves open, and two open ones are not the same."""
 
 NAMES = """
 SELECT DISTINCT conname FROM pg_constraint WHERE connamespace = 'assent'::regnamespace AND contype = $1
@@ -165,7 +189,7 @@ async def test_foreign_key_refuses(owner, constraint, insert_row, given):
 
 @pytest.mark.parametrize(("constraint", "insert_row", "columns"), UNIQUES)
 async def test_unique_constraint_refuses_the_second_in_an_org(owner, constraint, insert_row, columns):
-    first = await insert_row(owner, **({"idempotency_key": "k"} if "idempotency_key" in columns else {}))
+    first = await insert_row(owner, **{column: OPTIONAL[column] for column in columns if column in OPTIONAL})
     same = {column: first[column] for column in columns}
     async with refused(owner, UNIQUE, constraint=constraint):
         await insert_row(owner, **same)
@@ -195,7 +219,7 @@ async def test_row_may_come_before_the_version_and_instance_that_it_refers_to(ow
     version_id, instance_id = UUID(int=8), UUID(int=9)
     about = {"entity_type": "invoice", "entity_id": NOBODY, "snapshot_version_id": version_id}
     await insert_step(owner, snapshot_version_id=version_id, instance_id=instance_id)
-    await insert_request(owner, instance_id=instance_id, **about)
+    await insert_request(owner, instance_id=instance_id, content_hash="x", **about)
     await insert_entity(owner, entity_id=NOBODY, version_id=version_id)
     await insert_instance(owner, id=instance_id)
     await check_deferred(owner)

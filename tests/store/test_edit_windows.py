@@ -49,7 +49,9 @@ async def test_window_does_not_move_with_the_state_while_an_instance_holds_it(ow
         await write_entities(owner, change_of(entity, state="active", edit_window="editable"))
 
 
-@pytest.mark.parametrize("changed", ["version = version + 1", "state = 'paid'", "data_hash = 'x'"])
+@pytest.mark.parametrize(
+    "changed", ["version = version + 1", "state = 'paid'", "data_hash = 'x'", "content_hash = 'x'"]
+)
 async def test_window_moves_without_version_state_and_content(owner, changed):
     await insert_entity(owner)
     await owner.execute("SELECT set_config('assent.door', 'advance', true)")

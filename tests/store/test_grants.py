@@ -35,7 +35,7 @@ MAY = {
     "workflow_outbox_receipts": APPEND,
     "approval_chains": KEEP,
     "approval_chain_steps": KEEP,
-    "approval_requests": MOVE,
+    "approval_requests": APPEND | {"UPDATE applied_at claimed_at claimed_by decided_at reason status"},
     "approval_decisions": APPEND,
     "workflow_seats": APPEND | {"UPDATE closed_at note status"},
     "approval_delegations": APPEND | {"UPDATE revoked_at"},

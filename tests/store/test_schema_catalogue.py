@@ -9,6 +9,7 @@ TRIGGERS = {
     "decisions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "default_definitions_do_not_change": "test_definition_guards.test_envelope_does_not_change_at_all",
     "definition_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "edits_void_approvals": "test_edits_void_approvals.test_edit_voids_what_is_open_and_what_is_approved_but_unapplied",
     "effect_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "entities_change_only_in_mutate": "test_truth_wall.test_plain_writes_of_the_owner_are_refused",
@@ -21,8 +22,12 @@ TRIGGERS = {
     "published_definitions_do_not_change": (
         "test_definition_guards.test_content_does_not_change_once_it_was_published"
     ),
+    "request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "requests_keep_what_they_ask": "test_request_guards.test_what_a_request_asks_never_changes",
     "rule_evaluations_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "rule_evaluations_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "seat_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "seats_keep_their_identity": "test_seat_guards.test_identity_of_a_seat_never_changes",
     "step_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "step_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "step_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",

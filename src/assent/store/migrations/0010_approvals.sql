@@ -17,6 +17,44 @@ SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.stat
   FROM assent.entities e
   JOIN assent.entity_versions v ON v.org_id = e.org_id AND v.entity_id = e.id AND v.version = e.version;
 
+-- What a write may do to an entity's row. Reads the window that the row has under its lock (D17). A window moves without
+-- the content that is approved, too.
+CREATE OR REPLACE FUNCTION assent.guard_entity_row() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.entity_type, NEW.partition_id, NEW.amended_from_id, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.entity_type, OLD.partition_id, OLD.amended_from_id, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('entity %s keeps its identity', OLD.id);
+  END IF;
+  IF current_setting('assent.door', true) = 'advance' THEN
+    IF (NEW.version, NEW.state, NEW.data_hash, NEW.content_hash)
+       IS DISTINCT FROM (OLD.version, OLD.state, OLD.data_hash, OLD.content_hash) THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('the window of entity %s moves without its content', OLD.id);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.version <> OLD.version + 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = format('entity %s is at version %s and cannot go to %s', OLD.id, OLD.version, NEW.version);
+  END IF;
+  IF NEW.data_hash <> OLD.data_hash AND OLD.edit_window = 'locked' AND NOT EXISTS (
+       SELECT FROM assent.workflow_instances i
+        WHERE i.org_id = OLD.org_id AND i.id = NEW.written_by_instance AND i.entity_id = OLD.id
+          AND i.status = 'running') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS007',
+      MESSAGE = format('entity %s is locked: its content cannot be edited', OLD.id),
+      HINT = 'Amend it: the amendment is a new entity that refers to this one.';
+  END IF;
+  IF NEW.edit_window <> OLD.edit_window AND (NEW.state = OLD.state OR OLD.instance_id IS NOT NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('the window of entity %s moves only with its state, or with its instance', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+
 -- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
 -- in a set has its changes in successive layers; nearly always there is one layer.
 CREATE OR REPLACE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
@@ -132,8 +170,13 @@ ALTER TABLE assent.approval_requests
   ADD CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL));
 -- The inbox goes by seats.
 DROP INDEX assent.approval_requests_open;
-CREATE INDEX approval_requests_live ON assent.approval_requests (org_id, entity_id)
-  WHERE status IN ('pending', 'approved') AND applied_at IS NULL;
+-- By entity, for voiding, for who wrote since the last approval, and for evidence. An entity has few requests; and an
+-- index that knows nothing of their status leaves room for updates in place.
+CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, entity_id, entity_version)
+  WHERE entity_id IS NOT NULL;
+-- Only what may change, like everything of people's: what was asked stays.
+REVOKE UPDATE ON assent.approval_requests FROM assent_app;
+GRANT UPDATE (status, reason, applied_at, decided_at, claimed_by, claimed_at) ON assent.approval_requests TO assent_app;
 
 -- One person who is asked. An approval asks approvers, a form its assignees.
 CREATE TABLE assent.workflow_seats (
