@@ -16,6 +16,7 @@ from assent.model.envelope import Envelope
 from assent.model.graph import ENVELOPE, Edge, Node, NodeKind, Outcome, Slot
 from assent.model.nodes import Join, NodeDeclaration
 from assent.model.patch import IN, OUT
+from assent.model.people import ONLY_GROUP
 from assent.model.problems import Path, Problem
 
 
@@ -169,7 +170,8 @@ def _ask(draft: Draft, slot: Slot) -> Draft:
     """The approval of whoever the contract permits the transition, where nobody filled the slot."""
     direct, node_id = _direct_edge(draft, slot), approval_id(draft, slot)
     transition = draft.nodes[slot.exit].name
-    config = {"approvers": {"permission": transition}, "mode": "any"}
+    everybody = {"name": ONLY_GROUP, "approvers": {"permission": transition}, "mode": "any"}
+    config = {"tiers": [{"groups": [everybody]}]}
     asks = Node(node_id, NodeKind.APPROVAL, transition, config=config)
     edges = (
         _system_edge(slot, slot.entry, node_id, direct.label),

@@ -10,7 +10,7 @@ from assent.model.nodes import Acting
 from assent.model.terms import seconds_of
 from assent.model.workflow import Expiry, GateIntegrity, Workflow
 
-COMPILER_VERSION: Final = "1.0.0"
+COMPILER_VERSION: Final = "1.1.0"
 """Raise it with every change of what comes out; published workflows are stale then, until compiled again."""
 
 V = TypeVar("V")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from assent.compiler.approvals import require_approvals
+from assent.compiler.asking import complete_approvals
 from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.blocks import match_joins
 from assent.compiler.build import build, note_capabilities, put_in_order
@@ -36,6 +37,7 @@ EFFECTIVE_PASSES: Final[tuple[Pass, ...]] = (
     check_writes,
     check_choices,
     check_reach,
+    complete_approvals,
     check_expressions,
     note_capabilities,
     put_in_order,
@@ -51,6 +53,7 @@ FLOW_PASSES: Final[tuple[Pass, ...]] = (
     check_writes,
     check_choices,
     check_reach,
+    complete_approvals,
     check_expressions,
     note_capabilities,
     put_in_order,

@@ -1,6 +1,6 @@
 """A workflow as a Mermaid flowchart: the same text for the same workflow, whatever its labels hold."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from assent.compiler.edges import success_of
@@ -69,14 +69,34 @@ def _label(node: Node) -> str:
 
 def _who(config: Mapping[str, Any]) -> str:
     """Who or what a node is about, in a word or two."""
-    people = config.get("approvers") or config.get("assignee") or {}
-    for key, value in people.items():
-        return f"by {key} {value}" if value is not True else f"by {key}"
+    if asked := _asked(config):
+        return f"by {asked}"
     for name in config.get("operation", {}).values():
         return str(name)
     for key in ("task", "action", "rule", "channel", "key", "cron", "capability", "mode"):
         if key in config:
             return str(config[key])
+    return ""
+
+
+def _asked(config: Mapping[str, Any]) -> str:
+    tiers: Sequence[Mapping[str, Any]] = config.get("tiers") or ()
+    if len(tiers) > 1:
+        ways = (f"{_deciders(tier)} up to {tier['up_to']}" for tier in tiers[:-1])
+        return ", ".join((*ways, _deciders(tiers[-1])))
+    return _deciders(tiers[0]) if tiers else _named(config.get("assignee") or {})
+
+
+def _deciders(tier: Mapping[str, Any]) -> str:
+    groups = tier["groups"]
+    if len(groups) == 1:
+        return _named(groups[0]["approvers"])
+    return tier.get("enough") or " && ".join(group["name"] for group in groups)
+
+
+def _named(people: Mapping[str, Any]) -> str:
+    for key, value in people.items():
+        return f"{key} {value}" if value is not True else key
     return ""
 
 

@@ -4,7 +4,7 @@ An expression may name the contract's fields, the actor, the org's settings and 
 a call, an event or a form brought is `result`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,9 +22,8 @@ from assent.language import (
     render_verb,
     scope_of,
 )
-from assent.language.types import UNKNOWN, Kind
-from assent.model.nodes import Approval
-from assent.model.problems import Path, Position, Problem
+from assent.language.types import NUMBERS, UNKNOWN, Kind
+from assent.model.problems import Position, Problem
 from assent.model.terms import Language
 
 Read = tuple[str | None, list[Problem]]
@@ -36,10 +35,10 @@ def check_expressions(draft: Draft) -> Draft:
     problems = list(_check_conditions(draft, scope))
     nodes = dict(draft.nodes)
     for node_id, declared in draft.declared.items():
-        config = dict(nodes[node_id].config)
+        config: Any = nodes[node_id].config
         for dotted, language in declared.languages.items():
-            found = _rewrite(config, tuple(dotted.split(".")), _READERS[language], scope)
-            problems += (_as_written(declared, problem).under(*draft.place(node_id)) for problem in found)
+            config, found = _rewritten(config, dotted.split("."), _READERS[language], scope)
+            problems += (as_written(draft, node_id, problem) for problem in found)
         nodes[node_id] = replace(nodes[node_id], config=config)
     return draft.noting(problems).evolve(nodes=nodes)
 
@@ -58,23 +57,26 @@ def _check_conditions(draft: Draft, scope: Scope) -> Iterator[Problem]:
         yield from (problem.under(*condition.path) for problem in found)
 
 
-def _as_written(declared: object, problem: Problem) -> Problem:
-    # Compiled approvals know only `approvers`; their author may have written `assignee`.
-    if isinstance(declared, Approval) and declared.assignee is not None and problem.path[0] == "approvers":
-        return replace(problem, path=("assignee", *problem.path[1:]))
-    return problem
+def as_written(draft: Draft, node_id: str, problem: Problem) -> Problem:
+    """A problem of a node's configuration, at the place where its author wrote that."""
+    path = draft.declared[node_id].as_written(problem.path)
+    return replace(problem, path=(*draft.place(node_id), *path))
 
 
-def _rewrite(config: dict[str, Any], path: Path, read: "Reader", scope: Scope) -> list[Problem]:
-    """Puts every text below `path` into canonical form, in place; gives what is wrong with them."""
-    key, rest = path[0], path[1:]
-    if key not in config:
-        return []
-    if rest:
-        config[key] = dict(config[key])
-        return [problem.under(key) for problem in _rewrite(config[key], rest, read, scope)]
-    config[key], problems = _canonical(config[key], read, scope)
-    return [problem.under(key) for problem in problems]
+def _rewritten(value: Any, path: Sequence[str], read: "Reader", scope: Scope) -> tuple[Any, list[Problem]]:
+    """The value with every text below `path` in canonical form, and what is wrong with them.
+
+    A `*` in the path stands for all items of a list.
+    """
+    if not path:
+        return _canonical(value, read, scope)
+    keys = range(len(value)) if path[0] == "*" else [key for key in path[:1] if key in value]
+    copy: Any = value.copy()
+    problems: list[Problem] = []
+    for key in keys:
+        copy[key], found = _rewritten(value[key], path[1:], read, scope)
+        problems += (problem.under(key) for problem in found)
+    return copy, problems
 
 
 def _canonical(value: Any, read: "Reader", scope: Scope) -> tuple[Any, list[Problem]]:
@@ -114,6 +116,10 @@ def _read_moment(text: str, scope: Scope) -> Read:
     return _read_expression(text, scope, Kind.DATE, Kind.DATETIME)
 
 
+def _read_number(text: str, scope: Scope) -> Read:
+    return _read_expression(text, scope, *sorted(NUMBERS))
+
+
 def _read_people(text: str, scope: Scope) -> Read:
     return _read_expression(text, scope, Kind.TEXT, Kind.LIST)
 
@@ -138,6 +144,7 @@ _READERS: Final[Mapping[Language, Reader]] = {
     Language.EXPRESSION: _read_expression,
     Language.RESULT: _read_result,
     Language.MOMENT: _read_moment,
+    Language.NUMBER: _read_number,
     Language.PEOPLE: _read_people,
     Language.ID: _read_id,
     Language.TEMPLATE: _read_template,

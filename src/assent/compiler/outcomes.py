@@ -26,7 +26,7 @@ def outcomes_of(draft: Draft, node: Node) -> Outcomes:
     own = _own(declared)
     possible = _given(declared) | own
     required = own
-    if node.timeout_seconds is not None:
+    if node.timeout_seconds is not None and not _decides_by_itself(declared):
         possible |= {Outcome.TIMEOUT}
         required |= frozenset() if _expires(draft) else {Outcome.TIMEOUT}
     is_open = node.kind in (NodeKind.FORM, NodeKind.STATE) and not own
@@ -61,6 +61,10 @@ def _given(declared: NodeDeclaration) -> frozenset[str]:
     if isinstance(declared, Form) and declared.outcomes:
         return frozenset()
     return declared.outcomes_given
+
+
+def _decides_by_itself(declared: NodeDeclaration) -> bool:
+    return isinstance(declared, Approval) and declared.default is not None
 
 
 def _expires(draft: Draft) -> bool:

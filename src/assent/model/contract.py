@@ -137,6 +137,24 @@ class SlotSpec(Declaration):
     enabled: bool = True
 
 
+class SeparationSpec(Declaration):
+    """Which duties may lie in one hand; unsaid, none."""
+
+    originator: Literal["allowed", "refused"] | None = None
+    """Whether somebody may approve what they wrote or sent on its way themselves."""
+    twice: Literal["allowed", "refused"] | None = None
+    """Whether one person may answer in several seats."""
+
+
+class InboxSpec(Declaration):
+    """What people see of an entity before they open it."""
+
+    title: Name | None = None
+    """A field; unsaid, the first required text by name, else the first text."""
+    figure: Name | None = None
+    """A field of numbers; unsaid, the first amount of money by name, else the first number."""
+
+
 class Contract(Declaration):
     contract: Name
     version: Version
@@ -149,6 +167,8 @@ class Contract(Declaration):
     """`none`: transitions go straight through, without a workflow instance."""
     permissions: Mapping[Name, tuple[Role, ...]] = {}
     """Action or transition → the roles that may do it."""
+    separation: SeparationSpec = SeparationSpec()
+    inbox: InboxSpec = InboxSpec()
 
     def __hash__(self) -> int:
         # Equal contracts agree on these; the mappings inside could not be hashed.
@@ -187,6 +207,7 @@ def check_contract(contract: Contract) -> Iterator[Problem]:
     yield from check_fields(contract.fields, ("fields",))
     yield from _check_lifecycle(contract.lifecycle)
     yield from _check_permissions(contract)
+    yield from _check_inbox(contract)
     if contract.workflow == "none":
         yield from _check_straight_through(contract.lifecycle)
 
@@ -292,6 +313,24 @@ def _check_permissions(contract: Contract) -> Iterator[Problem]:
             yield Problem(
                 "EMPTY_ROLES", "nobody is listed", ("permissions", action), hint="leave the key out instead"
             )
+
+
+NUMBER_TYPES: Final = (FieldType.MONEY, FieldType.INTEGER, FieldType.DECIMAL)
+_NO_TITLE: Final = frozenset({FieldType.LIST, FieldType.OBJECT})
+
+
+def _check_inbox(contract: Contract) -> Iterator[Problem]:
+    for key, name in (("title", contract.inbox.title), ("figure", contract.inbox.figure)):
+        if name is None:
+            continue
+        if (spec := contract.fields.get(name)) is None:
+            yield Problem("UNKNOWN_FIELD", f"{contract.name} has no field `{name}`", ("inbox", key))
+        elif key == "figure" and spec.type not in NUMBER_TYPES:
+            message = f"money, an integer or a decimal was expected, `{name}` is {spec.type}"
+            yield Problem("WRONG_TYPE", message, ("inbox", key))
+        elif spec.type in _NO_TITLE:
+            message = f"a field that fits on a line was expected, `{name}` is {spec.type}"
+            yield Problem("WRONG_TYPE", message, ("inbox", key))
 
 
 def _check_straight_through(lifecycle: Lifecycle) -> Iterator[Problem]:

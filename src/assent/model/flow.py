@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from assent.model.contract import EditWindow, Name, Version
+from assent.model.contract import EditWindow, Name, SeparationSpec, Version
 from assent.model.graph import NodeKind
 from assent.model.kinds import one_of, parse_graph, type_of
 from assent.model.nodes import (
@@ -134,6 +134,8 @@ class Flow(Declaration):
     entity: Name | None = None
     """The entity type that an instance is about, if there is one."""
     capabilities: tuple[Capability, ...] = ()
+    separation: SeparationSpec = SeparationSpec()
+    """Of its approvals; what it does not say is as the entity's contract has it."""
     timeout: Duration | None = None
     on_timeout: NodeRef | None = None
     start: NodeRef

@@ -116,6 +116,7 @@ class Language(Enum):
     """An expression that also knows `result`: what a call, an event or a form brought."""
     MOMENT = auto()
     """An expression of a date or a time."""
+    NUMBER = auto()
     PEOPLE = auto()
     """An expression of a person or a list of them."""
     ID = auto()

@@ -14,7 +14,7 @@ NOT_OF_GRAPHS = frozenset({"EMPTY_ROLES", "NEEDS_WORKFLOW", "TOO_LARGE"})
 """Of a contract's other parts; the kernel's guide explains them."""
 
 GIVEN = (
-    re.compile(r'(?:Problem|refuse|_note)\(\s*(?:code=)?"([A-Z_]+)"'),
+    re.compile(r'(?:Problem|refuse|_note|marked)\(\s*(?:code=)?"([A-Z_]+)"'),
     re.compile(r'_circle\(draft, edge, \w+, "([A-Z_]+)"'),
     re.compile(r'custom_error_type="([A-Z_]+)"'),
     re.compile(r'"[a-z_]+": "([A-Z][A-Z_]+)",'),

@@ -46,7 +46,8 @@ def test_a_slot_entered_by_command_keeps_the_command() -> None:
 def test_an_empty_slot_that_needs_approval_asks_whoever_may_do_the_transition() -> None:
     workflow = compile_effective(invoice_envelope()).unwrap()
     asks = workflow.nodes["sys:approval:approve"]
-    assert asks.config["approvers"] == {"permission": "approve"}
+    (tier,) = asks.config["tiers"]
+    assert tier == {"groups": [{"name": "approvers", "approvers": {"permission": "approve"}, "mode": "any"}]}
     assert workflow.slot_map[asks.id] == "slot:submitted_to_approved"
     assert asks.id in workflow.stable_nodes
     (rejected,) = workflow.answers(asks.id, Outcome.REJECTED)

@@ -8,6 +8,7 @@ from pydantic import StringConstraints, model_validator
 from assent.model.contract import EditWindow
 from assent.model.graph import NodeKind, Outcome
 from assent.model.parse import Declaration
+from assent.model.problems import Path
 from assent.model.terms import Capability, Duration, Label, Language, refuse, seconds_of
 
 NodeRef = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -39,6 +40,10 @@ class NodeDeclaration(Declaration):
     @property
     def node_kind(self) -> NodeKind:
         return self.kind
+
+    def as_written(self, path: Path) -> Path:
+        """Where the author wrote what is at `path` of the configuration."""
+        return path
 
     def config(self) -> dict[str, Any]:
         """The node's own settings as plain JSON, lengths of time in seconds."""

@@ -1,53 +1,97 @@
 """Steps of people: approvals and forms."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from assent.model.contract import FieldSpec, Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Languages, Timed, in_seconds
-from assent.model.people import People
-from assent.model.terms import Duration, Language, refuse
+from assent.model.people import Asking, EscalationSpec, People, Tiers
+from assent.model.problems import Path
+from assent.model.terms import Duration, Expression, Language, refuse, seconds_of
+
+Channel = Literal["email", "sms", "in_app", "chat"]
 
 
-class Approval(Timed):
+class Answering(Timed):
+    """A node that waits for people: when they are late, and how they are told."""
+
+    due: Duration | None = None
+    """When they are late; it ends nothing, `timeout` does."""
+    notify: Channel | None = None
+    """How they are told, when they are asked and when somebody else takes their place."""
+    remind: Duration | None = None
+    """How often they are told again until they answer; by e-mail unless `notify` says otherwise."""
+    form: Mapping[Name, FieldSpec] = {}
+    outcomes: tuple[Name, ...] = ()
+
+    def config(self) -> dict[str, Any]:
+        found = in_seconds(in_seconds(super().config(), "due"), "remind")
+        return {"notify": "email"} | found if "remind" in found else found
+
+
+_WHO: Final = frozenset({*Asking.model_fields, "tiers"})
+"""What authors write about who is asked; compiled, all of it is `tiers`."""
+
+
+class Approval(Answering, Asking):
     kind = NodeKind.APPROVAL
     languages: ClassVar[Languages] = {
-        "approvers.rule": Language.PEOPLE,
-        "approvers.manager": Language.PEOPLE,
+        "tiers.*.groups.*.approvers.rule": Language.PEOPLE,
+        "tiers.*.groups.*.approvers.manager": Language.PEOPLE,
+        "amount": Language.NUMBER,
+        "escalate.to.rule": Language.PEOPLE,
+        "escalate.to.manager": Language.PEOPLE,
     }
     outcomes_given = frozenset({Outcome.APPROVED, Outcome.REJECTED, Outcome.ERROR})
 
     type: Literal["approval"]
-    approvers: People | None = None
-    assignee: People | None = None
-    """Another word for `approvers`, as flows have it for every step of a person."""
-    mode: Literal["any", "all", "quorum"] = "any"
-    """Whether one approver is enough, or all are needed, or `quorum` of them."""
-    quorum: int | None = Field(default=None, ge=1, le=100)
-    due: Duration | None = None
-    """When the approvers are late; it ends nothing, `timeout` does."""
-    form: Mapping[Name, FieldSpec] = {}
+    tiers: Tiers | None = None
+    """Others are asked for more: each tier says who decides up to which amount."""
+    amount: Expression | None = None
+    """What the tiers go by; unsaid, the figure that the contract shows in inboxes."""
+    escalate: EscalationSpec | None = None
+    default: Literal["approved", "rejected"] | None = None
+    """The outcome when `timeout` is over, instead of a way for it."""
     outcomes: tuple[Name, ...] = ()
     """Other answers than yes and no, such as `more_information`."""
 
+    def _ways(self) -> tuple[str, ...]:
+        return (*super()._ways(), "tiers")
+
     @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if (self.approvers is None) == (self.assignee is None):
-            raise refuse("BAD_VALUE", "exactly one of `approvers` and `assignee` was expected")
-        if (self.mode == "quorum") != (self.quorum is not None):
-            raise refuse("BAD_VALUE", "`mode: quorum` and `quorum: <number>` go together")
+    def _fits_together(self) -> Self:
+        if self.amount is not None and self.tiers is None:
+            raise refuse("MISPLACED_KEY", "`amount` chooses one of the `tiers`, and there are none")
+        if self.default is not None and self.timeout is None:
+            raise refuse("MISSING_KEY", "`default` says what happens then, `timeout` must say when")
+        if self.default is not None and self.on_timeout is not None:
+            raise refuse("MISPLACED_KEY", "`default` decides when time is over; `on_timeout` is never taken")
+        if self.escalate and self.timeout and seconds_of(self.escalate.after) >= seconds_of(self.timeout):
+            raise refuse("BAD_VALUE", "`escalate` comes too late: `timeout` ends the step before")
         return self
 
     def config(self) -> dict[str, Any]:
-        found = super().config()
-        found["approvers"] = found.pop("assignee", None) or found["approvers"]
-        return in_seconds(found, "due")
+        found = {key: value for key, value in super().config().items() if key not in _WHO}
+        if self.escalate is not None:
+            found["escalate"] = self.escalate.compiled()
+        return found | {"tiers": [tier.tier() for tier in self._all_tiers]}
+
+    def as_written(self, path: Path) -> Path:
+        match path:
+            case ("tiers", int(index), *rest):
+                prefix: Path = () if self.tiers is None else ("tiers", index)
+                return (*prefix, *self._all_tiers[index].written(tuple(rest)))
+        return path
+
+    @property
+    def _all_tiers(self) -> tuple[Asking, ...]:
+        return (self,) if self.tiers is None else self.tiers
 
 
-class Form(Timed):
+class Form(Answering):
     kind = NodeKind.FORM
     languages: ClassVar[Languages] = {
         "assignee.rule": Language.PEOPLE,
@@ -57,7 +101,6 @@ class Form(Timed):
     type: Literal["form"]
     assignee: People | None = None
     """Who fills it in; whoever started the workflow when nobody is named."""
-    form: Mapping[Name, FieldSpec] = {}
     outcomes: tuple[Name, ...] = ()
     """The events that end it; unsaid, those that its edges answer."""
 
@@ -66,3 +109,7 @@ class Form(Timed):
         if self.assignee is not None and self.assignee.chain is not None:
             raise refuse("BAD_VALUE", "a chain is of approvals; a form has one assignee")
         return self
+
+    def config(self) -> dict[str, Any]:
+        found = super().config()
+        return found if self.assignee is None else found | {"assignee": self.assignee.compiled()}
