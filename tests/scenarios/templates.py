@@ -26,7 +26,8 @@ def read(name: str, file: str) -> Any:
 
 
 def stand_in(node: dict[str, Any], *, waives: bool = False) -> dict[str, Any]:
-    kept = {key: node[key] for key in ("id", "timeout", "on_timeout") if key in node}
+    times = () if "default" in node else ("timeout", "on_timeout")  # only approvals decide by themselves
+    kept = {key: node[key] for key in ("id", *times) if key in node}
     if node["type"] == "approval":
         return {**kept, "type": "form", "waives_approval": waives}
     if node["type"] == "notification":

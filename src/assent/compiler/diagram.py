@@ -1,6 +1,6 @@
 """A workflow as a Mermaid flowchart: the same text for the same workflow, whatever its labels hold."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from assent.compiler.edges import success_of
@@ -64,13 +64,15 @@ def _label(node: Node) -> str:
     lines = [node.label or node.name]
     if node.kind not in _WITHOUT_KIND:
         lines.append(" ".join(part for part in (node.kind.value, _who(node.config)) if part))
-    return "<br/>".join(_escaped(line) for line in lines)
+    return "<br/>".join(_escaped(line) for line in (*lines, *_tiers(node.config), *_later(node)))
 
 
 def _who(config: Mapping[str, Any]) -> str:
     """Who or what a node is about, in a word or two."""
-    if asked := _asked(config):
-        return f"by {asked}"
+    if "tiers" in config:
+        return f"by {_deciders(config['tiers'][0])}" if len(config["tiers"]) == 1 else "by amount"
+    if "assignee" in config:
+        return f"by {_named(config['assignee'])}"
     for name in config.get("operation", {}).values():
         return str(name)
     for key in ("task", "action", "rule", "channel", "key", "cron", "capability", "mode"):
@@ -79,12 +81,10 @@ def _who(config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _asked(config: Mapping[str, Any]) -> str:
-    tiers: Sequence[Mapping[str, Any]] = config.get("tiers") or ()
-    if len(tiers) > 1:
-        ways = (f"{_deciders(tier)} up to {tier['up_to']}" for tier in tiers[:-1])
-        return ", ".join((*ways, _deciders(tiers[-1])))
-    return _deciders(tiers[0]) if tiers else _named(config.get("assignee") or {})
+def _tiers(config: Mapping[str, Any]) -> Iterator[str]:
+    tiers = config.get("tiers", ())
+    for tier in tiers if len(tiers) > 1 else ():
+        yield f"up to {tier['up_to']}: {_deciders(tier)}" if "up_to" in tier else f"above: {_deciders(tier)}"
 
 
 def _deciders(tier: Mapping[str, Any]) -> str:
@@ -98,6 +98,15 @@ def _named(people: Mapping[str, Any]) -> str:
     for key, value in people.items():
         return f"{key} {value}" if value is not True else key
     return ""
+
+
+def _later(node: Node) -> Iterator[str]:
+    """What happens when nobody answers; an approval that comes by itself must be seen."""
+    if "escalate" in node.config:
+        escalate = node.config["escalate"]
+        yield f"after {_length(escalate['after'])} also {_named(escalate['to'])}"
+    if "default" in node.config and node.timeout_seconds is not None:
+        yield f"after {_length(node.timeout_seconds)} {node.config['default']} by itself"
 
 
 def _ordered_edges(workflow: Workflow, names: Mapping[str, str]) -> Iterator[Edge]:

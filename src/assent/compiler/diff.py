@@ -115,5 +115,14 @@ def _details(old: Any, new: Any, key: str = "") -> Iterator[Detail]:
     if isinstance(old, dict) and isinstance(new, dict):
         for part in sorted(old.keys() | new.keys()):
             yield from _details(old.get(part), new.get(part), f"{key}.{part}" if key else part)
+    elif _are_alike(old, new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _details(before, after, f"{key}[{index}]")
     elif old != new:
         yield Detail(key, old, new)
+
+
+def _are_alike(old: Any, new: Any) -> bool:
+    """Whether two lists hold the same number of objects, such as tiers and groups, so that each has its counterpart."""
+    are_lists = isinstance(old, list) and isinstance(new, list) and len(old) == len(new)
+    return are_lists and all(isinstance(item, dict) for item in (*old, *new))

@@ -46,3 +46,32 @@ def test_loops_rejections_and_expiry_are_dotted() -> None:
         '  n4 -.->|"error"| n2',
         '  n1 -.->|"after 3d"| n0',
     ]
+
+
+def test_who_decides_is_shown_tier_by_tier_and_what_happens_by_itself() -> None:
+    groups = {"finance": {"approvers": {"role": "finance"}}, "cfo": {"approvers": {"role": "cfo"}}}
+    approval = {
+        "amount": "workflow.total",
+        "tiers": [
+            {"up_to": 500, "approvers": {"role": "lead"}},
+            {"up_to": 900, "groups": groups},
+            {"groups": groups, "enough": "finance or cfo"},
+        ],
+        "escalate": {"after": "36h", "to": {"manager": True}},
+        "timeout": "3d",
+        "default": "approved",
+    }
+    workflow = compile_steps(
+        [{"id": "x", "type": "approval", **approval}, {"id": "end", "type": "terminal"}],
+        [{"from": "x", "event": event, "to": "end"} for event in ("approved", "rejected")],
+    ).unwrap()
+    (line,) = [line for line in diagram(workflow).splitlines() if "lead" in line]
+    assert line.split("<br/>")[1:] == [
+        "approval by amount",
+        "up to 500: role lead",
+        "up to 900: cfo #amp;#amp; finance",
+        "above: finance #124;#124; cfo",
+        "after 36h also manager",
+        'after 3d approved by itself"/]',
+    ]
+    assert LINES.fullmatch(line)

@@ -102,3 +102,14 @@ def test_a_difference_is_plain_json_and_text() -> None:
     text = found.to_text()
     assert f"\n{SLOT}\n" in text
     assert "  + edge size → fork when entity.grand_total > 1000000" in text
+
+
+def test_a_change_of_who_is_asked_is_shown_at_its_group() -> None:
+    def asking(quorum: int) -> Workflow:
+        finance = {"approvers": {"role": "finance"}, "mode": "quorum", "quorum": quorum}
+        groups = {"finance": finance, "cfo": {"approvers": {"role": "cfo"}}}
+        nodes = [{"id": "ask", "type": "approval", "groups": groups}]
+        return patched(nodes=nodes, edges=[{"from": "in", "to": "ask"}, {"from": "ask", "to": "out"}])
+
+    (change,) = changes(diff(asking(2), asking(3)), "changed")
+    assert change.details == (Detail("config.tiers[0].groups[1].quorum", 2, 3),)
