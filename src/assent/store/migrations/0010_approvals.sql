@@ -299,6 +299,10 @@ CREATE TABLE assent.approval_delegations (
 CREATE INDEX delegations_by_delegate ON assent.approval_delegations (org_id, to_user) WHERE revoked_at IS NULL;
 CREATE INDEX delegations_by_person ON assent.approval_delegations (org_id, from_user) WHERE revoked_at IS NULL;
 
+-- Who has a role is asked of all members: those who have left are recorded as skipped.
+DROP INDEX assent.members_by_role;
+CREATE INDEX members_by_role ON assent.members USING gin (roles);
+
 -- Whose turn it was last, for approvers who are picked from a role in turn.
 CREATE TABLE assent.approval_turns (
   org_id  text        NOT NULL,

@@ -1,0 +1,153 @@
+"""Approval chains: an org's own templates of who is asked after whom. Kept, listed, and read for those who ask.
+
+    chain: large purchases
+    entity_type: invoice          # unsaid: for anything
+    steps:
+      - {name: finance, approvers: {role: finance_manager}, mode: quorum, quorum: 2, due: 24h}
+      - {name: head, approvers: {manager: true, levels: 2}}
+
+Whoever was asked by a chain stays asked when it changes: requests keep the people that were found.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final, Self
+from uuid import UUID
+
+import asyncpg
+from pydantic import AfterValidator, Field, StringConstraints
+
+from assent.model.approval import ESCALATION, Mode, Pick, Seek
+from assent.model.contract import Name
+from assent.model.ids import new_id
+from assent.model.parse import Declaration, parse_declaration
+from assent.model.people import GroupSpec, People, not_a_chain
+from assent.model.problems import Problem
+from assent.model.terms import Duration, not_empty, refuse, seconds_of
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.approvals", "chains.sql")
+
+STEPS_MAX: Final = 20
+
+
+def _without_workflow(people: People) -> People:
+    """What needs a workflow's variables or contract has no meaning in a chain, which is anybody's."""
+    needs = [name for name in ("rule", "permission") if getattr(people, name) is not None]
+    needs += ["manager"] if isinstance(people.manager, str) else []
+    if needs:
+        message = f"a chain knows no workflow, so `{needs[0]}` says nothing here"
+        raise refuse("BAD_VALUE", message, hint="name a role, a user or `manager: true`")
+    return not_a_chain(people)
+
+
+class ChainStepSpec(GroupSpec):
+    name: Name
+    approvers: Annotated[People, AfterValidator(_without_workflow)]
+    due: Duration | None = None
+
+
+def _steps(steps: tuple[ChainStepSpec, ...]) -> tuple[ChainStepSpec, ...]:
+    counts = Counter(step.name for step in steps)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise refuse("DUPLICATE_NAME", f"every step has a name of its own; `{twice[0]}` is there twice")
+    if ESCALATION in counts:
+        raise refuse("RESERVED_NAME", f"`{ESCALATION}` is the group of those to whom it is escalated")
+    return steps
+
+
+class ChainSpec(Declaration):
+    chain: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    entity_type: Name | None = None
+    """What it may be asked about; anything when unsaid."""
+    active: bool = True
+    steps: Annotated[
+        tuple[ChainStepSpec, ...],
+        Field(max_length=STEPS_MAX),
+        AfterValidator(not_empty),
+        AfterValidator(_steps),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStep:
+    name: str
+    approvers: Mapping[str, Any]
+    mode: Mode = "any"
+    quorum: int | None = None
+    due_seconds: int | None = None
+
+    def seek(self, subject_id: str) -> Seek:
+        """How the people of this step are found, for whoever started the workflow."""
+        declared = self.approvers
+        if "user" in declared:
+            return Seek("users", (declared["user"],))
+        if "role" in declared:
+            pick: Pick = declared.get("pick", "all")
+            return Seek("roles", (declared["role"],), pick)
+        return Seek("manager", (subject_id,), levels=declared.get("levels", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    id: UUID
+    name: str
+    steps: tuple[ChainStep, ...]
+    entity_type: str | None = None
+    active: bool = True
+
+    @classmethod
+    def of(cls, row: asyncpg.Record) -> Self:
+        steps = tuple(ChainStep(**step) for step in row["steps"])
+        return cls(row["id"], row["name"], steps, row["entity_type"], row["active"])
+
+
+async def keep_chain(
+    connection: Connection, org_id: str, data: Mapping[str, Any], now: datetime
+) -> Chain | list[Problem]:
+    """Keep a chain under its name, in the place of the one that had it; or all that is wrong with it."""
+    spec, problems = parse_declaration(ChainSpec, data)
+    if spec is None:
+        return problems
+    async with connection.transaction():
+        head = (org_id, new_id(now), spec.chain, spec.entity_type, spec.active, now)
+        chain_id: UUID = await connection.fetchval(_SQL.put_chain, *head)
+        await connection.execute(_SQL.drop_chain_steps_after, org_id, chain_id, len(spec.steps))
+        await connection.execute(_SQL.put_chain_steps, org_id, chain_id, [_row(step) for step in spec.steps])
+    steps = tuple(ChainStep(**_row(step)) for step in spec.steps)
+    return Chain(chain_id, spec.chain, steps, spec.entity_type, spec.active)
+
+
+def _row(step: ChainStepSpec) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "approvers": step.approvers.compiled(),
+        "mode": step.mode,
+        "quorum": step.quorum,
+        "due_seconds": seconds_of(step.due) if step.due else None,
+    }
+
+
+async def list_chains(connection: Connection, org_id: str) -> Sequence[Chain]:
+    """The org's chains by name, those that are not in use as well."""
+    return [Chain.of(row) for row in await connection.fetch(_SQL.list_chains, org_id, None)]
+
+
+async def read_chain(connection: Connection, org_id: str, name: str) -> Chain | None:
+    row = await connection.fetchrow(_SQL.list_chains, org_id, name)
+    return Chain.of(row) if row is not None else None
+
+
+async def load_chains(
+    connection: Connection, wanted: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Chain]:
+    """The chains in use among these names of orgs."""
+    names = sorted(wanted)
+    if not names:
+        return {}
+    orgs, called = map(list, zip(*names, strict=True))
+    rows = await connection.fetch(_SQL.load_active_chains, orgs, called)
+    return {(row["org_id"], row["name"]): Chain.of(row) for row in rows}

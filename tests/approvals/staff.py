@@ -1,0 +1,54 @@
+"""The people of acme, and short ways to ask for them."""
+
+from typing import Any
+
+from assent.approvals import Asked, MembersDirectory, find_people
+from assent.model.approval import Found, Seek, WantedGroup
+from assent.store.connect import Connection
+from tests.postgres import START
+from tests.rows import insert, insert_member
+
+DIRECTORY = MembersDirectory()
+
+STAFF = {
+    "dan": {"roles": ["director"]},
+    "cal": {"roles": ["head"], "manager_id": "dan"},
+    "bob": {"roles": ["lead"], "manager_id": "cal", "active": False},
+    "ann": {"roles": ["clerk"], "manager_id": "bob"},
+    "fay": {"roles": ["finance"], "manager_id": "cal", "email": "fay@acme.example"},
+    "fin": {"roles": ["finance", "legal"], "manager_id": "cal"},
+    "flo": {"roles": ["finance"], "manager_id": "cal"},
+    "gus": {"roles": ["finance"], "manager_id": "cal", "active": False},
+    "bot": {"roles": ["finance"], "kind": "service_account"},
+}
+"""ann's manager is bob, who has left; above him are cal and dan. gus has left Finance."""
+
+
+async def insert_staff(connection: Connection) -> None:
+    for user_id, columns in STAFF.items():
+        await insert_member(connection, user_id=user_id, **columns)
+    await insert(connection, "role_capabilities", role="head", capability="invoice:*")
+
+
+def wanted(strategy: str, *names: str, name: str = "approvers", **given: Any) -> WantedGroup:
+    seek = {key: given.pop(key) for key in ("pick", "levels") if key in given}
+    return WantedGroup(name, Seek(strategy, names, **seek), **given)
+
+
+def asked(*groups: WantedGroup, **given: Any) -> Asked:
+    return Asked(**{"org_id": "acme", "workflow": "invoice", "subject_id": "ann", "groups": groups} | given)
+
+
+async def find(connection: Connection, *groups: WantedGroup, **given: Any) -> Found:
+    (found,) = await find_people(connection, DIRECTORY, [asked(*groups, **given)], START)
+    assert isinstance(found, Found), found
+    return found
+
+
+def names(found: Found) -> list[str]:
+    """Who is asked, of all groups."""
+    return [person.user_id for group in found.groups for person in group.people]
+
+
+def skipped(found: Found) -> dict[str, str]:
+    return {one["user_id"]: one["why"] for group in found.groups for one in group.skipped}
