@@ -33,9 +33,9 @@ bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs
 	$(BIN)/python -m bench $(ONLY)
 
 lock: ## resolve the dependencies anew into requirements/ (needs uv)
-	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
-	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
-	uv pip compile pyproject.toml --group build --group bench --universal --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
+	uv pip compile pyproject.toml --extra http --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
+	uv pip compile pyproject.toml --extra http --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
+	uv pip compile pyproject.toml --extra http --group build --group bench --universal --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
