@@ -81,7 +81,7 @@ def broken_contract(chooser: Chooser, contract: dict[str, Any]) -> Broken:
 
 def broken_envelope(chooser: Chooser, envelope: Envelope) -> tuple[Envelope, str]:
     """The envelope without one of its nodes, edges or slots, and the id of what is missing."""
-    part = pick(chooser, ("nodes", "edges", "slots"))
+    part = pick(chooser, [part for part in ("nodes", "edges", "slots") if getattr(envelope, part)])
     whole: dict[str, Any] = getattr(envelope, part)
     missing = pick(chooser, sorted(whole))
     rest = {key: value for key, value in whole.items() if key != missing}

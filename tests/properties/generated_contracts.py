@@ -25,13 +25,18 @@ def contract(chooser: Chooser) -> dict[str, Any]:
     _ways_back(chooser, chain, transitions)
     _way_out(chooser, chain, states, transitions)
     drift = _amendment(chooser, chain, states, transitions)
-    return {
+    made: dict[str, Any] = {
         "contract": "thing",
         "version": chooser.number(1, 3),
         "fields": FIELDS,
         "lifecycle": {"initial": chain[0], "states": states, "transitions": transitions},
         "on_drift": drift,
     }
+    if chance(chooser, 20):
+        made["separation"] = {pick(chooser, ("originator", "twice")): pick(chooser, ("allowed", "refused"))}
+    if chance(chooser, 20):
+        made["inbox"] = {"title": pick(chooser, ("number", "kind")), "figure": "total"}
+    return made
 
 
 def _forward(chooser: Chooser, first: str, second: str, before: list[str]) -> dict[str, Any]:

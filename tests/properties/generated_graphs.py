@@ -8,6 +8,7 @@ from typing import Any
 
 from assent.model.envelope import Envelope
 from tests.properties.choosing import Chooser, chance, pick, shuffled
+from tests.properties.generated_asking import asking
 
 End = dict[str, Any]
 """An edge that has no target yet."""
@@ -138,7 +139,7 @@ class Builder:
         return Fragment(name, [self.end(name), *([self.end(name, "error")] if fails else [])])
 
     def approval(self) -> Fragment:
-        name = self.node("approval", approvers=dict([pick(self.chooser, APPROVERS)]))
+        name = self.node("approval", **asking(self.chooser))
         answered = not self.rejections_leave or chance(self.chooser, 10)
         ends = [self.end(name, "approved")]
         return Fragment(name, [*ends, self.end(name, "rejected")] if answered else ends)
@@ -160,12 +161,6 @@ PLAIN: tuple[dict[str, Any], ...] = (
     {"kind": "rule", "rule": "credit"},
     {"kind": "policy_gate", "capability": "orders:ship"},
     {"kind": "requirements", "requirements": [{"type": "requirement_satisfied", "doc_type": "passport"}]},
-)
-APPROVERS: tuple[tuple[str, Any], ...] = (
-    ("role", "manager"),
-    ("user", "ann"),
-    ("manager", True),
-    ("rule", "org.owners[workflow.kind]"),
 )
 
 

@@ -20,6 +20,7 @@ from tests.properties.breaking import (
 )
 from tests.properties.breaking_contracts import broken_contract, broken_envelope
 from tests.properties.choosing import Chooser, Seeded, chance, pick
+from tests.properties.generated_asking import break_who_is_asked
 from tests.properties.generated_contracts import contract
 from tests.properties.generated_graphs import flow, patch
 from tests.properties.structure import check_envelope_inside, check_structure
@@ -102,7 +103,7 @@ def _break_a_slot(chooser: Chooser, made: dict[str, Any], envelope: Envelope) ->
 def _broken(chooser: Chooser, graph: Callable[[], Any]) -> Broken:
     """Some way to break the graph that applies to it."""
     while True:
-        broken = pick(chooser, GRAPH_BREAKERS)(chooser, graph())
+        broken = pick(chooser, (*GRAPH_BREAKERS, break_who_is_asked))(chooser, graph())
         if broken is not None:
             return broken
 
