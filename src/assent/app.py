@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
+from assent.approvals.directory import Directory
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from
@@ -24,8 +25,14 @@ class App:
         return {"cost_center": payload["cost_center"]}
     """
 
-    def __init__(self, contracts: "list[Contract | Mapping[str, Any]] | tuple[Contract, ...]" = ()) -> None:
+    def __init__(
+        self,
+        contracts: "list[Contract | Mapping[str, Any]] | tuple[Contract, ...]" = (),
+        *,
+        directory: Directory | None = None,
+    ) -> None:
         self.registry = Registry()
+        self.directory = directory
         self.operations: dict[str, Operation] = {}
         for contract in contracts:
             self.add_contract(contract)
@@ -69,4 +76,4 @@ class App:
         return Kernel(database, self.registry)
 
     def runtime(self, database: Database) -> Runtime:
-        return Runtime(database, self.kernel(database), self.operations)
+        return Runtime(database, self.kernel(database), self.operations, self.directory)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assent.model.graph import NodeKind
+from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
     from assent.engine.plan import PlannedEdge
@@ -39,3 +40,12 @@ def not_qualified(visit: "Visit", edges: "Sequence[PlannedEdge]", variables: Map
         and visit.plan.nodes[edge.target].kind is NodeKind.PARALLEL_JOIN
         and not edge.qualifies.holds(variables)
     ]
+
+
+def guard_against(visit: "Visit", outcome: str) -> Rejection | None:
+    """Refuses somebody whose answer no edge would take from them; nothing is stuck for it."""
+    guards = [edge.guard for edge in visit.node.answers.get(outcome, ())]
+    if not guards or any(guard is None or visit.actor.can(guard) for guard in guards):
+        return None
+    message = f"`{outcome}` at `{visit.node.node.name}` takes {' or '.join(filter(None, guards))}"
+    return Rejection("POLICY_DENIED", message, ("actor",))

@@ -197,3 +197,4 @@ def _control(instance: Instance, step: Step) -> None:
     if "again" in output:
         token = instance.tokens[output["again"]]
         token.state, token.attempt = "ready", token.attempt + 1
+        token.version = output.get("entity_version", token.version)

@@ -35,6 +35,46 @@ class Advance(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class Decide(Input):
+    """An approver answers."""
+
+    request_id: UUID | None = None
+    answer: str = "approved"
+    """`approved`, `rejected`, `abstained`, or an outcome of the node's own."""
+    reason: str | None = None
+    on_behalf_of: str | None = None
+    """Whom a delegate stands in for; unsaid, whoever it can only be."""
+    group: str | None = None
+    """Which seat is meant, where somebody has several."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign(Input):
+    """Somebody else is asked instead."""
+
+    request_id: UUID | None = None
+    from_user: str = ""
+    to_user: str = ""
+    to_email: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Input):
+    """One of several who are asked takes it on."""
+
+    request_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Input):
+    """It is open again to all who are asked."""
+
+    request_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventArrived(Input):
     """What a step waited for under a key has come."""
 

@@ -8,6 +8,8 @@ from assent.engine.inputs import (
     Advance,
     Cancel,
     CancelToken,
+    Claim,
+    Decide,
     Drifted,
     EventArrived,
     Expired,
@@ -15,6 +17,8 @@ from assent.engine.inputs import (
     Input,
     Pause,
     Poke,
+    Reassign,
+    Release,
     Repin,
     Resume,
     Retry,
@@ -25,9 +29,10 @@ from assent.engine.inputs import (
 )
 from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
+from assent.engine.requests import claim, decide, reassign, release
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
 from assent.model.actor import Actor
-from assent.model.graph import Outcome
+from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
 
@@ -140,6 +145,7 @@ def _nothing_answers(event: str) -> Rejection:
 def move(run: Run, why: str, target: str, output: Mapping[str, Any], sets: Mapping[str, Any]) -> None:
     """End every token with its steps, and begin again at `target` with the next generation (D24)."""
     run.cancel_tokens(list(run.instance.tokens.values()), why)
+    run.void_approvals(why)
     run.control("move", reason=why, to=target, set=dict(sets), **output)
 
 
@@ -150,6 +156,11 @@ def _resume(run: Run, token: Token, given: Input) -> Offered:
         return verdict
     run.conclude(visit, verdict)
     return ACCEPTED
+
+
+def _decide(run: Run, given: Decide) -> Offered:
+    token = decide(run, given)
+    return token if isinstance(token, Rejection) else _resume(run, token, given)
 
 
 def _notice(run: Run, given: EventArrived | TimerDue) -> Offered:
@@ -172,6 +183,7 @@ def expire(run: Run, output: Mapping[str, Any]) -> None:
         move(run, Outcome.TIMEOUT, expiry.target, {**output, "timed_out": True}, {})
         return
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
+    run.void_approvals(Outcome.TIMEOUT)
     why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
     run.control("timeout", status="failed", incident=why, **output)
 
@@ -179,18 +191,50 @@ def expire(run: Run, output: Mapping[str, Any]) -> None:
 def _drifted(run: Run, given: Drifted) -> Offered:
     if given.amended_by is not None:
         return _end(run, "cancel", "cancelled", "amended", {"amended_by": str(given.amended_by)})
-    if given.entity_version <= run.instance.entity_version or not _in_stable_region(run):
+    if given.entity_version <= run.instance.entity_version:
         return IGNORED
-    found = {"from_version": run.instance.entity_version, "changes": dict(given.changes)}
-    found["entity_version"] = given.entity_version
+    if not _in_stable_region(run):
+        return _ask_again(run, given)
+    last, changes = _edits(run, given)
+    found = {"from_version": run.instance.entity_version, "changes": changes, "void": _voided(run)}
+    found["entity_version"] = last.entity_version
     target = run.plan.workflow.amendment
     if target is not None:
         move(run, Outcome.DRIFT, target, found, {})
         return ACCEPTED
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
+    run.void_approvals(Outcome.DRIFT)
     message = f"the entity was edited while it should have rested: version {given.entity_version}"
     run.control("drift", status="failed", incident=incident("WORKFLOW_VERSION_DRIFT", message), **found)
     return ACCEPTED
+
+
+def _ask_again(run: Run, given: Drifted) -> Offered:
+    """Where edits are free, whoever was asked about the content before is asked about the new one."""
+    void = {r.step_id for r in run.world.requests.values() if r.status == "void"}
+    tokens = [token for token in run.instance.tokens.values() if token.step_id in void]
+    for token in tokens:
+        run.ask_again(token, given.entity_version)
+    return ACCEPTED if tokens else IGNORED
+
+
+def _edits(run: Run, given: Drifted) -> tuple[Drifted, dict[str, Any]]:
+    """This edit and those that wait behind it, as one: field → [as it was asked about, as it is]."""
+    edits = [given, *(later for later in run.inputs if isinstance(later, Drifted) and not later.amended_by)]
+    changes: dict[str, Any] = {}
+    for edit in edits:
+        for name, (before, after) in edit.changes.items():
+            changes[name] = [changes[name][0] if name in changes else before, after]
+    return edits[-1], {name: pair for name, pair in changes.items() if pair[0] != pair[1]}
+
+
+def _voided(run: Run) -> list[str]:
+    """The steps whose requests the edit has made void."""
+    requests = [r for r in run.world.requests.values() if r.applied_at is None]
+    names = {
+        run.plan.nodes[r.node_id].node.name for r in requests if r.status in ("pending", "approved", "void")
+    }
+    return sorted(names)
 
 
 def _in_stable_region(run: Run) -> bool:
@@ -200,6 +244,7 @@ def _in_stable_region(run: Run) -> bool:
 
 def _end(run: Run, name: str, status: str, reason: str, more: Mapping[str, Any] | None = None) -> Offered:
     run.cancel_tokens(list(run.instance.tokens.values()), reason)
+    run.void_approvals(reason)
     run.control(name, status=status, reason=reason, set={f"{name}_reason": reason}, **(more or {}))
     return ACCEPTED
 
@@ -255,12 +300,24 @@ def _skip(run: Run, given: Skip) -> Offered:
     if len(tokens) != 1:
         message = f"expected one step `{given.step}` that rests or failed, found {len(tokens)}"
         return Rejection("STEP_NOT_FOUND", message, ("step",))
+    if refused := _skips_an_approval(run, tokens[0], given):
+        return refused
     edges = {edge.id: edge for edge in run.plan.nodes[tokens[0].node].everything}
     if given.edge not in edges:
         message = f"`{given.edge}` does not leave this step; these do: {', '.join(edges)}"
         return Rejection("EDGE_NOT_FOUND", message, ("edge",))
     run.skip(tokens[0], edges[given.edge], given.reason)
     return ACCEPTED
+
+
+def _skips_an_approval(run: Run, token: Token, given: Skip) -> Rejection | None:
+    """Nobody approves by going around: not the originator, not an admin."""
+    edge = run.plan.edges.get(given.edge)
+    is_approval = run.plan.nodes[token.node].kind is NodeKind.APPROVAL
+    if not is_approval or edge is None or edge.label != Outcome.APPROVED:
+        return None
+    hint = "reassign it to somebody who can decide, or skip by another edge"
+    return Rejection("APPROVAL_CANNOT_BE_SKIPPED", "an approval is given, not skipped", ("edge",), hint=hint)
 
 
 def _cancel_token(run: Run, given: CancelToken) -> Offered:
@@ -289,6 +346,10 @@ def _repin(run: Run, given: Repin) -> Offered:
 _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     Start: _start,
     Advance: _advance,
+    Decide: _decide,
+    Reassign: lambda run, given: reassign(run, given) or ACCEPTED,
+    Claim: lambda run, given: claim(run, given) or ACCEPTED,
+    Release: lambda run, given: release(run, given) or ACCEPTED,
     EventArrived: _notice,
     TimerDue: _notice,
     Expired: _expired,

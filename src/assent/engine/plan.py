@@ -57,6 +57,8 @@ class Plan:
     contract: Contract | None = None
     definition_id: UUID | None = None
     definition_version: int = 0
+    asks_people: bool = False
+    """Whether there are approvals in it: then its instances have requests."""
 
     def window(self, node_id: str) -> EditWindow:
         return self.workflow.edit_windows[node_id]
@@ -82,7 +84,10 @@ def plan_of(
     nodes = {node.id: _planned_node(workflow, node, edges, scope) for node in workflow.nodes.values()}
     rank = {node_id: index for index, node_id in enumerate(workflow.topological_order)}
     join_of_split = {join.split: node_id for node_id, join in workflow.joins.items()}
-    return Plan(workflow, nodes, edges, rank, join_of_split, contract, definition_id, definition_version)
+    asks = any(node.kind is NodeKind.APPROVAL for node in workflow.nodes.values())
+    return Plan(
+        workflow, nodes, edges, rank, join_of_split, contract, definition_id, definition_version, asks
+    )
 
 
 def _planned_edge(workflow: Workflow, edge_id: str, scope: Scope) -> PlannedEdge:

@@ -13,13 +13,15 @@ from typing import Any, Final
 from assent.engine.choose import choose, not_qualified
 from assent.engine.evolve import CHAINED_KINDS, evolve
 from assent.engine.inputs import Input
-from assent.engine.instance import Instance, Token, path_order, retried
+from assent.engine.instance import Instance, Token, path_order, retried, root_id
 from assent.engine.joins import fire_join, join_is_complete
+from assent.engine.nodes.asking import messages_to
 from assent.engine.nodes.base import Ask, AskRule, Call, Done, Failure, Mutate, Rest, Stay, Verdict, Wish
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
+from assent.model.approval import Request, Seat
 from assent.model.effect import Effect
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
@@ -160,6 +162,12 @@ class Run:
             self.stays.append((token, stay))
         self._enqueue(opened or self._step(visit, "pending", {}), stay.effects)
 
+    def notify(self, token: Token, request: Request, seats: list[Seat]) -> None:
+        """Tell people that they are asked now."""
+        visit = self.visit(token)
+        told = messages_to(visit, visit.node.node.config, request, seats)
+        self._enqueue(self._step(visit, "pending", {}), told)
+
     def _enqueue(self, step: Step, effects: tuple[Effect, ...]) -> None:
         self.effects += ((step, effect) for effect in effects)
 
@@ -172,8 +180,11 @@ class Run:
         output = _output(done.outcome, edges, evaluations) | dict(done.output)
         if absorbed := not_qualified(visit, edges, variables):
             output["absorbed"] = absorbed
-        if done.sets:
-            output["set"] = dict(done.sets)
+        sets = dict(done.sets)
+        if visit.node.node.waives_approval:
+            sets["_waived"] = int(root_id(visit.token.id))
+        if sets:
+            output["set"] = sets
         self._leave(visit, edges)
         self._enqueue(self._finish(visit, "completed", output), done.effects)
 
@@ -216,6 +227,7 @@ class Run:
             self.cancel_tokens(
                 [token for token in self.instance.tokens.values() if token is not visit.token], "slot left"
             )
+            self.void_approvals("slot left")
 
     def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> Step:
         step = self._step(visit, status, output)
@@ -254,9 +266,22 @@ class Run:
             receipted=visit.receipted,
         )
 
+    def void_approvals(self, reason: str) -> None:
+        """What was approved on the way that is given up now is used for nothing else."""
+        for request in self.world.requests.values():
+            if request.status == "approved" and request.applied_at is None:
+                request.end("void", self.world.now, reason)
+
+    def _close_request(self, step: Step) -> None:
+        """A step that ends without an answer asks nobody any more."""
+        request = self.world.requests.get(step.id)
+        if request is not None and request.status == "pending" and step.status != "pending":
+            request.end("cancelled", self.world.now, step.output.get("reason") or step.output.get("outcome"))
+
     def _record(self, step: Step) -> None:
         """Apply a step, and keep it to be written. An end within the transaction completes the new row itself."""
         evolve(self.plan, self.instance, step)
+        self._close_request(step)
         opened = self._open.get(step.id) if not step.is_new else None
         if opened is None:
             self.steps.append(step)
@@ -291,6 +316,14 @@ class Run:
         self._finish(visit, "skipped", output)
         if self.instance.status == "paused":
             self.control("resume", status="running")
+
+    def ask_again(self, token: Token, entity_version: int) -> None:
+        """A request became void while its token rested: the step has failed, and is tried again at once."""
+        why = incident("APPROVAL_VOID", f"it was edited: version {entity_version}", token.node)
+        self._finish(
+            self.visit(token), "failed", _output(Outcome.ERROR, [], []) | {"error": why}, why["message"]
+        )
+        self.control("ask_again", again=token.id, entity_version=entity_version)
 
     def control(self, name: str, **output: Any) -> None:
         """A step about the instance itself (D8, D25)."""

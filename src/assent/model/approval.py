@@ -24,9 +24,9 @@ ESCALATION = "escalation"
 class Seek:
     """One way to find somebody, with its expressions evaluated."""
 
-    strategy: Literal["users", "roles", "manager", "chain"]
+    strategy: Literal["users", "roles", "permission", "manager", "chain"]
     names: tuple[str, ...]
-    """Of users, of roles, of the person whose manager it is, of a chain."""
+    """Of users or roles, of a capability and the roles that may too, of the person whose manager it is, of a chain."""
     pick: Pick = "all"
     levels: int = 1
     """How far up the manager is."""
@@ -171,6 +171,8 @@ class Request:
     claimed_by: str | None = None
     claimed_at: datetime | None = None
     skipped: tuple[Mapping[str, str], ...] = ()
+    tier: int = 0
+    """Which of the node's tiers by amount it is."""
     seats: tuple[Seat, ...] = ()
     decisions: tuple[Decision, ...] = ()
     is_new: bool = False

@@ -7,10 +7,13 @@ from uuid import UUID
 
 from assent.model.ids import effect_key
 
+Channel = Literal["email", "sms", "in_app", "chat"]
+"""The ways in which people are told something."""
+
 EffectType = Literal["webhook", "email", "sms", "in_app", "chat", "integration"]
 
 ATTEMPTS_MAX = 8
-"""How often an effect is tried when its node does not say; with the backoff, about two hours."""
+"""How often an effect is tried when its node does not say; with the backoff, about an hour and a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +30,17 @@ class Effect:
     def key(self, step_id: UUID) -> str:
         """WF-11: also what the receiver gets to see as `Idempotency-Key`."""
         return effect_key(step_id, self.type, self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What an operation answers that cannot be run inside a transaction: the effects worker is to run it."""
+
+    payload: Mapping[str, Any]
+    retry_ambiguous: bool = True
+    """What is right for such a call, where its node does not say."""
+
+
+def openapi_name(operation: str) -> str:
+    """The name under which an operation over HTTP is among an application's operations."""
+    return f"openapi:{operation}"

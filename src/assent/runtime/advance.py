@@ -6,18 +6,17 @@ every token rests, and write. Round trips per wave do not depend on how many ins
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
-from assent.kernel import Kernel
 from assent.runtime.errors import StepFailed
 from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
 from assent.runtime.receipts import Receipt, take_receipts
-from assent.runtime.wishes import fulfil
+from assent.runtime.wishes import Fulfilling, fulfil
 from assent.runtime.work import Job, Work
 from assent.runtime.write import ignore_strays, write
 from assent.store.database import Connection
@@ -27,9 +26,12 @@ from assent.store.database import Connection
 class Advancing:
     """What advancing needs to know of the application."""
 
-    kernel: Kernel
+    means: Fulfilling
     loader: Loader
-    operations: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> dict[str, Any]:
+        return self.means.operations
 
     async def advance(
         self,
@@ -57,7 +59,7 @@ class Advancing:
         await take_receipts(connection, [_receipt(visit) for _, visit in visits], now)
         wishes = [(job, visit, wish) for job, visit in visits if (wish := _perform(job, visit)) is not None]
         if wishes:
-            await fulfil(connection, self.kernel, self.operations, wishes)
+            await fulfil(connection, self.means, wishes, now)
 
 
 def _receipt(visit: Visit) -> Receipt:

@@ -67,7 +67,7 @@ class Commands:
             partition_id=partition_id,
             idempotency_key=idempotency_key,
         )
-        return await self._run(org_id, instance_id, Start(new_id(now), actor, _checked(data)), birth)
+        return await self.run_input(org_id, instance_id, Start(new_id(now), actor, checked(data)), birth)
 
     async def start_many(
         self, org_id: str, flow: str, actor: Actor, inputs: list[Mapping[str, Any]]
@@ -80,7 +80,7 @@ class Commands:
                 org_id,
                 new_id(now),
                 ON_START,
-                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(_checked(data))},
+                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(checked(data))},
                 instance_id,
             )
             for instance_id, data in zip(ids, inputs, strict=True)
@@ -94,7 +94,7 @@ class Commands:
 
     async def emit(self, org_id: str, key: str, data: Any = None, *, cause: str | None = None) -> bool:
         """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
-        _checked({"key": key, "data": data})
+        checked({"key": key, "data": data})
         now = self.database.clock.now()
         event = arrival(org_id, key, now, cause, data=data)
 
@@ -114,8 +114,8 @@ class Commands:
         step: str | None = None,
     ) -> InstanceView:
         """Answer a step that rests, or make a transition of the entity."""
-        given = Advance(self._id(), actor, event, _checked(data), step)
-        return await self._run(org_id, instance_id, given)
+        given = Advance(self._id(), actor, event, checked(data), step)
+        return await self.run_input(org_id, instance_id, given)
 
     async def transition(
         self,
@@ -134,40 +134,40 @@ class Commands:
             return await self.advance(org_id, entity.instance_id, name, actor, data)
         instance_id = new_id(self.database.clock.now())
         birth = Birth(Wanted(org_id, "effective", entity.type), actor.id, entity.type, entity.id)
-        again = Start(self._id(), actor, _checked(data), transition=name)
+        again = Start(self._id(), actor, checked(data), transition=name)
         try:
-            return await self._run(org_id, instance_id, again, birth)
+            return await self.run_input(org_id, instance_id, again, birth)
         except asyncpg.UniqueViolationError:
             # Somebody else was first to start the next instance; it is theirs that the transition goes to.
             return await self.transition(org_id, entity_id, name, actor, data)
 
     async def cancel(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
-        return await self._run(org_id, instance_id, Cancel(self._id(), actor, reason))
+        return await self.run_input(org_id, instance_id, Cancel(self._id(), actor, reason))
 
     async def pause(self, org_id: str, instance_id: UUID, actor: Actor, reason: str = "") -> InstanceView:
-        return await self._run(org_id, instance_id, Pause(self._id(), actor, reason))
+        return await self.run_input(org_id, instance_id, Pause(self._id(), actor, reason))
 
     async def resume(self, org_id: str, instance_id: UUID, actor: Actor) -> InstanceView:
-        return await self._run(org_id, instance_id, Resume(self._id(), actor))
+        return await self.run_input(org_id, instance_id, Resume(self._id(), actor))
 
     async def retry(
         self, org_id: str, instance_id: UUID, actor: Actor, step: str | None = None
     ) -> InstanceView:
-        return await self._run(org_id, instance_id, Retry(self._id(), actor, step))
+        return await self.run_input(org_id, instance_id, Retry(self._id(), actor, step))
 
     async def skip(  # noqa: PLR0913, PLR0917
         self, org_id: str, instance_id: UUID, actor: Actor, step: str, edge: str, reason: str = ""
     ) -> InstanceView:
         """An admin's way past a step, by an edge that is named."""
-        return await self._run(org_id, instance_id, Skip(self._id(), actor, step, edge, reason))
+        return await self.run_input(org_id, instance_id, Skip(self._id(), actor, step, edge, reason))
 
     async def cancel_token(
         self, org_id: str, instance_id: UUID, actor: Actor, token: str, reason: str = ""
     ) -> InstanceView:
-        return await self._run(org_id, instance_id, CancelToken(self._id(), actor, token, reason))
+        return await self.run_input(org_id, instance_id, CancelToken(self._id(), actor, token, reason))
 
     async def force_fail(self, org_id: str, instance_id: UUID, actor: Actor, reason: str) -> InstanceView:
-        return await self._run(org_id, instance_id, ForceFail(self._id(), actor, reason))
+        return await self.run_input(org_id, instance_id, ForceFail(self._id(), actor, reason))
 
     async def dead_letters(self, org_id: str, limit: int = 100) -> list[Mapping[str, Any]]:
         """The events that were given up, newest first."""
@@ -192,7 +192,7 @@ class Commands:
     def _id(self) -> UUID:
         return new_id(self.database.clock.now())
 
-    async def _run(
+    async def run_input(
         self,
         org_id: str,
         instance_id: UUID,
@@ -220,10 +220,10 @@ def _answer(job: Job, given: Input) -> InstanceView:
     already_there = isinstance(given, Start) and not job.is_new
     if isinstance(outcome, Rejection) and not already_there:
         raise Refused(outcome)
-    return view_of(job.run.plan, job.run.instance)
+    return view_of(job.run.plan, job.run.instance, job.run.world.requests)
 
 
-def _checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """What somebody sends, if it can be kept."""
     given = data or {}
     try:

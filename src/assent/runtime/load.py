@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from assent.engine.inputs import Repin
+from assent.approvals.delegations import load_delegations
+from assent.approvals.requests import load_requests
+from assent.engine.inputs import Advance, Claim, Decide, Input, Repin
 from assent.engine.instance import Instance
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
@@ -54,6 +56,7 @@ class Loader:
             world = World(now, entities.get((work.org_id, instance.entity_id)), settings.get(work.org_id, {}))
             jobs.append(self._job(work, definition, instance, world, work.key not in rows, failing or {}))
         await self._insert_ahead(connection, jobs, now)
+        await _load_people(connection, jobs, now)
         return jobs
 
     def _job(  # noqa: PLR0913, PLR0917
@@ -126,6 +129,28 @@ class Loader:
             await _take_entities(connection, ahead)
         for job in ahead:
             job.inserted = True
+
+
+async def _load_people(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    """What instances have asked people, and for whom those may act who answer now."""
+    asking = [job for job in jobs if job.run.plan.asks_people and not job.is_new]
+    requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
+    for job in asking:
+        job.run.world.requests = requests[job.work.key]
+    answering = {
+        (job.work.org_id, given.actor.id) for job in asking for given in job.work.inputs if _answers(given)
+    }
+    if not answering:
+        return
+    delegations = await load_delegations(connection, sorted(answering), now)
+    for job in asking:
+        job.run.world.delegations = {
+            user: found for (org, user), found in delegations.items() if org == job.work.org_id
+        }
+
+
+def _answers(given: Input) -> bool:
+    return isinstance(given, Advance | Decide | Claim) and given.actor.kind == "user"
 
 
 async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:

@@ -31,6 +31,8 @@ STEP_COLUMNS: Final = (
     "actor_user_id",
     "resume_at",
     "waiting_for_event_key",
+    "approval_request_id",
+    "snapshot_version_id",
 )
 
 
@@ -99,6 +101,8 @@ def step_record(step: Step) -> tuple[Any, ...]:
         step.actor_id,
         step.resume_at,
         step.event_key,
+        step.request_id,
+        step.snapshot_version_id,
     )
 
 

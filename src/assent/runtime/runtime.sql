@@ -45,15 +45,21 @@ RETURNING step_execution_id;
 -- New steps, for the application's role, which may not COPY under row security.
 INSERT INTO assent.workflow_step_executions (org_id, created_at, id, instance_id, node_id, node_type, token_id,
        entity_version, status, run_as, idempotency_key, started_at, completed_at, duration_ms, input_json, output_json,
-       error, actor_user_id, resume_at, waiting_for_event_key)
+       error, actor_user_id, resume_at, waiting_for_event_key, approval_request_id, snapshot_version_id)
 SELECT org_id, created_at, id, instance_id, node_id, node_type, token_id, entity_version, status, run_as,
        idempotency_key, started_at, completed_at, duration_ms, input_json, output_json, error, actor_user_id, resume_at,
-       waiting_for_event_key
+       waiting_for_event_key, approval_request_id, snapshot_version_id
   FROM jsonb_to_recordset($1::jsonb) AS s (
     org_id text, created_at timestamptz, id uuid, instance_id uuid, node_id text, node_type text, token_id text,
     entity_version integer, status text, run_as text, idempotency_key text, started_at timestamptz,
     completed_at timestamptz, duration_ms integer, input_json jsonb, output_json jsonb, error text, actor_user_id text,
-    resume_at timestamptz, waiting_for_event_key text);
+    resume_at timestamptz, waiting_for_event_key text, approval_request_id uuid, snapshot_version_id uuid);
+
+-- name: set_times_of_steps
+-- The next time that something is due at steps which rest on.
+UPDATE assent.workflow_step_executions s SET resume_at = u.resume_at
+  FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::timestamptz[]) AS u (org_id, created_at, id, resume_at)
+ WHERE s.org_id = u.org_id AND s.created_at = u.created_at AND s.id = u.id AND s.status = 'pending';
 
 -- name: begin_ends_of_steps
 -- Resting steps that are about to be completed or failed pass through running; the others end where they are.

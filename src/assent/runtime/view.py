@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from assent.engine.instance import Instance
+from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
+from assent.model.approval import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Waiting:
     token_id: str
     step_id: UUID | None
     answers: tuple[str, ...]
+    request_id: UUID | None = None
+    """What is asked of people here."""
+    asked: tuple[str, ...] = ()
+    """Who is asked now."""
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class InstanceView:
     expires_at: datetime | None
 
 
-def view_of(plan: Plan, instance: Instance) -> InstanceView:
+def view_of(plan: Plan, instance: Instance, requests: Mapping[UUID, Request] | None = None) -> InstanceView:
     resting = [token for token in instance.tokens.values() if token.state in ("resting", "failed")]
     return InstanceView(
         org_id=instance.org_id,
@@ -51,16 +57,25 @@ def view_of(plan: Plan, instance: Instance) -> InstanceView:
         context=dict(instance.context),
         version=instance.version,
         waiting=tuple(
-            Waiting(
-                token.node,
-                plan.nodes[token.node].node.name,
-                plan.nodes[token.node].kind.value,
-                token.id,
-                token.step_id,
-                tuple(sorted(plan.nodes[token.node].answers)),
-            )
-            for token in sorted(resting, key=lambda token: token.id)
+            _waiting(plan, token, requests or {}) for token in sorted(resting, key=lambda token: token.id)
         ),
         incident=instance.incident,
         expires_at=instance.expires_at,
+    )
+
+
+def _waiting(plan: Plan, token: Token, requests: Mapping[UUID, Request]) -> Waiting:
+    node = plan.nodes[token.node]
+    request = requests.get(token.step_id) if token.step_id else None
+    seats = request.seats if request is not None else ()
+    return Waiting(
+        token.node,
+        node.node.name,
+        node.kind.value,
+        token.id,
+        token.step_id,
+        tuple(sorted(node.answers)),
+        request.id if request else None,
+        tuple(sorted({seat.user_id for seat in seats if seat.status == "open"})),
+        request.due_at if request else None,
     )

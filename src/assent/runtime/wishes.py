@@ -2,10 +2,14 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
-from assent.engine.nodes.base import AskRule, Call, Mutate, Wish
+from assent.approvals.directory import Directory
+from assent.approvals.requests import consume_requests, write_requests
+from assent.approvals.resolve import Asked, find_people
+from assent.engine.nodes.base import Ask, AskRule, Call, Mutate, Wish
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.programs import programs_of
@@ -23,17 +27,73 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 Wished = tuple[Job, Visit, Wish]
 
 
-async def fulfil(connection: Connection, kernel: Kernel, operations: Any, wishes: Sequence[Wished]) -> None:
+@dataclass
+class Fulfilling:
+    """What wishes are fulfilled with."""
+
+    kernel: Kernel
+    directory: Directory
+    operations: dict[str, Any] = field(default_factory=dict)
+
+
+async def fulfil(connection: Connection, means: Fulfilling, wishes: Sequence[Wished], now: datetime) -> None:
     """Give every wish of a wave its answer."""
+    kernel, operations = means.kernel, means.operations
     mutations = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Mutate)]
     if mutations:
+        await _consume(connection, mutations, now)
         await _mutate(connection, kernel, mutations)
+    questions = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Ask)]
+    if questions:
+        await _find_people(connection, means.directory, questions, now)
     rules = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, AskRule)]
     if rules:
         await _ask_rules(connection, kernel, rules)
     for job, visit, wish in wishes:
         if isinstance(wish, Call):
             job.run.answer(visit, await _call(connection, operations, job, visit, wish))
+
+
+async def _consume(
+    connection: Connection, wishes: Sequence[tuple[Job, Visit, Mutate]], now: datetime
+) -> None:
+    """Use up the approvals that gates pass with, in one conditional UPDATE (WF-03)."""
+    wanted = [request for _, _, wish in wishes for request in wish.consumes]
+    if not wanted:
+        return
+    # What was approved in this transaction is not written yet.
+    await write_requests(connection, wanted, now)
+    consumed = await consume_requests(connection, wanted, now)
+    for job, visit, wish in wishes:
+        if missing := [request for request in wish.consumes if request.id not in consumed]:
+            raise StepFailed(
+                visit.node.id, ValueError(f"approval {missing[0].id} was void or consumed before")
+            )
+        for request in wish.consumes:
+            request.applied_at = now
+        job.consumed += wish.consumes
+
+
+async def _find_people(
+    connection: Connection, directory: Directory, wishes: Sequence[tuple[Job, Visit, Ask]], now: datetime
+) -> None:
+    asked = [_asked(job, visit, wish) for job, visit, wish in wishes]
+    found = await find_people(connection, directory, asked, now)
+    for (job, visit, _), answer in zip(wishes, found, strict=True):
+        job.run.answer(visit, answer)
+
+
+def _asked(job: Job, visit: Visit, wish: Ask) -> Asked:
+    instance = job.run.instance
+    return Asked(
+        org_id=instance.org_id,
+        workflow=job.run.plan.workflow.key,
+        entity_type=instance.entity_type,
+        entity_id=instance.entity_id,
+        subject_id=instance.subject_id,
+        groups=wish.groups,
+        originators=frozenset({visit.actor.id}),
+    )
 
 
 async def _mutate(
@@ -70,7 +130,7 @@ def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
         payload=wish.payload,
         entity_id=instance.entity_id if own else wish.entity_id,
         channel="workflow",
-        reason=f"step {visit.node.node.name}",
+        reason=wish.reason or f"step {visit.node.node.name}",
         by_instance=instance.id if own else None,
         to_state=wish.to_state,
     )

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
+from assent.approvals.requests import mark_steps_applied, write_requests
 from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
@@ -35,6 +36,9 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     steps = [step for job in changed for step in job.run.steps]
     await _write_steps(connection, [step for step in steps if step.is_new], now, as_owner=as_owner)
     await _end_steps(connection, [step for step in steps if not step.is_new])
+    await _write_times(connection, jobs)
+    await write_requests(connection, [r for job in jobs for r in job.run.world.requests.values()], now)
+    await _mark_consumed(connection, jobs)
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)
@@ -74,6 +78,20 @@ async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:
             [step.id for step in passing],
         )
     await connection.execute(_SQL.end_steps, [ended_row(step) for step in steps])
+
+
+async def _write_times(connection: Connection, jobs: Sequence[Job]) -> None:
+    """Of one step that stayed more than once, the last time is the one."""
+    stays = {t.step_id: (job.work.org_id, t.step_at, t.step_id, s) for job in jobs for t, s in job.run.stays}
+    if stays:
+        rows = [(org, at, step, stay.resume_at) for org, at, step, stay in stays.values()]
+        await connection.execute(_SQL.set_times_of_steps, *map(list, zip(*rows, strict=True)))
+
+
+async def _mark_consumed(connection: Connection, jobs: Sequence[Job]) -> None:
+    consumed = [request for job in jobs for request in job.consumed]
+    if consumed:
+        await mark_steps_applied(connection, consumed)
 
 
 async def _write_instances(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:

@@ -10,11 +10,14 @@ from assent.compiler import compile_flow
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
 from assent.engine.instance import Instance
+from assent.engine.nodes.base import Ask
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import Offered, Run
 from assent.engine.step import Step
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
+from assent.model.approval import Delegation, Found, FoundGroup, Person, Request
+from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -45,6 +48,12 @@ class Case:
         self.instance = Instance("acme", UUID(int=1), "ann", NOW)
         self.steps: dict[UUID, Step] = {}
         self.receipts: set[str] = set()
+        self.people: dict[str, tuple[str, ...]] = {}
+        """Role → who has it."""
+        self.delegations: dict[str, tuple[Delegation, ...]] = {}
+        self.requests: dict[UUID, Request] = {}
+        self.effects: list[Effect] = []
+        self.times: dict[UUID | None, datetime | None] = {}
 
     def id(self) -> UUID:
         return new_id(self.now)
@@ -60,7 +69,8 @@ class Case:
         self.now += timedelta(seconds=seconds)
 
     def give(self, given: Input) -> Offered:
-        run = Run(self.plan, self.instance, World(self.now), deque([given]), self.chain_steps_max)
+        world = World(self.now, requests=self._requests(), delegations=self.delegations)
+        run = Run(self.plan, self.instance, world, deque([given]), self.chain_steps_max)
         while (visit := run.next_visit()) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
             self.receipts.add(visit.key)
@@ -69,10 +79,29 @@ class Case:
                 run.answer(visit, self._fulfil(wish))
         for step in run.steps:
             self.steps[step.id] = step
+        self.requests |= {request.id: request for request in world.requests.values()}
+        self.effects += [effect for _, effect in run.effects]
+        self.times |= {token.step_id: stay.resume_at for token, stay in run.stays}
         self.check()
         return run.outcomes[0][1]
 
+    def _requests(self) -> dict[UUID, Request]:
+        now = [r for r in self.requests.values() if r.generation == self.instance.generation]
+        return {request.step_id: request for request in now}
+
+    def _find(self, wish: Ask) -> Found:
+        groups = []
+        for wanted in wish.groups:
+            names = [n for name in wanted.seek.names for n in self.people.get(name, (name,))]
+            people = tuple(
+                Person(name, wanted.seek.strategy, f"{name}@acme.example") for name in names if name
+            )
+            groups.append(FoundGroup(wanted.name, people, wanted.mode, wanted.quorum))
+        return Found(tuple(groups))
+
     def _fulfil(self, wish: Any) -> Any:
+        if isinstance(wish, Ask):
+            return self._find(wish)
         try:
             return self.functions[wish.name](wish.arguments)
         except Exception as error:

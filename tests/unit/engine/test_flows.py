@@ -391,10 +391,11 @@ def test_a_guard_lets_only_those_pass_who_hold_it() -> None:
         [{"from": "ask", "event": "done", "to": "end", "guard": "orders:approve"}],
     )
     case = Case(plan).start()
-    case.advance("done")
-    assert case.instance.status == "paused"
-    assert case.instance.incident is not None
-    assert case.instance.incident["code"] == "NO_EDGE_MATCHES"
+    refused = case.advance("done")
+    assert isinstance(refused, Rejection)
+    assert (refused.code, case.instance.status, case.resting) == ("POLICY_DENIED", "running", ["ask"])
+    case.advance("done", Actor("bob", capabilities=frozenset({"orders:approve"})))
+    assert case.instance.status == "completed"
 
 
 def test_a_time_that_is_set_is_kept_as_text() -> None:

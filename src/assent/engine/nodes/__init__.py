@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from assent.engine.nodes.action import Action
+from assent.engine.nodes.approval import Approval
 from assent.engine.nodes.base import Failure, Handler
 from assent.engine.nodes.condition import Condition
 from assent.engine.nodes.end import End
 from assent.engine.nodes.form import Form
 from assent.engine.nodes.lifecycle_gate import LifecycleGate
+from assent.engine.nodes.notification import Notification
 from assent.engine.nodes.parallel_join import ParallelJoin
 from assent.engine.nodes.parallel_split import ParallelSplit
 from assent.engine.nodes.policy_gate import PolicyGate
@@ -20,6 +22,7 @@ from assent.engine.nodes.state import State
 from assent.engine.nodes.system import System
 from assent.engine.nodes.wait_event import WaitEvent
 from assent.engine.nodes.wait_timer import WaitTimer
+from assent.engine.nodes.webhook_out import WebhookOut
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind
 
@@ -30,6 +33,7 @@ HANDLERS: Final[Mapping[NodeKind, type[Handler]]] = {
     NodeKind.LIFECYCLE_GATE: LifecycleGate,
     NodeKind.POLICY_GATE: PolicyGate,
     NodeKind.ACTION: Action,
+    NodeKind.APPROVAL: Approval,
     NodeKind.FORM: Form,
     NodeKind.SYSTEM: System,
     NodeKind.CONDITION: Condition,
@@ -37,6 +41,8 @@ HANDLERS: Final[Mapping[NodeKind, type[Handler]]] = {
     NodeKind.PARALLEL_JOIN: ParallelJoin,
     NodeKind.WAIT_TIMER: WaitTimer,
     NodeKind.WAIT_EVENT: WaitEvent,
+    NodeKind.WEBHOOK_OUT: WebhookOut,
+    NodeKind.NOTIFICATION: Notification,
     NodeKind.SCRIPT: Script,
     NodeKind.RULE: Rule,
     NodeKind.SLOT: Slot,

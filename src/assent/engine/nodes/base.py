@@ -70,6 +70,8 @@ class Mutate:
     to_state: str | None = None
     consumes: tuple[Request, ...] = ()
     """The approvals that this uses up (WF-03): all of them or nothing happens."""
+    reason: str | None = None
+    """Why, for the audit log; without it, the step's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
 """A form that somebody fills in; its fields become variables of the workflow."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from assent.engine.choose import guard_against
 from assent.engine.inputs import Advance, Input, TimerDue
 from assent.engine.nodes.base import Done, Handler, Rest
+from assent.engine.nodes.filling import FilledForm
 from assent.engine.nodes.waiting import deadline, timed_out
 from assent.language import Scope
-from assent.model.contract import FieldSpec
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
-from assent.model.values import check_changes, check_required
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 class Form(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
-        declared = node.config.get("form", {})
-        self._fields = {name: FieldSpec.model_validate(spec) for name, spec in declared.items()}
+        self._form = FilledForm(node.config.get("form", {}))
 
     def enter(self, visit: "Visit") -> Rest:
         return Rest(resume_at=deadline(visit))
@@ -32,18 +31,12 @@ class Form(Handler):
             event = getattr(given, "event", type(given).__name__)
             message = f"`{event}` is not an answer to `{self.node.name}`; possible: {known}"
             return Rejection("INVALID_TRANSITION", message, ("event",))
-        if denied := self._not_for(visit):
+        if denied := self._not_for(visit) or guard_against(visit, given.event):
             return denied
-        data, problems = self._check(given.data)
+        data, problems = self._form.check(given.data)
         if problems:
             return Rejection.of(problems)
         return Done(given.event, {"command": given.event, "data": data}, data)
-
-    def _check(self, data: Any) -> tuple[dict[str, Any], list[Any]]:
-        if not self._fields:
-            return dict(data), []
-        kept, problems = check_changes(self._fields, data, ("data",))
-        return kept, problems + check_required(self._fields, kept, ("data",))
 
     def _not_for(self, visit: "Visit") -> Rejection | None:
         actor, assignee = visit.actor, self.node.config.get("assignee") or {}

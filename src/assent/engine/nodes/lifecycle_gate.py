@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from assent.engine.choose import choose
+from assent.engine.instance import root_id
 from assent.engine.nodes.action import receipt_of
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
+from assent.model.approval import Request
 from assent.model.graph import Outcome
 from assent.model.mutation import Mutation, Rejection
 
@@ -13,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class LifecycleGate(Handler):
-    """Makes its transition; a token that comes with a rejection leads back to where the contract says."""
+    """Makes its transition; a token that comes with a rejection leads back to where the contract says.
+
+    It consumes the approvals of its slot and generation, all of them or none (D21, WF-03). One that an edit has made
+    void since is as good as a rejection: whoever approved did not approve this.
+    """
 
     is_branch: ClassVar[bool] = True
 
@@ -21,22 +27,48 @@ class LifecycleGate(Handler):
         entity = visit.world.entity
         if entity is None:
             return Failure("ENTITY_MISSING", f"gate `{self.node.name}` needs an entity")
+        passes = self._outcome(visit) == Outcome.COMPLETED
+        approvals = _approvals(visit) if passes else ()
+        if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
+            return Failure("APPROVAL_MISSING", f"`{self.node.name}` takes an approval, and nobody gave one")
         target = self._target(visit)
-        if target is None or target == entity.state:
-            return Done(self._outcome(visit))
-        transition = str(self.node.config["transition"])
-        return Mutate(f"{entity.type}.transition", {"transition": transition}, grant=True, to_state=target)
+        if target is None or (target == entity.state and not approvals):
+            return Done(self._outcome(visit), self._why(visit))
+        transition = {"transition": str(self.node.config["transition"])}
+        why = self._why(visit).get("reason")
+        return Mutate(
+            f"{entity.type}.transition",
+            transition,
+            grant=True,
+            to_state=target,
+            consumes=approvals,
+            reason=why,
+        )
 
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
         entity = answer.entity
         output = {"mutation": receipt_of(answer), "entity_version": entity.version, "state": entity.state}
-        return Done(self._outcome(visit), output)
+        consumed = [str(request.id) for request in _round(visit) if request.applied_at == visit.now]
+        if consumed:
+            output["consumed"] = consumed
+        return Done(self._outcome(visit), {**output, **self._why(visit)})
 
     def _outcome(self, visit: "Visit") -> str:
-        rejected = visit.token.carry == Outcome.REJECTED and Outcome.REJECTED in visit.node.answers
+        if Outcome.REJECTED not in visit.node.answers:
+            return Outcome.COMPLETED
+        rejected = visit.token.carry == Outcome.REJECTED or _is_void(visit)
         return Outcome.REJECTED if rejected else Outcome.COMPLETED
+
+    def _why(self, visit: "Visit") -> dict[str, str]:
+        """The reason of a rejection, for whoever reads the step or the audit log."""
+        if self._outcome(visit) == Outcome.COMPLETED:
+            return {}
+        if visit.token.carry != Outcome.REJECTED:
+            return {"reason": "it was edited after it was approved"}
+        reason = (visit.instance.context.get("_rejection") or {}).get("reason")
+        return {"reason": str(reason)} if reason else {}
 
     def _target(self, visit: "Visit") -> str | None:
         """The state that comes next; none when a rejection leaves the entity where it is."""
@@ -45,3 +77,25 @@ class LifecycleGate(Handler):
         edge, _ = choose(visit, Outcome.REJECTED, visit.variables)
         node = visit.plan.nodes[edge.target].node if edge else None
         return node.config.get("state") if node else None
+
+
+def _round(visit: "Visit") -> list[Request]:
+    """What was asked in the slots that lead here, in the generation of the token; of each node what it asked last."""
+    slots = {slot.id for slot in visit.plan.workflow.slots.values() if slot.exit == visit.node.id}
+    generation = int(root_id(visit.token.id))
+    asked = [r for r in visit.world.requests.values() if r.slot in slots and r.generation == generation]
+    return list({request.node_id: request for request in sorted(asked, key=lambda r: r.id)}.values())
+
+
+def _approvals(visit: "Visit") -> tuple[Request, ...]:
+    return tuple(r for r in _round(visit) if r.status == "approved" and r.applied_at is None)
+
+
+def _is_void(visit: "Visit") -> bool:
+    entity = visit.world.entity
+    asked = [r for r in _round(visit) if r.status in ("approved", "void") and r.applied_at is None]
+    return any(r.status == "void" or (entity and r.content_hash != entity.content_hash) for r in asked)
+
+
+def _is_waived(visit: "Visit") -> bool:
+    return bool(visit.instance.context.get("_waived") == int(root_id(visit.token.id)))

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from assent.engine.choose import guard_against
 from assent.engine.inputs import Advance, Input
 from assent.engine.nodes.base import Done, Handler, Rest
 from assent.model.mutation import Rejection
@@ -25,5 +26,7 @@ class State(Handler):
             return Rejection("INVALID_TRANSITION", message, ("event",))
         contract = visit.plan.contract
         if contract is not None and (denied := check_policy(contract, given.event, visit.actor)):
+            return denied
+        if denied := guard_against(visit, given.event):
             return denied
         return Done(given.event, {"command": given.event}, dict(given.data))

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-def deadline(visit: "Visit") -> datetime | None:
-    """When the step's own time is over; never when it has none."""
+def deadline(visit: "Visit", since: datetime | None = None) -> datetime | None:
+    """When the step's own time is over, from now or from when it began; never when it has none."""
     seconds = visit.node.node.timeout_seconds
-    return visit.now + timedelta(seconds=seconds) if seconds is not None else None
+    return (since or visit.now) + timedelta(seconds=seconds) if seconds is not None else None
 
 
 def timed_out() -> Done:

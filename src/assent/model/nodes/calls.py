@@ -46,6 +46,10 @@ class Operation(Declaration):
         return self
 
 
+OnAmbiguous = Literal["retry", "give_up"]
+"""What to do when something was sent and no answer came: it may have arrived."""
+
+
 class System(Timed, Acting):
     kind = NodeKind.SYSTEM
     languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
@@ -57,6 +61,8 @@ class System(Timed, Acting):
     output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=False, alias="await")
     """Whether the token rests until the answer is there; over HTTP it always does."""
+    on_ambiguous: OnAmbiguous | None = None
+    """Without it, calls that may be repeated by their nature are, such as GET and PUT; others are given up."""
 
     def config(self) -> dict[str, Any]:
         return super().config() | {"await": self.await_ or self.operation.openapi is not None}
@@ -79,6 +85,8 @@ class Webhook(Timed, Acting):
     body: JsonValue = None
     await_: bool = Field(default=False, alias="await")
     output: Outputs = Field(default_factory=dict)
+    on_ambiguous: OnAmbiguous | None = None
+    """Without it, it is sent again: its receiver knows a repetition by the `Idempotency-Key`."""
 
 
 class Notification(NodeDeclaration):
@@ -94,6 +102,8 @@ class Notification(NodeDeclaration):
     to: Text
     subject: Text | None = None
     text: Text
+    on_ambiguous: OnAmbiguous | None = None
+    """Without it, it is sent again: twice is better than never."""
 
 
 class Task(Timed, Acting):

@@ -1,0 +1,225 @@
+"""Requests between the engine's values and their rows: loaded, written and consumed, in sets."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from assent.model.approval import Decision, Group, Request, Seat
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.approvals", "requests.sql")
+
+Row = Mapping[str, Any] | asyncpg.Record
+Place = tuple[str, UUID]
+"""An org and an instance."""
+
+
+async def load_requests(
+    connection: Connection, generations: Mapping[Place, int]
+) -> dict[Place, dict[UUID, Request]]:
+    """Instance → step → what it asked in its present generation."""
+    found: dict[Place, dict[UUID, Request]] = {place: {} for place in generations}
+    if generations:
+        orgs, ids = zip(*generations, strict=True)
+        rows = await connection.fetch(_SQL.load_requests, orgs, ids, list(generations.values()))
+        for row in rows:
+            found[row["org_id"], row["instance_id"]][row["step_execution_id"]] = request_from(row)
+    return found
+
+
+async def find_request(connection: Connection, org_id: str, request_id: UUID) -> Row | None:
+    """The instance that asked, and its partition."""
+    return await connection.fetchrow(_SQL.find_request, org_id, request_id)
+
+
+async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:
+    """Make true what the engine decided about requests; what is written already is not written again."""
+    new = [_request_row(request) for request in requests if request.is_new]
+    changed = [_changed_row(request) for request in requests if request.changed and not request.is_new]
+    seats = [_seat_row(request, seat, now) for request in requests for seat in request.touched_seats.values()]
+    decisions = [_decision_row(request, d) for request in requests for d in request.new_decisions]
+    if new:
+        await connection.execute(_SQL.insert_requests, new)
+    if changed:
+        await connection.execute(_SQL.update_requests_if_live, changed)
+    if seats:
+        await connection.execute(_SQL.put_seats, seats)
+    if decisions:
+        await connection.execute(_SQL.insert_decisions, decisions)
+    for request in requests:
+        request.is_new = request.changed = False
+        request.touched_seats, request.new_decisions = {}, []
+
+
+async def consume_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> set[UUID]:
+    """Use approvals up in one conditional UPDATE; answers which could be."""
+    orgs, ids = [request.org_id for request in requests], [request.id for request in requests]
+    return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, now)}
+
+
+async def mark_steps_applied(connection: Connection, requests: Sequence[Request]) -> None:
+    orgs, at = [request.org_id for request in requests], [request.created_at for request in requests]
+    steps = [request.step_id for request in requests]
+    await connection.execute(_SQL.mark_steps_applied, orgs, at, steps)
+
+
+def request_from(row: Row) -> Request:
+    asked = row["approvers"]
+    return Request(
+        org_id=row["org_id"],
+        id=row["id"],
+        instance_id=row["instance_id"],
+        step_id=row["step_execution_id"],
+        node_id=row["node_id"],
+        token_id=row["token_id"],
+        generation=row["generation"],
+        slot=row["slot"],
+        entity_version=row["entity_version"],
+        groups=tuple(Group(**group) for group in asked["groups"]),
+        requested_by=row["requested_by"],
+        originators=frozenset(row["originators"]),
+        created_at=row["created_at"],
+        entity_type=row["entity_type"],
+        entity_id=row["entity_id"],
+        snapshot_version_id=row["snapshot_version_id"],
+        content_hash=row["content_hash"],
+        chain_id=row["chain_id"],
+        partition_id=row["partition_id"],
+        title=row["title"],
+        figure=row["figure"],
+        mode=row["mode"],
+        due_at=row["due_at"],
+        status=row["status"],
+        reason=row["reason"],
+        applied_at=row["applied_at"],
+        decided_at=row["decided_at"],
+        claimed_by=row["claimed_by"],
+        claimed_at=row["claimed_at"],
+        skipped=tuple(asked["skipped"]),
+        tier=asked["tier"],
+        seats=tuple(_seat_from(seat, asked["emails"]) for seat in row["seats"]),
+        decisions=tuple(_decision_from(decision) for decision in row["decisions"]),
+    )
+
+
+def _seat_from(row: Row, emails: Mapping[str, str]) -> Seat:
+    return Seat(
+        UUID(row["id"]),
+        row["user_id"],
+        row["group_name"],
+        row["position"],
+        row["via"],
+        row["status"],
+        emails.get(row["user_id"]),
+        UUID(row["replaces_id"]) if row["replaces_id"] else None,
+        row["note"],
+    )
+
+
+def _decision_from(row: Row) -> Decision:
+    return Decision(
+        UUID(row["id"]),
+        UUID(row["seat_id"]),
+        row["approver_id"],
+        row["decision"],
+        datetime.fromisoformat(row["decided_at"]),
+        row["on_behalf_of"],
+        row["reason"],
+        row["outcome"],
+    )
+
+
+def _request_row(request: Request) -> dict[str, Any]:
+    return {
+        **_changed_row(request),
+        "instance_id": request.instance_id,
+        "step_execution_id": request.step_id,
+        "node_id": request.node_id,
+        "token_id": request.token_id,
+        "generation": request.generation,
+        "slot": request.slot,
+        "entity_type": request.entity_type,
+        "entity_id": request.entity_id,
+        "entity_version": request.entity_version,
+        "snapshot_version_id": request.snapshot_version_id,
+        "content_hash": request.content_hash,
+        "chain_id": request.chain_id,
+        "mode": request.mode,
+        "approvers": _asked(request),
+        "requested_by": request.requested_by,
+        "originators": sorted(request.originators),
+        "partition_id": request.partition_id,
+        "title": request.title,
+        "figure": _number(request.figure),
+        "due_at": request.due_at,
+        "created_at": request.created_at,
+    }
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """Who was found when it was asked, and what is enough: frozen, whoever is reassigned later."""
+    return {
+        "groups": [group.to_json() for group in request.groups],
+        "people": [{"user": s.user_id, "group": s.group, "via": s.via} for s in request.seats],
+        "skipped": [dict(skipped) for skipped in request.skipped],
+        "emails": {seat.user_id: seat.email for seat in request.seats if seat.email},
+        "tier": request.tier,
+    }
+
+
+def _number(figure: Any) -> str | None:
+    is_number = isinstance(figure, int | float | Decimal | str) and not isinstance(figure, bool)
+    return str(figure) if is_number else None
+
+
+def _changed_row(request: Request) -> dict[str, Any]:
+    return {
+        "org_id": request.org_id,
+        "id": request.id,
+        "status": request.status,
+        "reason": request.reason,
+        "applied_at": request.applied_at,
+        "decided_at": request.decided_at,
+        "claimed_by": request.claimed_by,
+        "claimed_at": request.claimed_at,
+    }
+
+
+def _seat_row(request: Request, seat: Seat, now: datetime) -> dict[str, Any]:
+    return {
+        "org_id": request.org_id,
+        "id": seat.id,
+        "kind": "approval",
+        "request_id": request.id,
+        "instance_id": request.instance_id,
+        "user_id": seat.user_id,
+        "group_name": seat.group,
+        "position": seat.position,
+        "via": seat.via,
+        "status": seat.status,
+        "replaces_id": seat.replaces,
+        "note": seat.note,
+        "created_at": now,
+        "closed_at": now if seat.status in ("decided", "closed") else None,
+    }
+
+
+def _decision_row(request: Request, decision: Decision) -> dict[str, Any]:
+    return {
+        "org_id": request.org_id,
+        "id": decision.id,
+        "request_id": request.id,
+        "seat_id": decision.seat_id,
+        "approver_id": decision.approver_id,
+        "on_behalf_of": decision.on_behalf_of,
+        "decision": decision.answer,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "entity_version": request.entity_version,
+        "decided_at": decision.decided_at,
+    }

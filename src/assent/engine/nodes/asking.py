@@ -1,0 +1,103 @@
+"""Whom a step asks, and how they are told."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from assent.engine.programs import program
+from assent.language import Scope
+from assent.model.approval import Pick, Request, Seat, Seek, WantedGroup
+from assent.model.effect import Effect, EffectType
+
+if TYPE_CHECKING:
+    from assent.engine.visit import Visit
+
+Occasion = Literal["asked", "reminded", "escalated"]
+
+
+class Asking:
+    """The groups of an approval, with their expressions made ready."""
+
+    def __init__(self, groups: Sequence[Mapping[str, Any]], scope: Scope) -> None:
+        self._groups = groups
+        self._people = [People(group["approvers"], scope) for group in groups]
+
+    def groups(self, visit: "Visit") -> tuple[WantedGroup, ...]:
+        return tuple(
+            WantedGroup(group["name"], people.seek(visit), group.get("mode", "any"), group.get("quorum"))
+            for group, people in zip(self._groups, self._people, strict=True)
+        )
+
+
+class People:
+    """One way to find somebody, as its author wrote it."""
+
+    def __init__(self, declared: Mapping[str, Any], scope: Scope) -> None:
+        self._declared = declared
+        manager = declared.get("manager")
+        self._rule = program(declared.get("rule"), scope)
+        self._manager_of = program(manager, scope) if isinstance(manager, str) else None
+
+    def seek(self, visit: "Visit") -> Seek:
+        declared = self._declared
+        if "user" in declared:
+            return Seek("users", (declared["user"],))
+        if "role" in declared:
+            return Seek("roles", (declared["role"],), cast(Pick, declared.get("pick", "all")))
+        if "chain" in declared:
+            return Seek("chain", (declared["chain"],))
+        if "permission" in declared:
+            return _permitted(visit, declared["permission"])
+        if self._rule is not None:
+            return Seek("users", tuple(_names(self._rule.value(visit.variables))))
+        of = self._manager_of.value(visit.variables) if self._manager_of else visit.instance.subject_id
+        return Seek("manager", tuple(_names(of)), levels=declared.get("levels", 1))
+
+
+def _permitted(visit: "Visit", verb: str) -> Seek:
+    """Whoever the contract lets do it: the capability, and the roles that it names."""
+    contract = visit.plan.contract
+    roles = contract.permissions.get(verb, ()) if contract is not None else ()
+    return Seek("permission", (f"{visit.instance.entity_type}:{verb}", *roles))
+
+
+def _names(value: Any) -> Iterable[str]:
+    found = value if isinstance(value, list | tuple) else [value]
+    return [str(name) for name in found if name]
+
+
+def messages_to(
+    visit: "Visit",
+    config: Mapping[str, Any],
+    request: Request,
+    seats: Sequence[Seat],
+    occasion: Occasion = "asked",
+) -> tuple[Effect, ...]:
+    """What those who are asked are told, by the channel that the node names; without one, nothing."""
+    channel = config.get("notify")
+    if channel is None:
+        return ()
+    return tuple(_message(visit, channel, request, seat, occasion) for seat in seats)
+
+
+def _message(visit: "Visit", channel: str, request: Request, seat: Seat, occasion: Occasion) -> Effect:
+    node = visit.node.node
+    about = request.title or request.entity_type or visit.plan.workflow.key
+    begin = {
+        "asked": "You are asked",
+        "reminded": "You are still asked",
+        "escalated": "Nobody answered, so you are asked",
+    }
+    what = f"{node.label or node.name}: {about}"
+    due = f" It is due {request.due_at:%Y-%m-%d %H:%M} UTC." if request.due_at else ""
+    payload = {
+        "channel": channel,
+        "to": (seat.email or "") if channel == "email" else seat.user_id,
+        "user": seat.user_id,
+        "subject": what,
+        "text": f"{begin[occasion]} to decide {what}, version {request.entity_version}.{due}",
+        "occasion": occasion,
+        "at": visit.now.isoformat(),
+        "request": str(request.id),
+        "instance": str(request.instance_id),
+    }
+    return Effect(cast(EffectType, channel), payload)

@@ -1,0 +1,109 @@
+"""What is done about a request for approval besides its step's own course: decide, reassign, claim, release."""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from assent.engine.inputs import Claim, Decide, Reassign, Release
+from assent.engine.instance import Token
+from assent.model.approval import Request, Seat
+from assent.model.ids import new_id
+from assent.model.mutation import Rejection
+
+if TYPE_CHECKING:
+    from assent.engine.run import Run
+
+REASSIGN = "approvals:reassign"
+"""The capability to ask somebody else in another's place."""
+
+
+def open_request(run: "Run", request_id: UUID | None) -> tuple[Request, Token] | Rejection:
+    """A request that can still be answered, with the token that waits for it."""
+    request = next((r for r in run.world.requests.values() if r.id == request_id), None)
+    if request is not None and request.status in ("approved", "rejected", "returned"):
+        return Rejection("APPROVAL_DECIDED", f"request {request_id} is {request.status}", ("request_id",))
+    token = next((t for t in run.instance.tokens.values() if request and t.step_id == request.step_id), None)
+    if request is None or token is None or request.status != "pending":
+        why = f": {request.reason}" if request is not None and request.reason else ""
+        hint = "look for a new request that asks about what it is now"
+        return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
+    return request, token
+
+
+def decide(run: "Run", given: Decide) -> Token | Rejection:
+    """The token that the decision is for."""
+    found = open_request(run, given.request_id)
+    return found if isinstance(found, Rejection) else found[1]
+
+
+def reassign(run: "Run", given: Reassign) -> Rejection | None:
+    """Close somebody's seat and open one for another; the record keeps both."""
+    found = open_request(run, given.request_id)
+    if isinstance(found, Rejection):
+        return found
+    request, token = found
+    seat = next(
+        (s for s in request.seats if s.user_id == given.from_user and s.status in ("open", "later")), None
+    )
+    if seat is None:
+        return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
+    if refused := _may_reassign(request, given):
+        return refused
+    note = f"by {given.actor.id}" + (f": {given.reason}" if given.reason else "")
+    heir = Seat(
+        new_id(run.world.now),
+        given.to_user,
+        seat.group,
+        seat.position,
+        f"reassigned:{given.from_user}",
+        seat.status,
+        given.to_email,
+        seat.id,
+        note,
+    )
+    request.put_seats([seat.evolve(status="closed", note=f"reassigned to {given.to_user} {note}"), heir])
+    if request.claimed_by == given.from_user:
+        request.claimed_by, request.claimed_at, request.changed = None, None, True
+    run.notify(token, request, [heir] if heir.status == "open" else [])
+    return None
+
+
+def _may_reassign(request: Request, given: Reassign) -> Rejection | None:
+    if given.actor.id != given.from_user and not given.actor.can(REASSIGN):
+        message = f"{given.actor.id} may give away their own seat; another's takes {REASSIGN}"
+        return Rejection("POLICY_DENIED", message, ("actor",))
+    if given.to_user in request.originators:
+        message = f"{given.to_user} had a part in what is to be approved"
+        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
+    if any(s.user_id == given.to_user and s.status != "closed" for s in request.seats):
+        return Rejection("ALREADY_ASKED", f"{given.to_user} has a seat already", ("to_user",))
+    return None
+
+
+def claim(run: "Run", given: Claim) -> Rejection | None:
+    found = open_request(run, given.request_id)
+    if isinstance(found, Rejection):
+        return found
+    request, _ = found
+    if not _is_asked(run, request, given.actor.id):
+        return Rejection("POLICY_DENIED", f"{given.actor.id} is not asked", ("actor",))
+    if request.claimed_by not in (None, given.actor.id):
+        return Rejection("CLAIMED", f"{request.claimed_by} was first", ("request_id",))
+    request.claimed_by, request.claimed_at, request.changed = given.actor.id, run.world.now, True
+    return None
+
+
+def release(run: "Run", given: Release) -> Rejection | None:
+    found = open_request(run, given.request_id)
+    if isinstance(found, Rejection):
+        return found
+    request, _ = found
+    if request.claimed_by not in (None, given.actor.id) and not given.actor.can(REASSIGN):
+        message = f"{request.claimed_by} has claimed it; another's claim takes {REASSIGN}"
+        return Rejection("POLICY_DENIED", message, ("actor",))
+    request.claimed_by, request.claimed_at, request.changed = None, None, True
+    return None
+
+
+def _is_asked(run: "Run", request: Request, user_id: str) -> bool:
+    lent = {delegation.from_user for delegation in run.world.delegations.get(user_id, ())}
+    return any(seat.status == "open" and seat.user_id in {user_id, *lent} for seat in request.seats)

@@ -1,0 +1,387 @@
+"""Approvals end to end on rows: asked, decided, consumed by the gate, void after an edit."""
+
+import pytest
+
+from assent.app import App
+from assent.model.mutation import Refused
+from assent.runtime import Runtime
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from assent.worker.timers import Timers
+from tests.authored import invoice_contract, orders_flow
+from tests.runtime.flows import ORG, drain, publish, rows, steps_of
+from tests.runtime.invoices import (
+    ANN,
+    BEA,
+    FAY,
+    FIN,
+    MAX,
+    MIDDLE,
+    SMALL,
+    actor,
+    create,
+    decide,
+    edit,
+    found_company,
+    invoice,
+    open_shop,
+    patch_of,
+    publish_invoices,
+    request_id,
+    submitted,
+)
+from tests.statements import StatementCounter
+
+ASK = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}}
+
+
+@pytest.fixture
+def app() -> App:
+    return App([invoice_contract()])
+
+
+async def test_a_large_invoice_takes_finance_and_the_budget_owner(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    assert {w.name: w.asked for w in view.waiting} == {"finance": ("fay", "fin"), "budget": ("bea",)}
+    await decide(runtime, view, "finance", FIN)
+    done = await decide(runtime, view, "budget", BEA)
+    found = await invoice(runtime, view.entity_id)
+    assert (done.status, found["state"], found["edit_window"]) == ("completed", "active", "locked")
+
+
+async def test_requests_are_pinned_to_the_version_and_its_snapshot(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    entity = await invoice(runtime, view.entity_id)
+    for row in await rows(database, "approval_requests"):
+        assert (row["entity_version"], row["snapshot_version_id"]) == (
+            entity["version"],
+            entity["version_id"],
+        )
+        assert (row["title"], row["figure"], row["requested_by"]) == ("1", 2_000_000, "ann")
+    steps = {row["approval_request_id"] for row in await steps_of(database, view.id)} - {None}
+    assert steps == {row["id"] for row in await rows(database, "approval_requests")}
+
+
+async def test_the_gate_consumes_every_approval_of_its_slot_and_says_so(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await decide(runtime, view, "finance", FIN)
+    assert [row["applied_at"] for row in await rows(database, "approval_requests")] == [None, None]
+    await decide(runtime, view, "budget", BEA)
+    consumed = await rows(database, "approval_requests")
+    assert all(row["applied_at"] is not None for row in consumed)
+    steps = await steps_of(database, view.id)
+    (gate,) = [step for step in steps if step["node_id"] == "sys:gate:approve"]
+    assert sorted(gate["output_json"]["consumed"]) == sorted(str(row["id"]) for row in consumed)
+    applied = [step["applied"] for step in steps if step["approval_request_id"]]
+    assert applied == [True, True]
+
+
+async def test_who_decided_is_a_row_with_version_and_reason(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime, MIDDLE)
+    await decide(runtime, view, "one", FIN, reason="as ordered")
+    (row,) = await rows(database, "approval_decisions")
+    assert (row["approver_id"], row["decision"], row["reason"]) == ("fin", "approved", "as ordered")
+    (request,) = await rows(database, "approval_requests")
+    assert (row["request_id"], row["entity_version"]) == (request["id"], request["entity_version"])
+
+
+async def test_a_trusted_small_invoice_goes_through_without_asking(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime, SMALL)
+    assert ((await invoice(runtime, view.entity_id))["state"], await rows(database, "approval_requests")) == (
+        "active",
+        [],
+    )
+
+
+async def test_a_rejection_ends_the_other_branch_and_goes_back_with_its_reason(
+    runtime: Runtime, database: Database
+) -> None:
+    """D20: out of a parallel slot, through the gate's rejected edge, to where the contract says."""
+    await open_shop(database)
+    view = await submitted(runtime)
+    await decide(runtime, view, "finance", FIN)
+    after = await decide(runtime, view, "budget", BEA, "rejected", reason="no budget")
+    assert [waiting.name for waiting in after.waiting] == ["draft"]
+    assert (await invoice(runtime, view.entity_id))["state"] == "draft"
+    assert await _by_name(runtime, database) == {"finance": "void", "budget": "rejected"}
+    (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:approve"]
+    assert (gate["output_json"]["outcome"], gate["output_json"]["reason"]) == ("rejected", "no budget")
+    assert "no budget" in {row["reason"] for row in await rows(database, "audit_log")}
+
+
+async def _by_name(runtime: Runtime, database: Database) -> dict[str, str]:
+    steps = {row["id"]: row for row in await rows(database, "workflow_step_executions")}
+    (instance,) = await rows(database, "workflow_instances")
+    definitions = [
+        d for d in await rows(database, "workflow_definitions") if d["id"] == instance["definition_id"]
+    ]
+    names = {node["id"]: node["name"] for node in definitions[0]["compiled_json"]["nodes"]}
+    found = sorted(await rows(database, "approval_requests"), key=lambda row: row["id"])
+    assert all(row["step_execution_id"] in steps for row in found)
+    return {names[row["node_id"]]: row["status"] for row in found}
+
+
+async def test_a_rejection_while_another_is_asked_cancels_that_request(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await decide(runtime, view, "budget", BEA, "rejected", reason="no")
+    assert await _by_name(runtime, database) == {"finance": "cancelled", "budget": "rejected"}
+    assert {row["status"] for row in await rows(database, "workflow_seats")} == {"closed", "decided"}
+
+
+async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await decide(runtime, view, "finance", FIN)
+    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    # Nobody has processed the edit's event yet: the database has voided them in the transaction of the edit.
+    assert await _by_name(runtime, database) == {"finance": "void", "budget": "void"}
+    await drain(runtime)
+    assert (await invoice(runtime, view.entity_id))["state"] == "amended"
+    (move,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ctl:move"]
+    assert move["output_json"]["changes"] == {"grand_total": [2_000_000, 2_100_000]}
+    assert move["output_json"]["void"] == ["budget", "finance"]
+    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    await decide(runtime, again, "finance", FIN)
+    done = await decide(runtime, again, "budget", BEA)
+    assert done.status == "completed"
+
+
+async def test_two_edits_before_anybody_looks_are_one_amendment_with_the_whole_diff(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await edit(runtime, view.entity_id, grand_total=2_200_000, cost_center="Ops")
+    await drain(runtime)
+    (move,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ctl:move"]
+    assert move["output_json"]["changes"] == {
+        "grand_total": [2_000_000, 2_200_000],
+        "cost_center": ["R&D", "Ops"],
+    }
+
+
+async def test_deciding_after_an_edit_is_refused_as_void(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    with pytest.raises(Refused, match="APPROVAL_VOID"):
+        await decide(runtime, view, "finance", FIN)
+    assert await rows(database, "approval_decisions") == []
+
+
+async def test_a_save_that_changes_nothing_voids_nothing(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await edit(runtime, view.entity_id, grand_total=2_000_000)
+    await decide(runtime, view, "finance", FIN)
+    assert (await decide(runtime, view, "budget", BEA)).status == "completed"
+
+
+async def test_the_workflows_own_note_voids_nothing(runtime: Runtime, database: Database) -> None:
+    """D19: a system field that the workflow writes between two approvals is no other content."""
+    stamp = {
+        "id": "stamp",
+        "type": "action",
+        "action": "invoice.update",
+        "payload": {"posted_at": "{now}"},
+        "run_as": "system",
+    }
+    first = {"id": "first", "type": "approval", "approvers": {"user": "fin"}}
+    second = {"id": "second", "type": "approval", "approvers": {"user": "bea"}}
+    await open_shop(database, patch_of(first, {**stamp, "run_as": "system"}, second))
+    view = await submitted(runtime)
+    after = await decide(runtime, view, "first", FIN)
+    assert (await invoice(runtime, view.entity_id))["data"]["posted_at"]
+    assert (await decide(runtime, after, "second", BEA)).status == "completed"
+    assert {row["status"] for row in await rows(database, "approval_requests")} == {"approved"}
+
+
+async def test_the_empty_slot_asks_whoever_may_approve(runtime: Runtime, database: Database) -> None:
+    await found_company(database)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities VALUES ($1, 'finance_manager', 'invoice:approve')", ORG
+        )
+    await publish_invoices(database, {**patch_of(), "slots": {}})
+    view = await submitted(runtime, MIDDLE)
+    assert [(w.name, w.asked) for w in view.waiting] == [("approve", ("fay", "fin"))]
+    assert (await decide(runtime, view, "approve", FAY)).status == "completed"
+
+
+async def test_nobody_to_ask_pauses_with_an_incident(runtime: Runtime, database: Database) -> None:
+    await open_shop(database, patch_of({"id": "ask", "type": "approval", "approvers": {"role": "nobody"}}))
+    view = await submitted(runtime)
+    assert view.status == "paused"
+    assert view.incident is not None
+    assert view.incident["code"] == "NO_APPROVERS"
+    async with database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.members SET roles = '{nobody}' WHERE user_id = 'max'")
+    again = await runtime.retry(ORG, view.id, actor("eve", "*"))
+    assert [w.asked for w in again.waiting] == [("max",)]
+
+
+@pytest.mark.parametrize("editor", ["carl"])
+async def test_whoever_wrote_a_part_of_it_is_not_asked(
+    runtime: Runtime, database: Database, editor: str
+) -> None:
+    people = {"ann": ["clerk"], "carl": ["clerk", "finance_manager"], "fin": ["finance_manager"]}
+    await found_company(database, people)
+    await publish_invoices(database, patch_of(ASK))
+    entity = await create(runtime, MIDDLE)
+    await edit(runtime, entity.id, actor(editor), grand_total=80_000)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert [w.asked for w in view.waiting] == [("fin",)]
+    with pytest.raises(Refused, match="SEPARATION_OF_DUTIES"):
+        await decide(runtime, view, "ask", actor(editor))
+
+
+async def test_whoever_edits_while_it_rests_is_asked_nothing_about_it(
+    runtime: Runtime, database: Database
+) -> None:
+    """An approver who amends it is an author from then on."""
+    people = {"ann": ["clerk"], "fin": ["finance_manager", "clerk"], "fay": ["finance_manager"]}
+    await found_company(database, people)
+    await publish_invoices(database, patch_of(ASK))
+    view = await submitted(runtime, MIDDLE)
+    fin = actor("fin").__class__("fin", roles=frozenset({"clerk", "finance_manager"}))
+    await edit(runtime, view.entity_id, fin, grand_total=80_000)
+    await drain(runtime)
+    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    assert [w.asked for w in again.waiting] == [("fay",)]
+
+
+async def test_an_edit_where_edits_are_free_asks_again_at_once(runtime: Runtime, database: Database) -> None:
+    """An approval before submission: nothing is amended, whoever was asked is asked about what it is now."""
+    check = {"id": "check", "type": "approval", "approvers": {"user": "bea"}}
+    edges = [{"from": "in", "to": "check"}, {"from": "check", "to": "out", "on": "approved"}]
+    patch = patch_of({"id": "ask", "type": "approval", "approvers": {"user": "fin"}})
+    patch["slots"]["slot:draft_to_submit"] = {"nodes": [check], "edges": edges}
+    await open_shop(database, patch)
+    view = await submitted(runtime, MIDDLE)
+    first = request_id(view, "check")
+    await edit(runtime, view.entity_id, grand_total=60_000)
+    await drain(runtime)
+    with pytest.raises(Refused, match="APPROVAL_VOID"):
+        await runtime.decide(ORG, first, "approved", BEA)
+    found = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
+    entity = await invoice(runtime, view.entity_id)
+    assert [row["entity_version"] for row in found] == [entity["version"]]
+    after = await runtime.decide(ORG, found[0]["id"], "approved", BEA)
+    assert [w.name for w in after.waiting] == ["ask"]
+
+
+async def test_another_orgs_request_is_not_there(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    with pytest.raises(Refused, match="NOT_FOUND"):
+        await runtime.decide("other", request_id(view, "finance"), "approved", FIN)
+
+
+async def test_a_claim_and_a_reassignment_are_kept(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime, MIDDLE)
+    request = request_id(view, "one")
+    await runtime.claim(ORG, request, FIN)
+    with pytest.raises(Refused, match="CLAIMED"):
+        await runtime.decide(ORG, request, "approved", FAY)
+    await runtime.reassign(ORG, request, FIN, from_user="fin", to_user="max", reason="on leave")
+    with pytest.raises(Refused, match="UNKNOWN_USER"):
+        await runtime.reassign(ORG, request, FAY, from_user="fay", to_user="ghost")
+    done = await runtime.decide(ORG, request, "approved", MAX)
+    assert done.status == "completed"
+    seats = {row["user_id"]: row for row in await rows(database, "workflow_seats")}
+    assert (seats["max"]["replaces_id"], seats["fin"]["status"]) == (seats["fin"]["id"], "closed")
+
+
+async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
+    runtime: Runtime, app: App, database: Database, clock: MovedClock
+) -> None:
+    app.operation("orders.confirm")(lambda connection, given: {"confirmed_at": "2026-01-01"})
+    runtime.advancing.operations["orders.confirm"] = app.operations["orders.confirm"]
+    await found_company(database, {"ann": ["clerk"], "ann2": ["approver"], "max": ["manager"]})
+    flow = orders_flow()
+    await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
+    starter = actor("ann", "orders:approve:execute")
+    view = await runtime.start(
+        ORG, "orders.approval", starter, {"order_id": "7", "customer_email": "c@x.example"}
+    )
+    assert [w.name for w in view.waiting] == ["review"]
+    clock.advance("24h")
+    await Timers(Workplace(database)).run_once()
+    await drain(runtime)
+    (pending,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
+    with pytest.raises(Refused, match="POLICY_DENIED"):
+        await runtime.decide(ORG, pending["id"], "approved", MAX)
+    able = actor("max", "orders:approve:escalated")
+    done = await runtime.decide(ORG, pending["id"], "approved", able)
+    assert (done.status, done.context["confirmed_at"]) == ("completed", "2026-01-01")
+
+
+async def test_a_decision_is_one_transaction_with_what_follows(runtime: Runtime, database: Database) -> None:
+    """The gate cannot pass: the decision is not kept either, and can be given again."""
+    await open_shop(database)
+    view = await submitted(runtime, MIDDLE)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "CREATE FUNCTION assent.refuse_active() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF NEW.state = 'active' THEN RAISE 'no'; END IF; RETURN NEW; END $$"
+        )
+        await connection.execute(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON assent.entities"
+            " FOR EACH ROW EXECUTE FUNCTION assent.refuse_active()"
+        )
+    with pytest.raises(Exception, match="no"):
+        await decide(runtime, view, "one", FIN)
+    assert await rows(database, "approval_decisions") == []
+    async with database.transaction(None) as connection:
+        await connection.execute("DROP TRIGGER refuse ON assent.entities")
+    assert (await decide(runtime, view, "one", FIN)).status == "completed"
+
+
+async def test_cancel_of_the_invoice_ends_what_was_asked(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    await decide(runtime, view, "finance", FIN)
+    await runtime.transition(ORG, view.entity_id, "cancel", MAX)  # type: ignore[arg-type]
+    assert await _by_name(runtime, database) == {"finance": "void", "budget": "cancelled"}
+    with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
+        await decide(runtime, view, "budget", BEA)
+
+
+async def test_a_large_wave_of_approvals_takes_as_many_statements_as_a_small_one(
+    runtime: Runtime, database: Database
+) -> None:
+    """Twenty instances come to their approvals in one batch: as many statements as for two."""
+    await found_company(database)
+    ask = {"id": "ask", "type": "approval", "assignee": {"role": "finance_manager"}}
+    ends = [{"id": name, "type": "terminal"} for name in ("approved", "rejected")]
+    ways = [{"from": "ask", "event": end["id"], "to": end["id"]} for end in ends]
+    await publish(database, "asks", [ask, *ends], ways)
+    counts = []
+    for size in (1, 2, 20):
+        await runtime.start_many(ORG, "asks", ANN, [{} for _ in range(size)])
+        with database.observe(counter := StatementCounter()):
+            assert await runtime.process_events(200) == size
+        counts.append(len(counter))
+    assert counts[1] == counts[2]
+    assert len(await rows(database, "approval_requests")) == 23

@@ -1,0 +1,463 @@
+"""Approvals in the pure engine: who may answer, when enough have, and what time does."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from assent.engine.inputs import Claim, Decide, Reassign, Release, Skip, TimerDue
+from assent.engine.run import Offered
+from assent.model.actor import Actor
+from assent.model.approval import Delegation, Request
+from assent.model.mutation import Rejection
+from tests.unit.engine.driving import NOW, Case, flow
+
+ENDS = [{"id": "yes", "type": "terminal"}, {"id": "no", "type": "terminal"}]
+WAYS = [{"from": "ask", "event": "approved", "to": "yes"}, {"from": "ask", "event": "rejected", "to": "no"}]
+BOSSES = ("bea", "bob", "cid")
+
+
+def asking(*, ways: Any = (), flow_keys: Any = None, **node: Any) -> Case:
+    ask = {
+        "id": "ask",
+        "type": "approval",
+        **({} if "groups" in node else {"assignee": {"role": "boss"}}),
+        **node,
+    }
+    case = Case(flow([ask, *ENDS], [*WAYS, *ways], **(flow_keys or {})))
+    case.people = {"boss": BOSSES, "finance": ("fin", "fay", "bea"), "legal": ("lea",), "cfo": ("cfo",)}
+    return case
+
+
+def decide(case: Case, who: str, answer: str = "approved", **rest: Any) -> Offered:
+    request = rest.pop("request", None) or request_of(case)
+    return case.give(Decide(case.id(), Actor(who), request.id, answer, **rest))
+
+
+def request_of(case: Case) -> Request:
+    return list(case.requests.values())[-1]
+
+
+def code(outcome: Offered) -> str:
+    assert isinstance(outcome, Rejection), outcome
+    return outcome.code
+
+
+def end_of(case: Case) -> str | None:
+    return case.trace()[-1] if case.instance.status == "completed" else None
+
+
+def play(case: Case, *answers: tuple[str, str]) -> str | None:
+    for who, answer in answers:
+        assert decide(case, who, answer) == "accepted"
+    return end_of(case)
+
+
+@pytest.mark.parametrize(
+    ("node", "answers", "end"),
+    [
+        ({}, [("bob", "approved")], "yes"),
+        ({}, [("bob", "rejected")], "no"),
+        ({}, [("bob", "abstained"), ("cid", "approved")], "yes"),
+        ({}, [("bob", "abstained"), ("cid", "abstained"), ("bea", "abstained")], "no"),
+        ({"mode": "all"}, [("bob", "approved"), ("bea", "approved")], None),
+        ({"mode": "all"}, [("bob", "approved"), ("bea", "approved"), ("cid", "approved")], "yes"),
+        ({"mode": "all"}, [("bob", "approved"), ("bea", "abstained")], "no"),
+        ({"mode": "quorum", "quorum": 2}, [("bob", "rejected"), ("bea", "approved")], None),
+        (
+            {"mode": "quorum", "quorum": 2},
+            [("bob", "rejected"), ("bea", "approved"), ("cid", "approved")],
+            "yes",
+        ),
+        ({"mode": "quorum", "quorum": 2}, [("bob", "rejected"), ("bea", "rejected")], "no"),
+        ({"mode": "percentage", "quorum": 60}, [("bob", "approved")], None),
+        ({"mode": "percentage", "quorum": 60}, [("bob", "approved"), ("bea", "approved")], "yes"),
+        ({"mode": "sequence"}, [("bea", "approved"), ("bob", "approved"), ("cid", "approved")], "yes"),
+        ({"mode": "sequence"}, [("bea", "approved"), ("bob", "rejected")], "no"),
+    ],
+)
+def test_a_mode_says_how_many_must_agree(node: Any, answers: Any, end: str | None) -> None:
+    assert play(asking(**node).start(), *answers) == end
+
+
+GROUPS = {
+    "groups": {
+        "finance": {"approvers": {"role": "finance"}, "mode": "quorum", "quorum": 2},
+        "legal": {"approvers": {"role": "legal"}},
+        "cfo": {"approvers": {"role": "cfo"}},
+    },
+    "enough": "(finance && legal) || cfo",
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "end"),
+    [
+        ([("cfo", "approved")], "yes"),
+        ([("fin", "approved"), ("lea", "approved")], None),
+        ([("fin", "approved"), ("lea", "approved"), ("fay", "approved")], "yes"),
+        ([("lea", "rejected")], None),
+        ([("lea", "rejected"), ("cfo", "rejected")], "no"),
+        ([("lea", "rejected"), ("cfo", "approved")], "yes"),
+        ([("cfo", "rejected"), ("fin", "rejected")], None),
+        ([("cfo", "rejected"), ("fin", "rejected"), ("fay", "rejected")], "no"),
+    ],
+)
+def test_groups_are_enough_as_their_expression_says(answers: Any, end: str | None) -> None:
+    assert play(asking(**GROUPS).start(), *answers) == end
+
+
+def test_in_a_sequence_nobody_answers_before_their_turn() -> None:
+    case = asking(mode="sequence").start()
+    assert code(decide(case, "cid")) == "NOT_YET_ASKED"
+    assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["bea"]
+    decide(case, "bea")
+    assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["bob"]
+
+
+def test_tiers_ask_by_the_amount() -> None:
+    tiers = [{"up_to": 100, "assignee": {"role": "legal"}}, {"assignee": {"role": "cfo"}}]
+    node = {"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": _as_approvers(tiers)}
+    for amount, asked in ((100, "lea"), (101, "cfo")):
+        case = Case(flow([node, *ENDS], WAYS))
+        case.people = {"legal": ("lea",), "cfo": ("cfo",)}
+        case.start(amount=amount)
+        assert [seat.user_id for seat in request_of(case).seats] == [asked]
+
+
+def _as_approvers(tiers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**{k: v for k, v in t.items() if k != "assignee"}, "approvers": t["assignee"]} for t in tiers]
+
+
+def test_an_amount_that_is_no_number_is_an_incident() -> None:
+    tiers = [{"up_to": 100, "approvers": {"role": "legal"}}, {"approvers": {"role": "cfo"}}]
+    case = Case(
+        flow([{"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": tiers}, *ENDS], WAYS)
+    )
+    case.start(amount="many")
+    assert case.instance.incident is not None
+    assert case.instance.incident["code"] == "AMOUNT_MISSING"
+
+
+@pytest.mark.parametrize("people", [(), ("ann",)])
+def test_nobody_to_ask_is_an_incident_and_no_way_past(people: tuple[str, ...]) -> None:
+    case = asking()
+    case.people["boss"] = people
+    case.start()
+    assert (case.instance.status, case.requests) == ("paused", {})
+    assert case.instance.incident is not None
+    assert case.instance.incident["code"] == "NO_APPROVERS"
+
+
+def test_a_group_that_nobody_is_in_may_be_dispensable() -> None:
+    case = asking(**GROUPS)
+    case.people["legal"] = ()
+    case.start()
+    assert play(case, ("cfo", "approved")) == "yes"
+
+
+def test_too_few_for_a_quorum_are_nobody() -> None:
+    case = asking(mode="quorum", quorum=4).start()
+    assert case.instance.incident is not None
+    assert case.instance.incident["code"] == "NO_APPROVERS"
+
+
+def test_the_originator_is_not_asked() -> None:
+    case = asking()
+    case.people["boss"] = ("ann", "bea")
+    case.start()
+    assert [seat.user_id for seat in request_of(case).seats] == ["bea"]
+    assert request_of(case).skipped == ({"user_id": "ann", "why": "originator"},)
+
+
+def delegation(from_user: str, to_user: str, **scope: Any) -> dict[str, tuple[Delegation, ...]]:
+    return {to_user: (Delegation(UUID(int=9), from_user, to_user, **scope),)}
+
+
+def test_the_originator_does_not_approve_as_a_delegate() -> None:
+    case = asking().start()
+    case.delegations = delegation("bea", "ann")
+    assert code(decide(case, "ann")) == "SEPARATION_OF_DUTIES"
+    assert code(decide(case, "ann", on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
+
+
+def test_the_originator_does_not_get_a_seat_by_reassignment() -> None:
+    case = asking().start()
+    admin = Actor("eve", capabilities=frozenset({"*"}))
+    given = Reassign(case.id(), admin, request_of(case).id, "bea", "ann")
+    assert code(case.give(given)) == "SEPARATION_OF_DUTIES"
+
+
+def test_an_admin_does_not_skip_an_approval_to_approved() -> None:
+    case = asking().start()
+    edges = {edge.label: edge.id for edge in case.plan.nodes["ask"].everything}
+    admin = Actor("eve", capabilities=frozenset({"*"}))
+    assert code(case.give(Skip(case.id(), admin, "ask", edges["approved"]))) == "APPROVAL_CANNOT_BE_SKIPPED"
+    assert case.give(Skip(case.id(), admin, "ask", edges["rejected"])) == "accepted"
+    assert (end_of(case), request_of(case).status) == ("no", "cancelled")
+
+
+def test_an_admin_who_is_not_asked_does_not_decide() -> None:
+    case = asking().start()
+    assert code(
+        case.give(Decide(case.id(), Actor("eve", capabilities=frozenset({"*"})), request_of(case).id))
+    ) == ("POLICY_DENIED")
+
+
+def test_contracts_may_let_the_originator_approve() -> None:
+    case = asking(flow_keys={"separation": {"originator": "allowed"}})
+    case.people["boss"] = ("ann",)
+    assert play(case.start(), ("ann", "approved")) == "yes"
+
+
+def test_nobody_answers_one_request_twice() -> None:
+    case = asking(mode="all").start()
+    decide(case, "bea")
+    assert code(decide(case, "bea")) == "ALREADY_DECIDED"
+
+
+def test_one_person_does_not_fill_two_seats_of_a_round() -> None:
+    case = asking(mode="all").start()
+    decide(case, "bea")
+    case.delegations = delegation("bob", "bea")
+    assert code(decide(case, "bea", on_behalf_of="bob")) == "ALREADY_DECIDED"
+    case.delegations = delegation("bea", "dan")
+    assert code(decide(case, "dan", on_behalf_of="bea")) == "POLICY_DENIED"
+
+
+def parallel(**keys: Any) -> Case:
+    fork = [{"id": "fork", "type": "parallel_split"}, {"id": "join", "type": "parallel_join", "mode": "all"}]
+    asks = [{"id": name, "type": "approval", "assignee": {"role": "boss"}} for name in ("one", "two")]
+    ways = [{"from": "fork", "to": name} for name in ("one", "two")]
+    ways += [{"from": name, "event": "approved", "to": "join"} for name in ("one", "two")]
+    ways += [{"from": name, "event": "rejected", "to": "join"} for name in ("one", "two")]
+    case = Case(flow([fork[0], *asks, fork[1], ENDS[0]], [*ways, {"from": "join", "to": "yes"}], **keys))
+    case.people = {"boss": BOSSES}
+    return case.start()
+
+
+def request_at(case: Case, node: str) -> Request:
+    return next(r for r in case.requests.values() if r.node_id == node)
+
+
+def test_one_person_does_not_fill_two_seats_on_two_branches() -> None:
+    case = parallel()
+    assert decide(case, "bea", request=request_at(case, "one")) == "accepted"
+    assert code(decide(case, "bea", request=request_at(case, "two"))) == "SEPARATION_OF_DUTIES"
+    case.delegations = delegation("bob", "bea")
+    two = request_at(case, "two")
+    assert code(decide(case, "bea", request=two, on_behalf_of="bob")) == "SEPARATION_OF_DUTIES"
+    case.delegations = delegation("bea", "dan")
+    assert code(decide(case, "dan", request=two, on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
+    assert decide(case, "bob", request=two) == "accepted"
+
+
+def test_contracts_may_let_one_person_fill_two_seats() -> None:
+    case = parallel(separation={"twice": "allowed"})
+    decide(case, "bea", request=request_at(case, "one"))
+    assert decide(case, "bea", request=request_at(case, "two")) == "accepted"
+
+
+def test_a_delegate_answers_with_both_names_in_the_record() -> None:
+    case = asking().start()
+    case.delegations = delegation("bea", "dan")
+    decide(case, "dan", reason="she is away")
+    (decision,) = request_of(case).decisions
+    assert (decision.approver_id, decision.on_behalf_of, decision.reason) == ("dan", "bea", "she is away")
+
+
+@pytest.mark.parametrize(
+    ("scope", "accepted"),
+    [
+        ({"workflows": ("test.flow",)}, True),
+        ({"workflows": ("other",)}, False),
+        ({"entity_types": ("invoice",)}, False),
+    ],
+)
+def test_a_delegation_is_good_for_its_scope_only(scope: Any, accepted: bool) -> None:
+    case = asking().start()
+    case.delegations = delegation("bea", "dan", **scope)
+    assert (decide(case, "dan") == "accepted") is accepted
+
+
+def test_a_stranger_is_told_who_is_asked() -> None:
+    outcome = decide(asking().start(), "eve")
+    assert isinstance(outcome, Rejection)
+    assert "bea, bob, cid" in outcome.message
+
+
+def test_a_guard_refuses_the_answer_and_nothing_is_stuck() -> None:
+    steps = [{"id": "ask", "type": "approval", "assignee": {"role": "boss"}}, *ENDS]
+    case = Case(flow(steps, [{**WAYS[0], "guard": "orders:approve"}, WAYS[1]]))
+    case.people = {"boss": BOSSES}
+    case.start()
+    assert code(decide(case, "bea")) == "POLICY_DENIED"
+    assert case.instance.status == "running"
+    able = Actor("bea", capabilities=frozenset({"orders:approve"}))
+    assert case.give(Decide(case.id(), able, request_of(case).id)) == "accepted"
+
+
+def test_a_claim_keeps_others_away_until_it_is_released() -> None:
+    case = asking().start()
+    request = request_of(case).id
+    assert case.give(Claim(case.id(), Actor("bea"), request)) == "accepted"
+    assert code(case.give(Claim(case.id(), Actor("bob"), request))) == "CLAIMED"
+    assert code(decide(case, "bob")) == "CLAIMED"
+    assert code(case.give(Release(case.id(), Actor("bob"), request))) == "POLICY_DENIED"
+    assert case.give(Release(case.id(), Actor("bea"), request)) == "accepted"
+    assert decide(case, "bob") == "accepted"
+
+
+def test_a_stranger_claims_nothing() -> None:
+    case = asking().start()
+    assert code(case.give(Claim(case.id(), Actor("eve"), request_of(case).id))) == "POLICY_DENIED"
+
+
+def test_whoever_is_asked_may_give_their_seat_to_another() -> None:
+    case = asking(mode="all").start()
+    given = Reassign(case.id(), Actor("bea"), request_of(case).id, "bea", "dan", None, "on leave")
+    assert case.give(given) == "accepted"
+    assert code(decide(case, "bea")) == "POLICY_DENIED"
+    assert play(case, ("dan", "approved"), ("bob", "approved"), ("cid", "approved")) == "yes"
+    old, new = (next(s for s in request_of(case).seats if s.user_id == name) for name in ("bea", "dan"))
+    assert (old.status, new.replaces, new.via) == ("closed", old.id, "reassigned:bea")
+    assert "bea: on leave" in (new.note or "")
+
+
+@pytest.mark.parametrize(
+    ("actor", "to", "refused"),
+    [("bob", "dan", "POLICY_DENIED"), ("bea", "bob", "ALREADY_ASKED"), ("eve", "dan", "POLICY_DENIED")],
+)
+def test_not_everybody_gives_seats_to_anybody(actor: str, to: str, refused: str) -> None:
+    case = asking().start()
+    assert code(case.give(Reassign(case.id(), Actor(actor), request_of(case).id, "bea", to))) == refused
+
+
+def test_advance_with_an_outcome_is_decide_with_all_its_rules() -> None:
+    case = asking().start()
+    assert code(case.advance("approved")) == "SEPARATION_OF_DUTIES"
+    assert code(case.advance("approved", Actor("eve"))) == "POLICY_DENIED"
+    assert case.advance("rejected", Actor("bea")) == "accepted"
+    assert request_of(case).status == "rejected"
+
+
+def test_an_unknown_answer_is_refused() -> None:
+    assert code(decide(asking().start(), "bea", "perhaps")) == "INVALID_TRANSITION"
+
+
+def test_an_answer_of_the_nodes_own_ends_the_request_as_returned() -> None:
+    more = [{"id": "more", "type": "terminal"}]
+    ask = {"id": "ask", "type": "approval", "assignee": {"role": "boss"}, "outcomes": ["more_information"]}
+    way = {"from": "ask", "event": "more_information", "to": "more"}
+    case = Case(flow([ask, *ENDS, *more], [*WAYS, way]))
+    case.people = {"boss": BOSSES}
+    case.start()
+    decide(case, "bea", "more_information")
+    assert (end_of(case), request_of(case).status) == ("more", "returned")
+    assert request_of(case).decisions[0].outcome == "more_information"
+
+
+def test_a_decided_request_is_closed() -> None:
+    case = asking().start()
+    decide(case, "bea")
+    assert code(decide(case, "bob")) == "WORKFLOW_NOT_ACTIVE"
+
+
+def test_what_an_approver_fills_in_is_checked_field_by_field() -> None:
+    form = {"cost_center": {"type": "text", "required": True}, "limit": {"type": "integer", "min": 1}}
+    case = asking(form=form).start()
+    outcome = decide(case, "bea", data={"limit": 0})
+    assert isinstance(outcome, Rejection)
+    assert {problem.path for problem in outcome.problems} == {("data", "cost_center"), ("data", "limit")}
+    assert not request_of(case).decisions
+    assert decide(case, "bea", data={"cost_center": "R&D"}) == "accepted"
+    assert case.instance.context["cost_center"] == "R&D"
+
+
+def test_a_rejection_leaves_its_reason() -> None:
+    case = asking().start()
+    decide(case, "bea", "rejected", reason="too dear")
+    assert case.instance.context["_rejection"] == {"reason": "too dear", "by": "bea", "step": "ask"}
+    assert case.step_of("ask").output["reason"] == "too dear"
+
+
+def ring(case: Case, hours: float) -> Offered:
+    """Let time pass, and the timer of the step come."""
+    case.now += timedelta(hours=hours)
+    step = case.step_of("ask")
+    return case.give(TimerDue(case.id(), step_id=step.id))
+
+
+def due(case: Case) -> Any:
+    step = case.step_of("ask")
+    return case.times.get(step.id, step.resume_at)
+
+
+TIMEOUT = {"from": "ask", "event": "timeout", "to": "late"}
+
+
+def test_time_without_an_answer_leaves_by_the_timeout_edge() -> None:
+    late = {"id": "late", "type": "terminal"}
+    ask = {"id": "ask", "type": "approval", "assignee": {"role": "boss"}, "timeout": "24h"}
+    case = Case(flow([ask, *ENDS, late], [*WAYS, TIMEOUT]))
+    case.people = {"boss": BOSSES}
+    case.start()
+    assert due(case) == NOW + timedelta(hours=24)
+    assert ring(case, 24) == "accepted"
+    assert (end_of(case), request_of(case).status) == ("late", "cancelled")
+
+
+@pytest.mark.parametrize(("default", "end"), [("approved", "yes"), ("rejected", "no")])
+def test_a_default_decides_when_nobody_did(default: str, end: str) -> None:
+    case = asking(timeout="24h", default=default).start()
+    ring(case, 24)
+    assert (end_of(case), request_of(case).status, request_of(case).decisions) == (end, default, ())
+    assert case.step_of("ask").output["default"] == default
+
+
+def test_an_escalation_asks_others_too_and_one_of_them_decides_alone() -> None:
+    case = asking(mode="all", notify="email", escalate={"after": "48h", "to": {"role": "cfo"}}).start()
+    assert code(decide(case, "cfo")) == "NOT_YET_ASKED"
+    assert due(case) == NOW + timedelta(hours=48)
+    assert ring(case, 48) == "accepted"
+    assert due(case) is None
+    assert [effect.payload["occasion"] for effect in case.effects] == ["asked"] * 3 + ["escalated"]
+    assert play(case, ("bea", "approved"), ("cfo", "approved")) == "yes"
+
+
+def test_reminders_come_again_and_again_until_somebody_answers() -> None:
+    case = asking(remind="24h", notify="email", timeout="72h", default="rejected").start()
+    for hours in (24, 48):
+        assert due(case) == NOW + timedelta(hours=hours)
+        ring(case, 24)
+    assert due(case) == NOW + timedelta(hours=72)
+    told = [(e.payload["to"], e.payload["occasion"]) for e in case.effects if e.payload["user"] == "bea"]
+    assert told == [
+        ("bea@acme.example", "asked"),
+        ("bea@acme.example", "reminded"),
+        ("bea@acme.example", "reminded"),
+    ]
+    ring(case, 24)
+    assert end_of(case) == "no"
+
+
+def test_reminders_that_nobody_could_send_are_not_made_up_for() -> None:
+    case = asking(remind="24h", notify="email").start()
+    ring(case, 100)
+    assert [e.payload["occasion"] for e in case.effects].count("reminded") == 3
+    assert due(case) == NOW + timedelta(hours=120)
+
+
+def test_reminders_are_effects_of_their_own() -> None:
+    case = asking(remind="24h", notify="email").start()
+    ring(case, 24)
+    ring(case, 24)
+    step = case.step_of("ask").id
+    assert len({effect.key(step) for effect in case.effects}) == len(case.effects) == 9
+
+
+def test_in_a_flow_the_approval_consumes_itself() -> None:
+    case = asking().start()
+    decide(case, "bea")
+    assert request_of(case).applied_at == NOW
