@@ -50,7 +50,7 @@ class People(Declaration):
     chain: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """An approval chain of the org; for approvals only."""
     pick: Pick | None = None
-    """Whom of a role: `all` of it, or one of it: in turn (`round_robin`), or the `first_available`."""
+    """Whom of a role: `all`, or one, in turn (`round_robin`) or the first who is not away (`first_available`)."""
     levels: int | None = Field(default=None, ge=1, le=LEVELS_MAX)
     """How far up the manager is; the next one when unsaid."""
 
