@@ -207,11 +207,19 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     """At least one row of this org in every table that orgs have rows in."""
     await insert_instance_of(connection, await insert_entity(connection, org_id=org_id))
     # These bring what they refer to; a blank of any other table stands alone.
-    await insert_decision(connection, org_id=org_id)
+    request = await insert_request(connection, org_id=org_id)
+    await insert_decision(connection, org_id=org_id, request_id=request["id"])
+    await insert_seat(connection, request)
     await insert_chain_step(connection, org_id=org_id)
     await insert_api_key(connection, org_id=org_id)
     for table in TABLES - _WITH_PARENTS:
         await insert(connection, table, org_id=org_id)
 
 
-_WITH_PARENTS: Final = {"api_keys", "approval_chain_steps", "approval_decisions", "approval_requests"}
+_WITH_PARENTS: Final = {
+    "api_keys",
+    "approval_chain_steps",
+    "approval_decisions",
+    "approval_requests",
+    "workflow_seats",
+}

@@ -36,6 +36,7 @@ PARTITIONED = ("workflow_step_executions", "workflow_events_outbox", "workflow_s
 insert_org = partial(insert, table="orgs")
 insert_capability = partial(insert, table="role_capabilities")
 insert_outbox_receipt = partial(insert, table="workflow_outbox_receipts")
+insert_secret = partial(insert, table="effect_secrets")
 insert_rule = partial(insert, table="workflow_rules")
 insert_evaluation = partial(insert, table="workflow_rule_evaluations")
 insert_chain = partial(insert, table="approval_chains")
@@ -97,6 +98,8 @@ CHECKS = [
     ("effect_status_is_known", insert_effect, {"status": "sent"}),
     ("effect_attempts_are_counted", insert_effect, {"attempts": -1}),
     ("effect_attempts_are_counted", insert_effect, {"max_attempts": 0}),
+    ("effect_secret_is_one_of_standard_webhooks", insert_secret, {"secret": "hunter2"}),
+    ("effect_secret_is_one_of_standard_webhooks", insert_secret, {"secret": "whsec_short"}),
     ("receipt_is_for_events_or_side_effects", insert_outbox_receipt, {"source_table": "steps"}),
     ("chain_step_position_counts_from_one", insert_chain_step, {"position": 0}),
     ("chain_step_mode_is_known", insert_chain_step, {"mode": "most"}),
@@ -120,6 +123,7 @@ CHECKS = [
     ("request_about_an_entity_has_its_content", insert_request, {"content_hash": "x"}),
     ("request_claim_is_dated", insert_request, {"claimed_by": "bea"}),
     ("request_claim_is_dated", insert_request, {"claimed_at": START}),
+    ("only_what_was_applied_has_its_step", insert_request, {"applied_step_id": NOBODY}),
     ("seat_kind_is_known", insert_seat, {"kind": "chair"}),
     ("seat_status_is_known", insert_seat, {"status": "warm"}),
     ("decision_is_known", insert_decision, {"decision": "perhaps"}),

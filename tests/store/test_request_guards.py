@@ -44,19 +44,21 @@ ASKED = {
     "partition_id": "north",
     "title": "Another",
     "figure": 7,
+    "node_name": "another",
 }
 
 STANDING = {
     "status": "approved",
     "reason": "it is right",
     "applied_at": START,
+    "applied_step_id": SOME_ID,
     "decided_at": START,
     "claimed_by": "bea",
     "claimed_at": START,
 }
 
-AT_ONCE = {"claimed_by": "claimed_at", "claimed_at": "claimed_by"}
-"""A claim has a name and a date."""
+AT_ONCE = {"claimed_by": "claimed_at", "claimed_at": "claimed_by", "applied_step_id": "applied_at"}
+"""A claim has a name and a date, and what a step consumed was applied."""
 
 
 async def _approved(connection):
@@ -76,7 +78,7 @@ async def test_what_a_request_asks_never_changes(owner, column):
 
 @pytest.mark.parametrize("column", STANDING)
 async def test_application_may_change_where_a_request_stands(owner, column):
-    request = await insert_request(owner, status="approved" if column == "applied_at" else "pending")
+    request = await insert_request(owner, status="approved" if column.startswith("applied") else "pending")
     columns = {column, AT_ONCE.get(column, column)}
     async with acting_for(owner, "acme"):
         assert await update(owner, TABLE, request, **{name: STANDING[name] for name in columns}) == 1
@@ -99,7 +101,9 @@ async def test_approval_of_the_content_that_the_entity_has_is_consumed(owner):
         assert await update(owner, TABLE, request, applied_at=START) == 1
 
 
-@pytest.mark.parametrize("again", [{"applied_at": START.replace(day=3)}, {"applied_at": None}])
+@pytest.mark.parametrize(
+    "again", [{"applied_at": START.replace(day=3)}, {"applied_at": None}, {"applied_step_id": SOME_ID}]
+)
 async def test_what_was_consumed_is_not_consumed_again_and_not_given_back(owner, again):
     request = await _approved(owner)
     await update(owner, TABLE, request, applied_at=START)

@@ -160,14 +160,17 @@ ALTER TABLE assent.approval_requests
   ADD COLUMN partition_id text,
   ADD COLUMN title        text,                         -- what the inbox shows of the entity at this version
   ADD COLUMN figure       numeric,
+  ADD COLUMN node_name    text,                         -- and of the step that asks
   ADD COLUMN reason       text,                         -- why it ended as it did
+  ADD COLUMN applied_step_id uuid,                      -- the gate's step that consumed it
   ADD COLUMN claimed_by   text,
   ADD COLUMN claimed_at   timestamptz,
   DROP CONSTRAINT request_status_is_known,
   ADD CONSTRAINT request_status_is_known
     CHECK (status IN ('pending', 'approved', 'rejected', 'returned', 'void', 'cancelled')),
   ADD CONSTRAINT request_about_an_entity_has_its_content CHECK ((entity_id IS NULL) = (content_hash IS NULL)),
-  ADD CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL));
+  ADD CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL)),
+  ADD CONSTRAINT only_what_was_applied_has_its_step CHECK (applied_step_id IS NULL OR applied_at IS NOT NULL);
 -- The inbox goes by seats.
 DROP INDEX assent.approval_requests_open;
 -- By entity, for voiding, for who wrote since the last approval, and for evidence. An entity has few requests; and an
@@ -176,7 +179,8 @@ CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, en
   WHERE entity_id IS NOT NULL;
 -- Only what may change, like everything of people's: what was asked stays.
 REVOKE UPDATE ON assent.approval_requests FROM assent_app;
-GRANT UPDATE (status, reason, applied_at, decided_at, claimed_by, claimed_at) ON assent.approval_requests TO assent_app;
+GRANT UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at)
+  ON assent.approval_requests TO assent_app;
 
 -- One person who is asked. An approval asks approvers, a form its assignees.
 CREATE TABLE assent.workflow_seats (
@@ -233,12 +237,13 @@ ALTER TABLE assent.approval_decisions
 CREATE FUNCTION assent.guard_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF (to_jsonb(NEW) - '{status,reason,applied_at,decided_at,claimed_by,claimed_at}'::text[])
-     IS DISTINCT FROM (to_jsonb(OLD) - '{status,reason,applied_at,decided_at,claimed_by,claimed_at}'::text[]) THEN
+  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at}'::text[])
+     IS DISTINCT FROM (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at}'::text[]) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
       MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
   END IF;
-  IF OLD.applied_at IS NOT NULL AND (NEW.applied_at, NEW.status) IS DISTINCT FROM (OLD.applied_at, OLD.status) THEN
+  IF OLD.applied_at IS NOT NULL AND (NEW.applied_at, NEW.applied_step_id, NEW.status)
+     IS DISTINCT FROM (OLD.applied_at, OLD.applied_step_id, OLD.status) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS009', MESSAGE = format('approval request %s was consumed before', OLD.id);
   END IF;
   IF NEW.applied_at IS NOT NULL AND OLD.applied_at IS NULL AND NEW.entity_id IS NOT NULL AND NOT EXISTS (
@@ -311,6 +316,22 @@ CREATE TABLE assent.approval_turns (
   last_at timestamptz NOT NULL,
   CONSTRAINT approval_turns_pkey PRIMARY KEY (org_id, role, user_id)
 );
+
+-- What waits for people: the open seats, with what they are asked. Approvals; forms have a table of their own to join.
+-- LATERAL and OFFSET 0: look-ups by key for each seat, in the order of the seats, whatever the statistics say.
+CREATE VIEW assent.inbox WITH (security_invoker = true) AS
+SELECT s.org_id, s.id, s.kind, s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id,
+       i.workflow_id AS workflow, r.node_id, coalesce(r.node_name, r.node_id) AS node_name, r.entity_type, r.entity_id,
+       r.entity_version, e.state, r.title, r.figure, r.due_at, r.requested_by, r.originators, r.claimed_by
+  FROM assent.workflow_seats s
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.approval_requests o WHERE o.org_id = s.org_id AND o.id = s.request_id OFFSET 0) AS r
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
+  LEFT JOIN LATERAL (
+    SELECT * FROM assent.entities o WHERE o.org_id = r.org_id AND o.id = r.entity_id OFFSET 0) AS e ON true
+ WHERE s.status = 'open' AND s.kind = 'approval';
+GRANT SELECT ON assent.inbox TO assent_app;
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_seats', 'assent.approval_delegations',
   'assent.approval_turns']::regclass[]) t;
