@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from assent.compiler.draft import Draft
 from assent.compiler.expressions import as_written
-from assent.language import Expression, parse, render
+from assent.language import OPEN, Expression, parse, render
 from assent.language.marks import marked
 from assent.language.syntax import And, Or, Variable
 from assent.language.syntax import Node as Syntax
@@ -98,7 +98,7 @@ def _with_enough(tier: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]
 def _check_names(names: Sequence[str]) -> Iterator[Problem]:
     for index, name in enumerate(names):
         expression, _ = parse(name)
-        if expression is None or expression.root != Variable((name,)):
+        if expression is None or expression.root != Variable((name,)) or name in OPEN.roots:
             message = f"`{name}` means something else in expressions; choose another name"
             yield Problem("RESERVED_NAME", message, ("groups", index))
 

@@ -198,6 +198,7 @@ WRONG: list[tuple[dict[str, Any], str, Path]] = [
     ),
     ({"groups": {"in": {"approvers": {"role": "a"}}}}, "RESERVED_NAME", ("groups", "in")),
     ({"groups": {"context": {"approvers": {"role": "a"}}}}, "RESERVED_NAME", ("groups", "context")),
+    ({"groups": {"now": {"approvers": {"role": "a"}}}}, "RESERVED_NAME", ("groups", "now")),
 ]
 
 
