@@ -334,6 +334,8 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
         await runtime.decide(ORG, pending["id"], "approved", MAX)
     able = actor("max", "orders:approve:escalated")
     done = await runtime.decide(ORG, pending["id"], "approved", able)
+    (escalated,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "escalated"]
+    assert escalated["applied"] is True
     assert (done.status, done.context["confirmed_at"]) == ("completed", "2026-01-01")
 
 
@@ -385,3 +387,23 @@ async def test_a_large_wave_of_approvals_takes_as_many_statements_as_a_small_one
         counts.append(len(counter))
     assert counts[1] == counts[2]
     assert len(await rows(database, "approval_requests")) == 23
+
+
+async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
+    runtime: Runtime, database: Database
+) -> None:
+    """Where edits are free it was approved, then edited, and comes to its gate: it goes back with the reason."""
+    check = {"id": "check", "type": "approval", "approvers": {"user": "bea"}}
+    look = {"id": "look", "type": "form"}
+    edges = [{"from": "in", "to": "check"}, {"from": "check", "to": "look", "on": "approved"}]
+    edges.append({"from": "look", "to": "out", "on": "done"})
+    patch = patch_of(ASK)
+    patch["slots"]["slot:draft_to_submit"] = {"nodes": [check, look], "edges": edges}
+    await open_shop(database, patch)
+    view = await submitted(runtime, MIDDLE)
+    await decide(runtime, view, "check", BEA)
+    await edit(runtime, view.entity_id, grand_total=60_000)
+    after = await runtime.advance(ORG, view.id, "done", ANN, step="look")
+    assert [w.name for w in after.waiting] == ["draft"]
+    (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:submit"]
+    assert gate["output_json"]["reason"] == "it was edited after it was approved"

@@ -16,6 +16,7 @@ from assent.kernel.programs import programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
+from assent.model.effect import Outside
 from assent.model.mutation import Command, Mutation, Refused, Rejection
 from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Job
@@ -64,14 +65,13 @@ async def _consume(
     # What was approved in this transaction is not written yet.
     await write_requests(connection, wanted, now)
     consumed = await consume_requests(connection, wanted, now)
-    for job, visit, wish in wishes:
+    for _, visit, wish in wishes:
         if missing := [request for request in wish.consumes if request.id not in consumed]:
             raise StepFailed(
                 visit.node.id, ValueError(f"approval {missing[0].id} was void or consumed before")
             )
         for request in wish.consumes:
             request.applied_at = now
-        job.consumed += wish.consumes
 
 
 async def _find_people(
@@ -195,6 +195,9 @@ async def _call(connection: Connection, operations: Any, job: Job, visit: Visit,
 
 def _kept(answer: Any) -> Any:
     """An answer as the step keeps it; one that cannot be kept is the function's failure, and nobody else's."""
+    if isinstance(answer, Outside):
+        require_canonical(answer.payload)
+        return answer
     kept = as_json(answer)
     require_canonical(kept)
     return kept

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from assent.engine.inputs import Input
 from assent.engine.run import Run
-from assent.model.approval import Request
 from assent.runtime.definitions import Definition, Wanted
 
 
@@ -57,8 +56,6 @@ class Job:
     """Whether the row of a new instance is there already, because its entity's writes refer to it."""
     asked: set[UUID] = field(default_factory=set)
     """The waiting steps for which kept events were looked for."""
-    consumed: list[Request] = field(default_factory=list)
-    """The approvals that its gates have used up."""
 
 
 def queue(inputs: list[Input]) -> deque[Input]:

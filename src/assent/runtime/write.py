@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from assent.approvals.requests import mark_steps_applied, write_requests
+from assent.effects.outbox import Wanted, enqueue
 from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
@@ -31,14 +32,15 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
 async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, as_owner: bool) -> None:
-    """Steps, then the projection, then windows, then the events that brought it about."""
+    """Steps and their effects, then the projection, then windows, then the events that brought it about."""
     changed = [job for job in jobs if job.run.steps]
     steps = [step for job in changed for step in job.run.steps]
     await _write_steps(connection, [step for step in steps if step.is_new], now, as_owner=as_owner)
     await _end_steps(connection, [step for step in steps if not step.is_new])
     await _write_times(connection, jobs)
     await write_requests(connection, [r for job in jobs for r in job.run.world.requests.values()], now)
-    await _mark_consumed(connection, jobs)
+    await _mark_consumed(connection, jobs, now)
+    await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)
@@ -66,6 +68,17 @@ def _receipt(step: Step) -> Receipt:
     return step.org_id, step.instance_id, step.key, step.id, step.node_id
 
 
+def _effects(job: Job) -> list[Wanted]:
+    """What the job's steps want to be sent, each once for its step (WF-11)."""
+    if not job.run.effects:
+        return []
+    trace_id = next((event["trace_id"] for event in job.work.events.values() if event["trace_id"]), None)
+    return [
+        Wanted(step.org_id, step.instance_id, step.id, step.created_at, effect, trace_id)
+        for step, effect in job.run.effects
+    ]
+
+
 async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:
     if not steps:
         return
@@ -88,8 +101,9 @@ async def _write_times(connection: Connection, jobs: Sequence[Job]) -> None:
         await connection.execute(_SQL.set_times_of_steps, *map(list, zip(*rows, strict=True)))
 
 
-async def _mark_consumed(connection: Connection, jobs: Sequence[Job]) -> None:
-    consumed = [request for job in jobs for request in job.consumed]
+async def _mark_consumed(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    """By a gate, or where there is none by the approval's own step."""
+    consumed = [r for job in jobs for r in job.run.world.requests.values() if r.applied_at == now]
     if consumed:
         await mark_steps_applied(connection, consumed)
 

@@ -1,0 +1,97 @@
+"""From the people who were found to a request: who is left out, how many must agree, and who is asked first."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from assent.engine.consent import next_seats
+from assent.engine.instance import root_id
+from assent.model.approval import Found, FoundGroup, Group, Request, Seat
+from assent.model.ids import new_id
+
+if TYPE_CHECKING:
+    from assent.engine.visit import Visit
+
+
+def without(found: Found, originators: frozenset[str]) -> list[FoundGroup]:
+    """The groups without those who had a part in what is to be approved; the record says who was left out."""
+    return [_without(group, originators) for group in found.groups]
+
+
+def _without(group: FoundGroup, originators: frozenset[str]) -> FoundGroup:
+    people = tuple(person for person in group.people if person.user_id not in originators)
+    left_out = ({"user_id": p.user_id, "why": "originator"} for p in group.people if p.user_id in originators)
+    return replace(group, people=people, skipped=(*group.skipped, *left_out))
+
+
+def needed_of(found: FoundGroup) -> Group:
+    count = len(found.people)
+    needed = {
+        "any": 1,
+        "all": max(count, 1),
+        "sequence": max(count, 1),
+        "quorum": found.quorum or 1,
+        "percentage": max(ceil(count * (found.quorum or 100) / 100), 1),
+    }
+    return Group(found.name, found.mode, needed[found.mode], found.stage)
+
+
+def nobody(name: str, groups: list[FoundGroup], empty: list[str]) -> str:
+    """Why there are not enough people, for whoever reads the incident."""
+    skipped = [f"{s['user_id']} ({s['why']})" for group in groups for s in group.skipped]
+    left_out = f"; left out: {', '.join(skipped)}" if skipped else ""
+    return f"`{name}` finds not enough people to ask in {', '.join(empty)}{left_out}"
+
+
+def new_request(
+    visit: "Visit", found: Found, groups: list[FoundGroup], originators: frozenset[str], tier: int
+) -> Request:
+    """What is asked now, with the seats of the first stage open."""
+    now, node, needed = visit.now, visit.node.node, tuple(needed_of(group) for group in groups)
+    due = node.config.get("due") or next((g.due_seconds for g in groups if g.due_seconds), None)
+    request = Request(
+        org_id=visit.instance.org_id,
+        id=new_id(now),
+        instance_id=visit.instance.id,
+        step_id=visit.step_id,
+        node_id=node.id,
+        token_id=visit.step_token_id,
+        generation=int(root_id(visit.token.id)),
+        slot=visit.plan.workflow.slot_map.get(node.id, ""),
+        entity_version=0,
+        groups=needed,
+        requested_by=visit.actor.id,
+        originators=originators,
+        created_at=now,
+        partition_id=visit.instance.partition_id,
+        chain_id=found.chain_id,
+        mode=needed[0].mode if len(needed) == 1 else "groups",
+        due_at=now + timedelta(seconds=due) if due else None,
+        skipped=tuple(skipped for group in groups for skipped in group.skipped),
+        tier=tier,
+        is_new=True,
+    )
+    _pin(visit, request)
+    request.put_seats(_seats(groups, now))
+    request.set_seats({seat.id: "open" for seat in next_seats(request)})
+    return request
+
+
+def _pin(visit: "Visit", request: Request) -> None:
+    """To the entity's version and content, with what the inbox shows of it."""
+    entity = visit.world.entity
+    if entity is None:
+        return
+    request.entity_type, request.entity_id, request.entity_version = entity.type, entity.id, entity.version
+    request.snapshot_version_id, request.content_hash = entity.version_id, entity.content_hash
+    shown: dict[str, Any] = visit.node.node.config.get("inbox", {})
+    request.title, request.figure = (entity.data.get(shown.get(key, "")) for key in ("title", "figure"))
+
+
+def _seats(groups: list[FoundGroup], now: datetime) -> list[Seat]:
+    return [
+        Seat(new_id(now), person.user_id, group.name, position, person.via, "later", person.email)
+        for group in groups
+        for position, person in enumerate(group.people, start=1)
+    ]
