@@ -76,9 +76,11 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "id": uuid4(),
         "instance_id": uuid4(),
         "step_execution_id": uuid4(),
+        "step_created_at": START,
         "effect_type": "email",
         "event_idempotency_key": token_hex(32),
     },
+    "effect_secrets": lambda: {"id": uuid4(), "secret": f"whsec_{token_hex(32)}"},
     "workflow_outbox_receipts": lambda: {
         "instance_id": uuid4(),
         "source_table": "events",

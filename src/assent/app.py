@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
 from assent.approvals.directory import Directory
+from assent.effects.openapi import Headers, service_of
+from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from
+from assent.model.effect import Channel, openapi_name
 from assent.model.problems import Invalid, Problem
 from assent.runtime.runtime import Operation, Runtime
 from assent.store.database import Database
@@ -34,6 +37,7 @@ class App:
         self.registry = Registry()
         self.directory = directory
         self.operations: dict[str, Operation] = {}
+        self.outlets = Outlets()
         for contract in contracts:
             self.add_contract(contract)
 
@@ -57,23 +61,49 @@ class App:
 
         return register
 
-    def operation(self, name: str) -> Callable[[O], O]:
+    def operation(self, name: str, *, outside: bool = False) -> Callable[[O], O]:
         """Register a function for `system` steps: `(connection, arguments) → result`, plain or async.
 
         It runs inside the transaction of its step: what it writes commits with it, and what it raises is tried
-        again. Leave the outside world alone.
+        again. Leave the outside world alone; or register it as `outside`: then it is `(arguments, key) → result`, the
+        effects worker runs it, and the step rests until its result is there. It may run more than once, and then
+        gets the same key.
         """
 
         def register(run: O) -> O:
-            if name in self.operations:
-                raise Invalid([Problem("DUPLICATE", f"operation `{name}` is registered twice", (name,))])
-            self.operations[name] = run
+            self._add_operation(name, leaving(name) if outside else run)
+            if outside:
+                self.outlets.operations[name] = run
             return run
 
         return register
+
+    def openapi(
+        self, service: str, document: Mapping[str, Any], *, base_url: str, headers: Headers | None = None
+    ) -> Self:
+        """Register a service by its OpenAPI document; `system` steps call `<service>.<operationId>`.
+
+        `headers` go with every call, such as credentials; a function is asked anew at each attempt. They are never
+        written down. Raises `Invalid` where the document describes nothing that can be called.
+        """
+        found = service_of(service, document, base_url, headers)
+        for operation in found.operations:
+            self._add_operation(openapi_name(f"{service}.{operation.id}"), operation)
+        self.outlets.services[service] = found
+        return self
+
+    def adapter(self, channel: Channel, send: Adapter) -> Self:
+        """Register how messages of a channel are sent: `(message) → evidence or None`, plain or async."""
+        self.outlets.adapters[channel] = send
+        return self
+
+    def _add_operation(self, name: str, run: Operation) -> None:
+        if name in self.operations:
+            raise Invalid([Problem("DUPLICATE", f"operation `{name}` is registered twice", (name,))])
+        self.operations[name] = run
 
     def kernel(self, database: Database) -> Kernel:
         return Kernel(database, self.registry)
 
     def runtime(self, database: Database) -> Runtime:
-        return Runtime(database, self.kernel(database), self.operations, self.directory)
+        return Runtime(database, self.kernel(database), self.operations, self.directory, self.outlets)

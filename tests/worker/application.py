@@ -28,6 +28,7 @@ class CompletingRuntime:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.outlets = None
 
     async def process_events(self, limit: int) -> int:
         async with self.database.transaction(None) as connection:

@@ -43,7 +43,7 @@ OnceOption = Annotated[
 def worker(
     only: OnlyOption = None, once: OnceOption = False, json: JsonOption = False, app: AppOption = None
 ) -> None:
-    """Run the background duties: events, timers, timeouts and the sweeps.
+    """Run the background duties: events, effects, timers, timeouts and the sweeps.
 
     Ends with 0 when everything was finished, with 1 after an error, with 3 when the grace period was too short.
     """
@@ -107,11 +107,12 @@ async def _require_schema(database: "Database") -> None:
 
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "Workplace":
+    from assent.effects.sending import Sending
     from assent.worker.duty import Workplace
 
     if application is None:
         return Workplace(database, options)
-    return Workplace(database, options, application.runtime(database))
+    return Workplace(database, options, application.runtime(database), Sending.from_environment())
 
 
 async def _run_once(chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
@@ -149,7 +150,9 @@ async def _run_until_stopped(
             names = [duty.name for duty in chosen]
             _log.info("worker started", extra={"pid": os.getpid(), "duties": names})
             if place.runtime is None:
-                _log.warning("no application is named with --app: events are left to other workers")
+                _log.warning(
+                    "no application is named with --app: events and effects are left to other workers"
+                )
             finished = await supervisor.run()
     journal.close()
     _log.info("worker stopped", extra={"finished": finished})

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from assent.effects.sending import Sending
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.options import Options
@@ -16,6 +17,7 @@ class Workplace:
     database: Database
     options: Options = field(default_factory=Options)
     runtime: Runtime | None = None
+    sending: Sending = field(default_factory=Sending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,10 @@ class Done:
 
 
 class Duty(Protocol):
-    """Work that is done again and again, maybe in several processes at once."""
+    """Work that is done again and again, maybe in several processes at once.
+
+    One that has something under way between its runs has a `finish` besides: it is called after the last of them.
+    """
 
     name: str
     pace: Pace

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 
 from assent.worker.duty import Done, Duty, Observer, Run
 from assent.worker.options import Options
@@ -39,6 +40,7 @@ class Loop:
             self._failures = self._failures + 1 if run.error else 0
             self._observe(run)
             await self._rest(run)
+        await finish(self.duty)
 
     async def _rest(self, run: Run) -> None:
         if run.error is not None:
@@ -76,6 +78,14 @@ async def exhaust(duty: Duty, observe: Observer) -> None:
         run = await run_duty(duty)
         observe(run)
         more = run.done.more
+    await finish(duty)
+
+
+async def finish(duty: Duty) -> None:
+    """Let a duty end what it has under way, if it is one of those that do."""
+    end: Callable[[], Awaitable[None]] | None = getattr(duty, "finish", None)
+    if end is not None:
+        await end()
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

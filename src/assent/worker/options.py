@@ -59,6 +59,12 @@ class Options:
     released_lease_ms: int = number(600_000, 1_000, _DAY_MS)
     """Whoever claimed an event or an effect and has not finished it by then is taken for gone."""
 
+    effects_interval_ms: int = _interval(1_000)
+    effects_under_way_max: int = number(100, 1, 10_000)
+    """Attempts at a time in one process."""
+    effects_per_destination_max: int = number(8, 1, 10_000)
+    """Attempts at a time to one destination, of all processes together."""
+
     stuck_interval_ms: int = _interval(300_000)
     stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
     stuck_findings_max: int = _batch(100)

@@ -1,13 +1,24 @@
 """Released: what a worker claimed and never finished goes back into its queue."""
 
-from datetime import timedelta
-from typing import Final
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+import asyncpg
+
+from assent.kernel.outbox import emit_events
+from assent.model.graph import Outcome
+from assent.model.mutation import Event
+from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.worker.answers import answer_event
 from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "released.sql")
+
+LOST: Final = "EFFECT_LOST"
+"""The code of an awaited effect whose worker died over it, when it may not be sent again."""
 
 
 class Released:
@@ -29,11 +40,22 @@ class Released:
         async with self._database.transaction(None) as connection:
             await look_up_by_index(connection)
             (events,) = await connection.fetch(_SQL.release_events, self._batch_max, self._lease)
-            (effects,) = await connection.fetch(_SQL.release_effects, self._batch_max, self._lease)
+            effects = await connection.fetch(_SQL.release_effects, self._batch_max, self._lease)
+            dead = [effect for effect in effects if effect["status"] == "dead_letter"]
+            await self._tell(connection, [effect for effect in dead if effect["awaited"]])
         parts = {
             "events": events["released"],
-            "effects": effects["released"],
-            "dead_letters": events["dead"] + effects["dead"],
+            "effects": len(effects) - len(dead),
+            "dead_letters": events["dead"] + len(dead),
         }
-        full = self._batch_max in (events["released"] + events["dead"], effects["released"] + effects["dead"])
+        full = self._batch_max in (events["released"] + events["dead"], len(effects))
         return Done(sum(parts.values()), more=full, parts=parts)
+
+    async def _tell(self, connection: Connection, effects: Sequence[asyncpg.Record]) -> None:
+        """Steps that await what was given up go on by their error edge."""
+        now = self._database.clock.now()
+        await emit_events(connection, [_lost(dict(effect), now) for effect in effects], now)
+
+
+def _lost(effect: dict[str, Any], now: datetime) -> Event:
+    return answer_event(effect, Outcome.ERROR, {"code": LOST, "message": effect["error"]}, now)

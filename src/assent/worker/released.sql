@@ -19,7 +19,8 @@ WITH gone AS (
 SELECT released, dead, CASE WHEN released > 0 THEN pg_notify('assent_events', '') END FROM counted;
 
 -- name: release_effects
--- Puts effects back whose worker had them for longer than a lease; without attempts left they are dead letters.
+-- Puts effects back whose worker had them for longer than a lease. Nobody knows whether they were sent: what must not be
+-- sent twice is a dead letter, and so is what has no attempts left.
 WITH gone AS (
   SELECT org_id, created_at, id FROM assent.workflow_side_effects_outbox
    WHERE status = 'processing' AND claimed_at <= assent.now() - $2::interval
@@ -27,13 +28,13 @@ WITH gone AS (
    FOR UPDATE SKIP LOCKED
 ), released AS (
   UPDATE assent.workflow_side_effects_outbox e
-     SET status = CASE WHEN e.attempts < e.max_attempts THEN 'pending' ELSE 'dead_letter' END,
-         error = format('its worker took it at %s and did not finish', e.claimed_at), next_retry_at = NULL
+     SET status = CASE WHEN e.attempts < e.max_attempts AND e.retry_ambiguous THEN 'pending' ELSE 'dead_letter' END,
+         error = format('its worker took it at %s and did not finish', e.claimed_at), next_retry_at = NULL,
+         ambiguous = true
     FROM gone g
    WHERE e.org_id = g.org_id AND e.created_at = g.created_at AND e.id = g.id
-  RETURNING e.status
-), counted AS (
-  SELECT count(*) FILTER (WHERE status = 'pending') AS released, count(*) FILTER (WHERE status = 'dead_letter') AS dead
-    FROM released
+  RETURNING e.org_id, e.id, e.instance_id, e.step_execution_id AS step_id, e.status, e.awaited, e.error, e.trace_id
+), notified AS (
+  SELECT pg_notify('assent_effects', '') FROM released WHERE status = 'pending' LIMIT 1
 )
-SELECT released, dead, CASE WHEN released > 0 THEN pg_notify('assent_effects', '') END FROM counted;
+SELECT r.*, (SELECT count(*) FROM notified) AS notifications FROM released r;

@@ -10,6 +10,7 @@ from assent.store.database import Database
 from assent.store.listen import Listener
 from assent.worker.compact import Compact
 from assent.worker.duty import Duty, Observer, Run, Workplace
+from assent.worker.effects import Effects
 from assent.worker.events import Events
 from assent.worker.loop import Loop
 from assent.worker.options import Options
@@ -30,6 +31,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
     Timers,
     Timeouts,
     Events,
+    Effects,
     Stuck,
     Partitions,
     Prune,
@@ -38,7 +40,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
 )
 """Every duty, in the order in which one makes work for the next."""
 
-NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events)
+NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events, Effects)
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long a run that is cut off may take to roll back."""

@@ -1,0 +1,34 @@
+"""An effect in the hands of a worker, with everything that is needed to send it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from assent.model.effect import EffectType
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    org_id: str
+    created_at: datetime
+    id: UUID
+    instance_id: UUID
+    step_id: UUID
+    step_created_at: datetime
+    type: EffectType
+    payload: Mapping[str, Any]
+    key: str
+    """WF-11: what the receiver gets to see as `Idempotency-Key`, the same at every attempt."""
+    destination: str
+    awaited: bool
+    retry_ambiguous: bool
+    attempts: int
+    """This one included."""
+    max_attempts: int
+    trace_id: str | None = None
+    member_email: str | None = None
+    """Where `to` names a member: their address."""
+    secrets: tuple[str, ...] = ()
+    """What the org's webhooks are signed with, the newest first."""

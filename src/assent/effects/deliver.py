@@ -1,0 +1,126 @@
+"""One attempt to send one effect, whatever its type. It never raises: whatever happens is an outcome."""
+
+import inspect
+import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import httpx
+import orjson
+
+from assent.effects.channels import Channels, called
+from assent.effects.claimed import Claimed
+from assent.effects.email import MailServer
+from assent.effects.guard import Resolve, resolve
+from assent.effects.http import HttpSender
+from assent.effects.openapi import Service
+from assent.effects.outcome import Outcome, Undelivered
+from assent.effects.outlets import Outlets
+from assent.effects.requests import Request, outcome_of, own_headers
+from assent.effects.settings import EffectSettings, SmtpSettings
+from assent.effects.webhook import standard_headers, webhook_request
+
+_log = logging.getLogger(__name__)
+
+WEBHOOKS: Final = ""
+"""The name under which the connections of webhooks are kept beside those of services."""
+
+
+class Deliverer:
+    """Sends effects: over HTTP, by mail, by the application's adapters and functions."""
+
+    def __init__(
+        self,
+        outlets: Outlets,
+        settings: EffectSettings,
+        smtp: SmtpSettings,
+        *,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self._outlets = outlets
+        self._settings = settings
+        self._resolve = resolve
+        self._channels = Channels(settings, MailServer(smtp, settings.total_timeout_ms), outlets.adapters)
+        self._senders: dict[str, HttpSender] = {}
+
+    async def close(self) -> None:
+        """Leave every connection; the next attempt makes new ones."""
+        senders = list(self._senders.values())
+        self._senders.clear()
+        for sender in senders:
+            await sender.close()
+
+    async def deliver(self, effect: Claimed, now: datetime) -> Outcome:
+        try:
+            return await self._deliver(effect, now)
+        except Exception as error:
+            fields = {"org_id": effect.org_id, "effect_id": str(effect.id), "effect_type": effect.type}
+            _log.exception("effect failed", extra=fields)
+            return Undelivered("FAILED", f"{type(error).__name__}: {error}")
+
+    async def _deliver(self, effect: Claimed, now: datetime) -> Outcome:
+        if effect.type == "webhook":
+            request = webhook_request(effect, now)
+            return await self._over_http(effect, request, now, self._sender(WEBHOOKS))
+        if effect.type != "integration":
+            return await self._channels.send(effect, now)
+        if "service" in effect.payload:
+            return await self._call_service(effect, now)
+        return await self._call_operation(effect)
+
+    async def _over_http(
+        self, effect: Claimed, request: Request | Undelivered, now: datetime, sender: HttpSender
+    ) -> Outcome:
+        if isinstance(request, Undelivered):
+            return request
+        kept = self._settings.evidence_bytes_max
+        bytes_max = self._settings.answer_bytes_max if effect.awaited else kept
+        answer = await sender.send(request, bytes_max=bytes_max, once=not effect.retry_ambiguous)
+        if isinstance(answer, Undelivered):
+            return answer
+        return outcome_of(answer, now, evidence_bytes_max=kept, awaited=effect.awaited)
+
+    def _sender(self, name: str, service: Service | None = None) -> HttpSender:
+        if name not in self._senders:
+            # The application itself names the host of a service; where that redirects to is judged as always.
+            allowed = (
+                self._settings.allow if service is None else self._settings.allow.with_host(service.host)
+            )
+            self._senders[name] = HttpSender(self._settings, allowed=allowed, resolve=self._resolve)
+        return self._senders[name]
+
+    async def _call_service(self, effect: Claimed, now: datetime) -> Outcome:
+        service = self._outlets.services.get(effect.payload["service"])
+        if service is None:
+            message = f"no service `{effect.payload['service']}` is registered"
+            return Undelivered("UNKNOWN_SERVICE", message, permanent=True)
+        request = service_request(effect, service, await _headers(service))
+        return await self._over_http(effect, request, now, self._sender(service.name, service))
+
+    async def _call_operation(self, effect: Claimed) -> Outcome:
+        name = effect.payload["operation"]
+        operation = self._outlets.operations.get(name)
+        if operation is None:
+            return Undelivered("UNKNOWN_OPERATION", f"no operation `{name}` is registered", permanent=True)
+        timeout = timedelta(milliseconds=self._settings.total_timeout_ms)
+        return await called(operation, effect.payload["arguments"], effect.key, timeout=timeout)
+
+
+async def _headers(service: Service) -> Mapping[str, str]:
+    if isinstance(service.headers, Mapping):
+        return service.headers
+    found = service.headers()
+    return await found if inspect.isawaitable(found) else found
+
+
+def service_request(effect: Claimed, service: Service, credentials: Mapping[str, str]) -> Request:
+    payload = effect.payload
+    url = httpx.URL(service.base_url + payload["path"])
+    if payload["query"]:
+        url = url.copy_merge_params([(name, value) for name, value in payload["query"]])
+    body = orjson.dumps(payload["body"]) if "body" in payload else None
+    ours = standard_headers(effect.key) | {"accept": "application/json"}
+    ours |= {"content-type": "application/json"} if body is not None else {}
+    ours |= {name.lower(): value for name, value in credentials.items()}
+    return Request(payload["method"], url, own_headers(payload["headers"], ours, ("host",)), body)

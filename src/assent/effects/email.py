@@ -1,0 +1,107 @@
+"""E-mail over SMTP: one message to one person, under an id that stays the same at every attempt."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, parseaddr
+from typing import Final
+
+import aiosmtplib
+
+from assent.effects.claimed import Claimed
+from assent.effects.outcome import Delivered, Outcome, Undelivered
+from assent.effects.settings import SmtpSettings
+
+ADDRESS_CHARACTERS_MAX: Final = 254
+SUBJECT_CHARACTERS_MAX: Final = 200
+
+
+class MailServer:
+    """The server that takes our mails. Each has a connection of its own: what fails is its own failure."""
+
+    def __init__(self, settings: SmtpSettings, timeout_ms: int) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_ms / 1000
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self._settings.host and self._settings.sender)
+
+    async def send(self, effect: Claimed, now: datetime) -> Outcome:
+        message = message_of(effect, self._settings.sender, now)
+        if isinstance(message, Undelivered):
+            return message
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                said = await self._hand_over(message, progress)
+        except aiosmtplib.SMTPResponseException as error:
+            permanent = 500 <= error.code < 600 and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
+            return Undelivered(f"SMTP_{error.code}", error.message, permanent)
+        except (aiosmtplib.SMTPException, TimeoutError, OSError) as error:
+            why = str(error) or "it took too long"
+            return Undelivered("MAIL_SERVER_FAILED", why, ambiguous=progress.sent)
+        return Delivered({"to": message["to"], "message_id": message["message-id"], "said": said})
+
+    async def _hand_over(self, message: EmailMessage, progress: "_Progress") -> str:
+        settings = self._settings
+        client = aiosmtplib.SMTP(
+            hostname=settings.host,
+            port=settings.port,
+            use_tls=settings.tls == "tls",
+            start_tls=settings.tls == "starttls",
+            username=settings.user or None,
+            password=settings.password or None,
+            timeout=self._timeout_s,
+        )
+        try:
+            await client.connect()
+            await client.mail(parseaddr(settings.sender)[1])
+            await client.rcpt(message["to"])
+            progress.sent = True
+            response = await client.data(message.as_bytes(policy=SMTP))
+        finally:
+            client.close()
+        return f"{response.code} {response.message}"
+
+
+class _Progress:
+    """Whether the message has begun to leave."""
+
+    sent = False
+
+
+def message_of(effect: Claimed, sender: str, now: datetime) -> EmailMessage | Undelivered:
+    """The mail that an effect asks for. Headers are one line each, whatever an author's template was filled with."""
+    to = address_of(effect.payload, effect.member_email)
+    if isinstance(to, Undelivered):
+        return to
+    message = EmailMessage(policy=SMTP)
+    message["From"] = sender
+    message["To"] = to
+    message["Subject"] = _one_line(str(effect.payload.get("subject") or ""))
+    message["Date"] = format_datetime(now)
+    message["Message-ID"] = f"<{effect.key}@{parseaddr(sender)[1].rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(str(effect.payload.get("text") or ""))
+    return message
+
+
+def address_of(payload: Mapping[str, object], member_email: str | None) -> str | Undelivered:
+    """Where it goes: the address itself, or that of the member whom it names."""
+    to = str(payload.get("to") or "").strip()
+    named = to or str(payload.get("user") or "")
+    address = to if "@" in to else (member_email or "").strip()
+    if not address:
+        return Undelivered("NO_ADDRESS", f"{named or 'nobody'} is no member with an address", permanent=True)
+    local, _, domain = address.rpartition("@")
+    plain = address.isascii() and address.isprintable() and not set(address) & set(' ,;:<>()[]"\\')
+    if not (plain and local and domain and len(address) <= ADDRESS_CHARACTERS_MAX):
+        return Undelivered("BAD_ADDRESS", f"expected one plain address, found {address!r}", permanent=True)
+    return address
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:SUBJECT_CHARACTERS_MAX]

@@ -1,0 +1,44 @@
+"""Webhooks: from an effect to a request, with its key and its signature. Pure."""
+
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from assent.effects.claimed import Claimed
+from assent.effects.outcome import Undelivered
+from assent.effects.requests import Request, own_headers, read_url
+from assent.effects.secrets import signature_headers
+
+USER_AGENT: Final = "Assent"
+
+_OURS_ALONE: Final = (
+    "connection",
+    "content-length",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+)
+"""Headers that no author sets: how the message is carried, and who vouches for it."""
+
+
+def webhook_request(effect: Claimed, now: datetime) -> Request | Undelivered:
+    payload = effect.payload
+    url = read_url(payload["url"])
+    if isinstance(url, Undelivered):
+        return url
+    body = None if payload.get("body") is None else orjson.dumps(payload["body"])
+    ours = standard_headers(effect.key) | signature_headers(effect.secrets, effect.key, body or b"", now)
+    given = {"content-type": "application/json"} if body is not None else {}
+    given |= {name.lower(): value for name, value in payload.get("headers", {}).items()}
+    return Request(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
+
+
+def standard_headers(key: str) -> dict[str, str]:
+    """What every request of ours says. Answers come as they are: one that is packed could unpack without an end."""
+    return {"user-agent": USER_AGENT, "accept-encoding": "identity", "idempotency-key": key}

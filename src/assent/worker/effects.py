@@ -1,0 +1,117 @@
+"""Effects: what steps want to be sent is claimed, sent outside of any transaction, and marked.
+
+Up to a number of attempts are under way at once; slow receivers hold up their own effects only. A worker that dies
+between the sending and the mark leaves a claim behind that `released` finds: what was sent then is sent again under
+the same key, or, where that would do harm, given up as ambiguous.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from assent.effects.claimed import Claimed
+from assent.effects.outbox import BEFORE_ALL, Place, claim, find_destinations, settle
+from assent.effects.outcome import Mark, Outcome, judge
+from assent.effects.outlets import Outlets
+from assent.kernel.outbox import emit_events
+from assent.store.database import Connection
+from assent.worker.answers import answer_of
+from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
+
+DESTINATIONS_MAX: Final = 500
+"""How many destinations one claim looks at; the next goes on from there."""
+
+PATIENCE_S: Final = 0.2
+"""How long a run waits for the first of its attempts to end, before it looks for more to send."""
+GATHERING_S: Final = 0.02
+"""How long it then waits for others to end, so that they are marked together."""
+
+
+class Effects:
+    """Sends the effects of all orgs. Attempts go on between its runs; `finish` waits for them."""
+
+    name = "effects"
+
+    def __init__(self, place: Workplace) -> None:
+        if place.runtime is None:
+            raise ValueError(
+                "Effects need a runtime, for the ways out of its application; give the workplace one."
+            )
+        options = place.options
+        self.pace = Pace(options.effects_interval_ms / 1000, ("assent_effects",))
+        self._database = place.database
+        self._settings = place.sending.effects
+        self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
+        self._under_way_max = options.effects_under_way_max
+        self._per_destination_max = options.effects_per_destination_max
+        self._after: Place = BEFORE_ALL
+        self._under_way: dict[asyncio.Task[Outcome], Claimed] = {}
+        self._marks: list[Mark] = []
+        """What is known and not yet written; kept while the database is away."""
+
+    async def run_once(self) -> Done:
+        await self._write_marks()
+        claimed = await self._database.run(self._claim, org_id=None)
+        for effect in claimed:
+            attempt = self._deliverer.deliver(effect, self._database.clock.now())
+            self._under_way[asyncio.create_task(attempt, name=f"effect {effect.id}")] = effect
+        await self._wait_for_some()
+        return self._done(await self._write_marks())
+
+    async def finish(self) -> None:
+        """Wait for what is under way, mark it, and leave every connection."""
+        try:
+            while self._under_way:
+                await asyncio.wait(self._under_way)
+                self._collect()
+            await self._write_marks()
+        finally:
+            for attempt in self._under_way:
+                attempt.cancel()
+            await self._deliverer.close()
+
+    async def _claim(self, connection: Connection) -> list[Claimed]:
+        room = self._under_way_max - len(self._under_way)
+        if room <= 0:
+            return []
+        await look_up_by_index(connection)
+        places = await find_destinations(connection, self._after, DESTINATIONS_MAX)
+        claimed = await claim(connection, places, room, self._per_destination_max, self._database.clock.now())
+        self._after = places[-1] if len(places) == DESTINATIONS_MAX else BEFORE_ALL
+        return claimed
+
+    async def _wait_for_some(self) -> None:
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(self._under_way, timeout=GATHERING_S)
+            self._collect()
+
+    def _collect(self) -> None:
+        now = self._database.clock.now()
+        for attempt in [attempt for attempt in self._under_way if attempt.done()]:
+            effect = self._under_way.pop(attempt)
+            self._marks.append(judge(effect, attempt.result(), now, self._settings))
+
+    async def _write_marks(self) -> Sequence[Mark]:
+        marks = tuple(self._marks)
+        if marks:
+            await self._database.run(lambda connection: write_marks(connection, marks), org_id=None)
+            del self._marks[: len(marks)]
+        return marks
+
+    def _done(self, marks: Sequence[Mark]) -> Done:
+        parts: Counter[str] = Counter(mark.status for mark in marks)
+        more = bool(self._under_way or marks or self._after != BEFORE_ALL)
+        return Done(len(marks), more, dict(parts))
+
+
+async def write_marks(connection: Connection, marks: Sequence[Mark]) -> None:
+    """Mark attempts, and tell the steps that await them what became of them, in one transaction."""
+    await look_up_by_index(connection)
+    written = await settle(connection, marks)
+    answers = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
+    if answers:
+        now = max(mark.at for mark in answers)
+        await emit_events(connection, [answer_of(mark, now) for mark in answers], now)
