@@ -19,6 +19,7 @@ from assent.cli import (
     recompile,
     schema,
     templates,
+    test,
     worker,
 )
 
@@ -42,4 +43,5 @@ app.command()(definitions.definitions)
 app.command()(recompile.recompile)
 app.command()(schema.schema)
 app.command()(expression.expression)
+app.command("test")(test.run_tests)
 app.add_typer(templates.app, name="templates")

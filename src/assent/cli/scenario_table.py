@@ -1,0 +1,54 @@
+"""What a person sees while scenarios run: a row for each that ended, and on a terminal which one runs now."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, Self
+
+from rich.cells import cell_len, set_cell_size
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from assent.cli.report import console
+
+if TYPE_CHECKING:
+    from assent.testing.run import Outcome
+
+NAME_CELLS_MAX: Final = 90
+
+
+class ScenarioTable:
+    """A table that grows as outcomes come, above a bar that only terminals show."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._out = console()
+        self._name_cells = min(NAME_CELLS_MAX, max(map(cell_len, names), default=0))
+        self._bar = Progress(
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=self._out,
+            transient=True,
+            disable=not self._out.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=len(names))
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._open.enter_context(self._bar)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def begin(self, name: str) -> None:
+        self._bar.update(self._task, description=name)
+
+    def end(self, outcome: "Outcome") -> None:
+        self._bar.advance(self._task)
+        self._out.print(self._row(outcome))
+
+    def _row(self, outcome: "Outcome") -> Text:
+        mark = Text("✓", "green") if outcome.passed else Text("✗", "red")
+        steps = f"{outcome.steps_done}/{outcome.steps}"
+        row = mark.append(f" {set_cell_size(outcome.scenario, self._name_cells)}", "default")
+        return row.append(f"  {steps:>7} steps  {outcome.took_s:5.2f} s  {outcome.file}", "dim")

@@ -1,0 +1,163 @@
+"""What a scenario expects, held against how a document stands."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from assent.testing.standing import Row, Standing
+from assent.testing.steps import Expected, Sent
+
+NOTHING: Final = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is not as it was expected, in words."""
+
+    what: str
+    expected: str
+    found: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"what": self.what, "expected": self.expected, "found": self.found}
+
+
+def differences(expected: Expected, standing: Standing) -> list[Difference]:
+    """Everything that is otherwise than expected, in the order in which it can be written."""
+    named = [name for name in type(expected).model_fields if name in expected.model_fields_set]
+    return [
+        difference for name in named for difference in _COMPARE[name](name, getattr(expected, name), standing)
+    ]
+
+
+Compare = Callable[[str, Any, Standing], Iterator[Difference]]
+
+
+def _same(found: Callable[[Standing], Any]) -> Compare:
+    def compare(what: str, expected: Any, standing: Standing) -> Iterator[Difference]:
+        if (actual := found(standing)) != expected:
+            yield Difference(what, _text(expected), _text(actual))
+
+    return compare
+
+
+def _state(standing: Standing) -> Any:
+    return standing.entity.state if standing.entity else None
+
+
+def _edit(standing: Standing) -> Any:
+    return standing.entity.edit_window.value if standing.entity else None
+
+
+def _version(standing: Standing) -> Any:
+    return standing.entity.version if standing.entity else None
+
+
+def _status(standing: Standing) -> Any:
+    return standing.view.status if standing.view else None
+
+
+def _incident(standing: Standing) -> Any:
+    incident = standing.view.incident if standing.view else None
+    return incident.get("code") if incident else None
+
+
+def _waiting(what: str, expected: tuple[str, ...], standing: Standing) -> Iterator[Difference]:
+    if sorted(expected) != standing.waiting:
+        yield Difference(what, _names(sorted(expected)), _names(standing.waiting))
+
+
+def _asked(what: str, expected: Mapping[str, tuple[str, ...]], standing: Standing) -> Iterator[Difference]:
+    for step, people in expected.items():
+        found = standing.asked.get(step)
+        if found != sorted(people):
+            actual = "nobody: it does not wait" if found is None else _names(found)
+            yield Difference(f"{what} at {step}", _names(sorted(people)), actual)
+
+
+def _void(what: str, expected: tuple[str, ...], standing: Standing) -> Iterator[Difference]:
+    missing = [name for name in expected if name not in standing.void]
+    if missing or (standing.void and not expected):
+        yield Difference(what, _names(expected), _names(standing.void))
+
+
+def _sent(what: str, expected: tuple[Sent, ...], standing: Standing) -> Iterator[Difference]:
+    everything = _effects(standing.effects)
+    if standing.effects and not expected:
+        yield Difference(what, NOTHING, everything)
+    for sent in expected:
+        if not any(_is(sent, channel, payload) for channel, payload in standing.effects):
+            yield Difference(what, _text(sent.model_dump(exclude_none=True)), everything)
+
+
+def _is(sent: Sent, channel: str, payload: Row) -> bool:
+    if sent.channel is not None and (sent.channel, sent.to) != (channel, _destination(channel, payload)):
+        return False
+    if sent.subject is not None and sent.subject not in str(payload.get("subject", "")):
+        return False
+    if sent.text is not None and sent.text not in str(payload.get("text", "")):
+        return False
+    return sent.body is None or not list(parts_that_differ(sent.body, payload.get("body")))
+
+
+def _destination(channel: str, payload: Row) -> Any:
+    keys = {"webhook": "url", "integration": "operation"}
+    return payload.get(keys.get(channel, "to"))
+
+
+def _effects(effects: tuple[tuple[str, Row], ...]) -> str:
+    told = [
+        f"{channel} to {_destination(channel, payload)}: {_short(payload.get('text') or payload.get('body'))}"
+        for channel, payload in effects
+    ]
+    return "; ".join(told) or NOTHING
+
+
+def _fields(values: Callable[[Standing], Any]) -> Compare:
+    def compare(what: str, expected: Any, standing: Standing) -> Iterator[Difference]:
+        for path, wanted, found in parts_that_differ(expected, values(standing)):
+            yield Difference(".".join((what, *path)), _text(wanted), _text(found))
+
+    return compare
+
+
+def parts_that_differ(expected: Any, found: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """What is named in `expected` and otherwise in `found`: path, expected, found. Objects may hold more."""
+    if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
+        if expected != found:
+            yield (), expected, found
+        return
+    for key, wanted in expected.items():
+        for path, one, other in parts_that_differ(wanted, found.get(key)):
+            yield (str(key), *path), one, other
+
+
+_COMPARE: Final[Mapping[str, Compare]] = {
+    "state": _same(_state),
+    "edit": _same(_edit),
+    "version": _same(_version),
+    "data": _fields(lambda standing: standing.entity.data if standing.entity else None),
+    "status": _same(_status),
+    "waiting": _waiting,
+    "asked": _asked,
+    "void": _void,
+    "sent": _sent,
+    "incident": _same(_incident),
+    "workflow": _fields(lambda standing: standing.view.context if standing.view else None),
+}
+
+
+def _names(names: Any) -> str:
+    return ", ".join(names) or NOTHING
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(value: Any, length_max: int = 80) -> str:
+    text = _text(value)
+    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"

@@ -1,0 +1,15 @@
+-- name: find_next_moment
+-- The first moment after now, and not after the one that is asked about, at which something is due.
+SELECT min(moment) FROM (
+  SELECT min(resume_at) AS moment FROM assent.workflow_step_executions
+   WHERE status = 'pending' AND resume_at > assent.now()
+  UNION ALL
+  SELECT min(expires_at) FROM assent.workflow_instances
+   WHERE status = 'running' AND expires_at > assent.now()
+  UNION ALL
+  SELECT min(next_retry_at) FROM assent.workflow_events_outbox
+   WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
+  UNION ALL
+  SELECT min(next_retry_at) FROM assent.workflow_side_effects_outbox
+   WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
+) AS due WHERE moment <= $1;

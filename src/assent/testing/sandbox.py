@@ -1,0 +1,163 @@
+"""An application with all that is around it, for one test: a database of its own, people, a worker, a clock to move."""
+
+import asyncio
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
+
+from assent.app import App
+from assent.compiler.declarations import DeclarationKind, kind_of
+from assent.compiler.source import Source
+from assent.model.actor import SYSTEM, Actor
+from assent.model.contract import parse_contract
+from assent.runtime import Runtime
+from assent.runtime.definitions import publish_contract
+from assent.runtime.definitions.publish_sources import publish_sources
+from assent.store.clock import MovedClock
+from assent.store.connect import Connection
+from assent.store.database import Database
+from assent.testing.databases import SETTINGS, START, Databases
+from assent.testing.moments import drain, length_of, pass_time
+from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people
+from assent.testing.server import server_url
+from assent.testing.sources import Given, sources_of
+from assent.worker.duty import Duty, Workplace
+from assent.worker.supervisor import duties
+
+ORG: Final = "acme"
+
+DUTIES: Final = ("recovered", "released", "timers", "timeouts", "events")
+"""What moves instances on. The sweeps would only clean up after them, and effects are kept instead of sent."""
+
+
+class Sandbox:
+    """Runs an application in a test, from its definitions to its timers, in this process and without a sleep.
+
+    async with Sandbox(app, ["invoices/"]) as sandbox:
+        await sandbox.people(ann=["clerk"], fin=["finance_manager"])
+        await sandbox.advance_time("3 days")
+
+    What the application wants to send stays in the outbox, to be looked at; `send=True` sends it.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        app: App | None = None,
+        sources: Iterable[Given] = (),
+        *,
+        org_id: str = ORG,
+        now: datetime = START,
+        send: bool = False,
+        server: str | None = None,
+    ) -> None:
+        self.app = _copy_of(app or App())
+        self.org_id = org_id
+        self.clock = MovedClock(now)
+        self.database: Database
+        self.runtime: Runtime
+        self._sources = sources_of(sources)
+        self._duty_names = (*DUTIES, "effects") if send else DUTIES
+        self._server = server
+        self._duties: list[Duty] = []
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open_database()
+            self.runtime = self.app.runtime(self.database)
+            self._duties = duties(Workplace(self.database, runtime=self.runtime), self._duty_names)
+            await self.org_settings()
+            await self._publish_contracts()
+            await self._publish(self._sources)
+        except BaseException:
+            await self._open.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    async def publish(self, *sources: Given) -> None:
+        """Publish contracts, patches and flows: files, folders, or data. Raises `Invalid` with every problem."""
+        await self._publish(sources_of(sources))
+
+    async def org_settings(self, **settings: Any) -> None:
+        """Set what expressions read as `org.…`; other settings stay."""
+
+        async def work(connection: Connection) -> None:
+            await keep_org(connection, self.org_id, settings)
+
+        await self.database.run(work, org_id=None)
+
+    async def people(self, **people: Sequence[str] | Mapping[str, Any]) -> None:
+        """Have these members: name → roles, or name → `{roles, manager, email, name, active}`."""
+        found = read_people(people).people
+
+        async def work(connection: Connection) -> None:
+            await keep_members(connection, self.org_id, found)
+
+        await self.database.run(work, org_id=None)
+
+    async def roles(self, **roles: Sequence[str]) -> None:
+        """Let roles have capabilities: role → capabilities such as `orders:approve`."""
+        found = read_people({}, roles).roles
+
+        async def work(connection: Connection) -> None:
+            await keep_roles(connection, self.org_id, found)
+
+        await self.database.run(work, org_id=None)
+
+    async def actor(self, name: str) -> Actor:
+        """A member with the roles and capabilities of now; raises `Refused` for anybody else."""
+        async with self.database.transaction(self.org_id) as connection:
+            return await find_actor(connection, self.org_id, name)
+
+    async def drain(self) -> int:
+        """Do everything that is due now: events, timers, timeouts. Answers how much that was."""
+        return await drain(self._duties)
+
+    async def advance_time(self, length: str | timedelta) -> None:
+        """Let time pass: `90s`, `15m`, `24h`, `3d`, `3 days`. Whatever becomes due on the way happens at its time."""
+        until = self.clock.now() + length_of(length)
+        await pass_time(self.database, self.clock, self._duties, until)
+
+    async def _open_database(self) -> None:
+        url = self._server if self._server is not None else await asyncio.to_thread(server_url)
+        databases = await self._open.enter_async_context(Databases.on(url))
+        template = await databases.ensure_template()
+        fresh = await self._open.enter_async_context(databases.fresh(template))
+        self.database = await Database.open(fresh, settings=SETTINGS, clock=self.clock)
+        self._open.push_async_callback(self.database.close)
+
+    async def _publish_contracts(self) -> None:
+        """The application's own; those without a workflow have nothing to publish."""
+        with_workflow = [c for c in self.app.registry.contracts.values() if c.workflow != "none"]
+
+        async def work(connection: Connection) -> None:
+            for contract in with_workflow:
+                await publish_contract(connection, contract, SYSTEM, self.clock.now())
+
+        await self.database.run(work, org_id=None)
+
+    async def _publish(self, sources: Sequence[Source]) -> None:
+        async def work(connection: Connection) -> None:
+            await publish_sources(connection, self.org_id, sources, SYSTEM, self.clock.now())
+
+        await self.database.run(work, org_id=None)
+        for source in sources:
+            if kind_of(source) is DeclarationKind.CONTRACT:
+                self._add_contract(source)
+
+    def _add_contract(self, source: Source) -> None:
+        contract, _ = parse_contract(source.data)
+        if contract is not None and contract.name not in self.app.registry.contracts:
+            self.app.add_contract(contract)
+
+
+def _copy_of(app: App) -> App:
+    """The application, to be given the contracts of a test; the one that was handed in stays as it is."""
+    copied = copy.copy(app)
+    copied.registry = copy.deepcopy(app.registry)
+    return copied

@@ -1,0 +1,147 @@
+"""How a document stands: its entity, its workflow, whom it waits for, what it has sent and what happened last."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from assent.engine.plan import Plan
+from assent.kernel.read import read_entity
+from assent.model.mutation import Entity
+from assent.runtime.view import InstanceView, Waiting, view_of
+from assent.runtime.work import Job, Work
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.testing.sandbox import Sandbox
+
+_SQL: Final = load_queries("assent.testing", "standing.sql")
+
+HAPPENED_MAX: Final = 12
+"""How many of the last things that happened are told."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a scenario's steps are about: an entity, or an instance of a flow."""
+
+    name: str
+    entity_id: UUID | None = None
+    instance_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A step that waits for somebody or something."""
+
+    waiting: Waiting
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One thing that happened, from a step."""
+
+    at: datetime
+    node: str
+    kind: str
+    status: str
+    actor: str | None
+    output: Row
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A document at one moment."""
+
+    name: str
+    entity: Entity | None = None
+    view: InstanceView | None = None
+    waits: tuple[Wait, ...] = ()
+    requests: tuple[tuple[str, UUID, str], ...] = ()
+    """What was asked: the step's name, the request and its status, the newest first."""
+    effects: tuple[tuple[str, Row], ...] = ()
+    happened: tuple[Happened, ...] = ()
+    """The newest first."""
+    failures: tuple[Row, ...] = field(default=())
+
+    @property
+    def void(self) -> list[str]:
+        return sorted({name for name, _, status in self.requests if status == "void"})
+
+    @property
+    def waiting(self) -> list[str]:
+        return sorted(wait.waiting.name for wait in self.waits)
+
+    @property
+    def asked(self) -> dict[str, list[str]]:
+        return {wait.waiting.name: sorted(wait.waiting.asked) for wait in self.waits}
+
+    def wait_at(self, name: str) -> Wait | None:
+        return next((wait for wait in self.waits if wait.waiting.name == name), None)
+
+    def request_of(self, name: str) -> UUID | None:
+        """The newest request of a step."""
+        return next((request for of, request, _ in self.requests if of == name), None)
+
+
+async def standing_of(sandbox: Sandbox, document: Document) -> Standing:
+    async with sandbox.database.transaction(sandbox.org_id) as connection:
+        return await _read(connection, sandbox, document)
+
+
+async def _read(connection: Connection, sandbox: Sandbox, document: Document) -> Standing:
+    org_id = sandbox.org_id
+    entity = await read_entity(connection, org_id, document.entity_id) if document.entity_id else None
+    instances = await _instances(connection, org_id, document)
+    job = await _load(connection, sandbox, instances[0]) if instances else None
+    if job is None:
+        return Standing(document.name, entity)
+    plan, instance = job.run.plan, job.run.instance
+    view = view_of(plan, instance, job.run.world.requests)
+    requests = await connection.fetch(_SQL.find_requests_of, org_id, instance.id)
+    effects = await connection.fetch(_SQL.find_effects_of, org_id, instances)
+    steps = await connection.fetch(_SQL.find_steps_of, org_id, instances, HAPPENED_MAX)
+    return Standing(
+        document.name,
+        entity,
+        view,
+        tuple(Wait(waiting, instance.tokens[waiting.token_id].step_at) for waiting in view.waiting),
+        tuple((_name(plan, row["node_id"]), row["id"], row["status"]) for row in requests),
+        tuple((row["effect_type"], row["payload_json"]) for row in effects),
+        tuple(_happened(plan, dict(row)) for row in steps),
+        tuple(dict(row) for row in await connection.fetch(_SQL.find_failures_of, org_id, instances)),
+    )
+
+
+async def _instances(connection: Connection, org_id: str, document: Document) -> list[UUID]:
+    """The document's instances, the newest first."""
+    if document.entity_id is None:
+        return [document.instance_id] if document.instance_id else []
+    return [row["id"] for row in await connection.fetch(_SQL.find_instances_of, org_id, document.entity_id)]
+
+
+async def _load(connection: Connection, sandbox: Sandbox, instance_id: UUID) -> Job | None:
+    work = Work(sandbox.org_id, instance_id)
+    jobs: Sequence[Job] = await sandbox.runtime.advancing.loader.load(connection, [work], sandbox.clock.now())
+    return jobs[0] if jobs else None
+
+
+def _name(plan: Plan, node_id: str) -> str:
+    """What the author called a node; control steps have none."""
+    return plan.nodes[node_id].node.name if node_id in plan.nodes else node_id.removeprefix("ctl:")
+
+
+def _happened(plan: Plan, row: Row) -> Happened:
+    return Happened(
+        row["at"],
+        _name(plan, row["node_id"]),
+        row["node_type"],
+        row["status"],
+        row["actor_user_id"],
+        row["output_json"] or {},
+        row["error"],
+    )

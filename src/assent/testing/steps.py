@@ -1,0 +1,253 @@
+"""What can stand under `steps:` in a scenario: one class for each thing that somebody does, or that is expected.
+
+A step says one thing, under a key that names it. A key that is none of ours belongs to the contract or the flow: with
+a text it answers the step of that name (`approve: finance`), with an object it is a transition or an action
+(`submit: {}`).
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from assent.model.parse import Declaration, listed
+from assent.model.problems import Problem
+from assent.model.terms import Text, refuse
+from assent.testing.moments import length_of, read_length
+from assent.testing.people import MemberOrRoles
+
+Person = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Code = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")]
+
+
+def _length(value: str) -> str:
+    found = read_length(value)
+    if isinstance(found, Problem):
+        raise refuse(found.code, found.message, hint=found.hint)
+    return value
+
+
+Length = Annotated[str, AfterValidator(_length)]
+
+
+class Step(Declaration):
+    """One thing that happens."""
+
+    refused: Code | None = None
+    """The code with which it must be refused."""
+
+
+class Act(Step):
+    """Something that somebody does."""
+
+    as_: Person = Field(alias="as")
+    on: str | None = None
+    """Which document is meant, by its `name`; unsaid, the last one."""
+
+
+class Create(Act):
+    create: str
+    data: Mapping[str, Any] = {}
+    name: str | None = None
+
+
+class Start(Act):
+    start: str
+    data: Mapping[str, Any] = {}
+    name: str | None = None
+
+
+class Change(Act):
+    """A transition or an action of the contract: `submit: {}`, `update: {grand_total: 5}`."""
+
+    verb: str
+    data: Mapping[str, Any] = {}
+
+
+class Answer(Act):
+    """An answer to a step that asks: `approve: finance`."""
+
+    verb: str
+    node: str
+    reason: Text | None = None
+    on_behalf_of: Person | None = None
+    group: str | None = None
+    data: Mapping[str, Any] = {}
+
+    @property
+    def outcome(self) -> str:
+        return _OUTCOMES.get(self.verb, self.verb)
+
+
+_OUTCOMES: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained"}
+
+
+class Advance(Act):
+    advance: str
+    step: str | None = None
+    data: Mapping[str, Any] = {}
+
+
+class Claim(Act):
+    claim: str
+
+
+class Release(Act):
+    release: str
+
+
+class DelegateTo(Declaration):
+    to: Person
+    until: Length | None = None
+    """How long, from now on."""
+    reason: Text | None = None
+
+    @property
+    def length(self) -> timedelta | None:
+        return length_of(self.until) if self.until else None
+
+
+class Delegate(Act):
+    delegate: DelegateTo
+
+
+class ReassignTo(Declaration):
+    step: str
+    from_: Person = Field(alias="from")
+    to: Person
+    reason: Text | None = None
+
+
+class Reassign(Act):
+    reassign: ReassignTo
+
+
+class Control(Act):
+    """What is done to the workflow itself."""
+
+    workflow: Literal["cancel", "pause", "resume", "retry", "fail"]
+    step: str | None = None
+    reason: str = ""
+
+
+class Emit(Step):
+    emit: Text
+    data: Any = None
+
+
+class Wait(Step):
+    wait: Length
+
+    @property
+    def length(self) -> timedelta:
+        return length_of(self.wait)
+
+
+class ChangePeople(Step):
+    people: Mapping[Person, MemberOrRoles]
+
+
+class ChangeOrg(Step):
+    org: Mapping[str, Any]
+
+
+class Sent(Declaration):
+    """Something that was put into the outbox: `{email: kim@acme.example, text: Overdue}`."""
+
+    webhook: str | None = None
+    email: str | None = None
+    sms: str | None = None
+    in_app: str | None = None
+    chat: str | None = None
+    integration: str | None = None
+    subject: str | None = None
+    text: str | None = None
+    """What the subject or the text holds somewhere."""
+    body: Mapping[str, Any] | None = None
+    """What the body holds, at least."""
+
+    @property
+    def channel(self) -> str | None:
+        return next((channel for channel in CHANNELS if getattr(self, channel) is not None), None)
+
+    @property
+    def to(self) -> str | None:
+        return getattr(self, self.channel) if self.channel else None
+
+
+CHANNELS: Final = ("webhook", "email", "sms", "in_app", "chat", "integration")
+
+
+class Expected(Declaration):
+    """How a document must stand; what is not named may be anything."""
+
+    state: str | None = None
+    edit: Literal["editable", "amend_only", "locked"] | None = None
+    version: int | None = None
+    data: Mapping[str, Any] | None = None
+    """The entity's fields: those that are named must be so."""
+    status: Literal["running", "paused", "completed", "failed", "cancelled"] | None = None
+    waiting: tuple[str, ...] | None = None
+    """The steps that wait for somebody or something: these, and no others."""
+    asked: Mapping[str, tuple[Person, ...]] | None = None
+    """Step → the people who can answer it now."""
+    void: tuple[str, ...] | None = None
+    """Steps whose approval an edit has made void; an empty list: none."""
+    sent: tuple[Sent, ...] | None = None
+    """What was put into the outbox, among other things; an empty list: nothing."""
+    incident: Code | None = None
+    """Why it stopped; `null`: it did not."""
+    workflow: Mapping[str, Any] | None = None
+    """Variables of the workflow: those that are named must be so."""
+
+
+class Expect(Declaration):
+    expect: Expected
+    on: str | None = None
+
+
+AnyStep = Step | Expect
+
+_NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
+    "create": (Create, str),
+    "start": (Start, str),
+    "advance": (Advance, str),
+    "claim": (Claim, str),
+    "release": (Release, str),
+    "emit": (Emit, str),
+    "wait": (Wait, str),
+    "workflow": (Control, str),
+    "delegate": (Delegate, dict),
+    "reassign": (Reassign, dict),
+    "people": (ChangePeople, dict),
+    "org": (ChangeOrg, dict),
+    "expect": (Expect, dict),
+}
+"""Key → what it is, when its value is such; else it is the contract's or the flow's."""
+
+_AROUND: Final = frozenset({"as", "on", "refused", "data", "name", "reason", "on_behalf_of", "group", "step"})
+"""Keys that say more about a step, and never what it is."""
+
+
+def kind_of_step(raw: Mapping[str, Any]) -> tuple[type[AnyStep], dict[str, Any]] | Problem:
+    """What a step is, and its data in that form."""
+    verbs = [key for key in raw if key not in _AROUND]
+    if len(verbs) != 1:
+        found = f"found {listed(verbs)}" if verbs else "found nothing"
+        hint = "such as `submit: {}`, `approve: <step>`, `wait: 2d` or `expect: {…}`"
+        return Problem("NOT_ONE_THING", f"a step says one thing that happens, {found}", hint=hint)
+    (verb,) = verbs
+    value = raw[verb]
+    kind, form = _NAMED.get(verb, (Step, type(None)))
+    if isinstance(value, form) and kind is not Step:
+        return kind, dict(raw)
+    rest = {key: item for key, item in raw.items() if key != verb}
+    if isinstance(value, str):
+        return Answer, {**rest, "verb": verb, "node": value}
+    if isinstance(value, dict) and "data" not in rest:
+        return Change, {**rest, "verb": verb, "data": value}
+    if isinstance(value, dict):
+        return Problem("UNKNOWN_KEY", f"the fields stand under `{verb}` itself", ("data",))
+    message = f"`{verb}` takes the name of a step, or an object of fields; found {type(value).__name__}"
+    return Problem("WRONG_TYPE", message, (verb,))
