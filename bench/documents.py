@@ -1,7 +1,7 @@
 """Whole invoices a second: create, submit, condition, two people side by side, gate, post, end.
 
-The invoice of the library, through the commands that people's clicks would be. Its two approvals are forms here
-as long as the engine does not run approvals.
+The invoice of the library as it is, through the commands that people's clicks would be: two approvals of one version,
+consumed by the gate.
 """
 
 import asyncio
@@ -32,7 +32,11 @@ INVOICE = {
     "currency": "EUR",
     "cost_center": "R&D",
 }
-PEOPLE = ("finance", "budget")
+APPROVERS = {
+    "finance": Actor("fin", roles=frozenset({"finance_manager"})),
+    "budget": Actor("bea", roles=frozenset({"owner"})),
+}
+SETTINGS = {"trusted_vendors": [], "budget_owners": {"R&D": "bea"}}
 
 _TEMPLATE = Path(templates.__file__).parent / "invoice_approval"
 
@@ -53,7 +57,7 @@ async def measure() -> Report:
                 f"{f'round {number} of {ROUNDS}' if number else 'warm-up'}: {rates[-1]:,.0f} documents/s"
             )
         await _require_posted(database, DOCUMENTS * (ROUNDS + 1))
-    case = f"one process, {CLIENTS} clients, {2 + len(PEOPLE)} commands a document"
+    case = f"one process, {CLIENTS} clients, {2 + len(APPROVERS)} commands a document"
     return Report("documents", "Whole invoices", [Measurement(case, "documents/s", rates[1:])])
 
 
@@ -62,17 +66,17 @@ def _read(name: str) -> Any:
 
 
 async def _publish(database: Database, contract: dict[str, Any]) -> None:
-    patch = _read("patch.yaml")
-    slot = patch["slots"]["slot:submitted_to_approved"]
-    slot["nodes"] = [_as_form(node) if node["id"] in PEOPLE else node for node in slot["nodes"]]
     async with database.transaction(None) as connection:
         now = database.clock.now()
         await publish_contract(connection, contract, SYSTEM, now)
-        await publish_patch(connection, ORG, patch, SYSTEM, now)
-
-
-def _as_form(node: dict[str, Any]) -> dict[str, Any]:
-    return {"id": node["id"], "type": "form", "waives_approval": True}
+        await publish_patch(connection, ORG, _read("patch.yaml"), SYSTEM, now)
+        await connection.execute(
+            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, 'Bench', $2::jsonb)", ORG, SETTINGS
+        )
+        await connection.executemany(
+            "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ($1, $2, $2, $3)",
+            [(ORG, actor.id, list(actor.roles)) for actor in APPROVERS.values()],
+        )
 
 
 async def _rate(runtime: Runtime) -> float:
@@ -85,8 +89,9 @@ async def _client(runtime: Runtime) -> None:
     for _ in range(DOCUMENTS // CLIENTS):
         entity = (await runtime.kernel.mutate(Command(ORG, "invoice.create", CLERK, INVOICE))).entity
         view = await runtime.transition(ORG, entity.id, "submit", CLERK)
-        for person in PEOPLE:
-            await runtime.advance(ORG, view.id, "approved", CLERK, step=person)
+        for waiting in view.waiting:
+            assert waiting.request_id is not None
+            await runtime.decide(ORG, waiting.request_id, "approved", APPROVERS[waiting.name])
 
 
 async def _require_posted(database: Database, expected: int) -> None:

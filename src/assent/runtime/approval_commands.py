@@ -6,11 +6,12 @@ from uuid import UUID
 
 from assent.approvals.directory import Directory
 from assent.approvals.requests import find_request
-from assent.engine.inputs import Claim, Decide, Reassign, Release
+from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.commands import Commands, checked
 from assent.runtime.view import InstanceView
+from assent.store.database import Connection
 
 
 class ApprovalCommands(Commands):
@@ -32,10 +33,9 @@ class ApprovalCommands(Commands):
         partition_id: str | None = None,
     ) -> InstanceView:
         """Answer a request: `approved`, `rejected`, `abstained`, or an outcome of the node's own."""
-        instance_id = await self._instance_of(org_id, request_id, partition_id)
         kept = checked({"reason": reason, "data": dict(data or {})})
         given = Decide(self._id(), actor, request_id, answer, reason, on_behalf_of, group, kept["data"])
-        return await self.run_input(org_id, instance_id, given)
+        return await self._request_input(org_id, request_id, given, partition_id)
 
     async def reassign(  # noqa: PLR0913
         self,
@@ -49,37 +49,35 @@ class ApprovalCommands(Commands):
         partition_id: str | None = None,
     ) -> InstanceView:
         """Ask somebody else in somebody's place; both names stay in the record."""
-        instance_id = await self._instance_of(org_id, request_id, partition_id)
         checked({"reason": reason, "to_user": to_user})
         email = await self._email_of(org_id, to_user)
         given = Reassign(self._id(), actor, request_id, from_user, to_user, email, reason)
-        return await self.run_input(org_id, instance_id, given)
+        return await self._request_input(org_id, request_id, given, partition_id)
 
     async def claim(
         self, org_id: str, request_id: UUID, actor: Actor, *, partition_id: str | None = None
     ) -> InstanceView:
         """Take on what several are asked; until it is released, nobody else decides it."""
-        return await self._request_input(org_id, Claim(self._id(), actor, request_id), partition_id)
+        given = Claim(self._id(), actor, request_id)
+        return await self._request_input(org_id, request_id, given, partition_id)
 
     async def release(
         self, org_id: str, request_id: UUID, actor: Actor, *, partition_id: str | None = None
     ) -> InstanceView:
-        return await self._request_input(org_id, Release(self._id(), actor, request_id), partition_id)
+        given = Release(self._id(), actor, request_id)
+        return await self._request_input(org_id, request_id, given, partition_id)
 
     async def _request_input(
-        self, org_id: str, given: Claim | Release, partition_id: str | None
+        self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
     ) -> InstanceView:
-        assert given.request_id is not None
-        instance_id = await self._instance_of(org_id, given.request_id, partition_id)
-        return await self.run_input(org_id, instance_id, given)
-
-    async def _instance_of(self, org_id: str, request_id: UUID, partition_id: str | None) -> UUID:
-        async with self.database.transaction(org_id) as connection:
+        async def find(connection: Connection) -> UUID:
             found = await find_request(connection, org_id, request_id)
-        if found is None or partition_id not in (None, found["partition_id"]):
-            raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-        instance_id: UUID = found["instance_id"]
-        return instance_id
+            if found is None or partition_id not in (None, found["partition_id"]):
+                raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
+            instance_id: UUID = found["instance_id"]
+            return instance_id
+
+        return await self.run_input(org_id, find, given)
 
     async def _email_of(self, org_id: str, user_id: str) -> str | None:
         """Where an active member is reached; nobody else can be asked."""

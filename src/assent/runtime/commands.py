@@ -1,6 +1,6 @@
 """Commands of people and programs: each runs at once, in a transaction of its own, and answers with the new state."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -38,6 +38,9 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
 """The namespace of instances that were started under a key: one key, one id, one lock."""
+
+Find = Callable[[Connection], Awaitable[UUID]]
+"""Finds the instance that an input is for, or refuses."""
 
 
 @dataclass
@@ -195,11 +198,14 @@ class Commands:
     async def run_input(
         self,
         org_id: str,
-        instance_id: UUID,
+        whose: UUID | Find,
         given: Input,
         birth: Birth | None = None,
     ) -> InstanceView:
+        """Hand an input to an instance, in one transaction with finding out whose it is."""
+
         async def work(connection: Connection) -> Job | None:
+            instance_id = whose if isinstance(whose, UUID) else await whose(connection)
             await connection.execute(_SQL.lock_instances, [instance_id])
             now = self.database.clock.now()
             item = await with_open_events(connection, Work(org_id, instance_id, birth=birth), now)
@@ -211,7 +217,7 @@ class Commands:
 
         job = await self.database.run(work, org_id=org_id)
         if job is None:
-            raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+            raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
         return _answer(job, given)
 
 

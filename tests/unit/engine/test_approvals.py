@@ -119,7 +119,7 @@ def test_in_a_sequence_nobody_answers_before_their_turn() -> None:
 def test_tiers_ask_by_the_amount() -> None:
     tiers = [{"up_to": 100, "assignee": {"role": "legal"}}, {"assignee": {"role": "cfo"}}]
     node = {"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": _as_approvers(tiers)}
-    for amount, asked in ((100, "lea"), (101, "cfo")):
+    for amount, asked in ((100, "lea"), (101, "cfo"), ("100.00", "lea"), ("100.01", "cfo")):
         case = Case(flow([node, *ENDS], WAYS))
         case.people = {"legal": ("lea",), "cfo": ("cfo",)}
         case.start(amount=amount)
@@ -130,12 +130,13 @@ def _as_approvers(tiers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**{k: v for k, v in t.items() if k != "assignee"}, "approvers": t["assignee"]} for t in tiers]
 
 
-def test_an_amount_that_is_no_number_is_an_incident() -> None:
+@pytest.mark.parametrize("amount", ["many", None, True, "NaN"])
+def test_an_amount_that_is_no_number_is_an_incident(amount: Any) -> None:
     tiers = [{"up_to": 100, "approvers": {"role": "legal"}}, {"approvers": {"role": "cfo"}}]
     case = Case(
         flow([{"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": tiers}, *ENDS], WAYS)
     )
-    case.start(amount="many")
+    case.start(amount=amount)
     assert case.instance.incident is not None
     assert case.instance.incident["code"] == "AMOUNT_MISSING"
 

@@ -5,6 +5,7 @@ to ask is a failure of the step, never a way past it.
 """
 
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from assent.engine.choose import guard_against
@@ -83,8 +84,8 @@ class Approval(Handler):
     def _tier(self, visit: "Visit") -> int | None:
         if self._amount is None:
             return 0
-        amount = self._amount.value(visit.variables)
-        if not isinstance(amount, int | float):
+        amount = _number(self._amount.value(visit.variables))
+        if amount is None:
             return None
         limits = [tier.get("up_to") for tier in self.node.config["tiers"]]
         return next(i for i, limit in enumerate(limits) if limit is None or amount <= limit)
@@ -153,6 +154,17 @@ class Approval(Handler):
         request.end(default, visit.now, "nobody answered in time")
         done = _done(visit, request, default, {})
         return replace(done, output={**done.output, "timed_out": True, "default": default})
+
+
+def _number(value: Any) -> Decimal | None:
+    """An amount: fields of decimals hold text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return None
+    try:
+        found = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
 
 
 def _enough(text: str | None) -> Enough:
