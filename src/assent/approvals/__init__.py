@@ -15,6 +15,8 @@ from assent.approvals.delegations import (
     revoke,
 )
 from assent.approvals.directory import Directory, Member, MembersDirectory, OrgRole, OrgUser
+from assent.approvals.evidence import Evidence, evidence_of_entity, evidence_of_request
+from assent.approvals.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery, count_inbox, read_inbox
 from assent.approvals.resolve import APPROVERS_MAX, Asked, find_people
 
 __all__ = [
@@ -24,18 +26,27 @@ __all__ = [
     "Chain",
     "ChainStep",
     "Directory",
+    "Evidence",
+    "InboxCounts",
+    "InboxItem",
+    "InboxPage",
+    "InboxQuery",
     "KeptDelegation",
     "Member",
     "MembersDirectory",
     "NewDelegation",
     "OrgRole",
     "OrgUser",
+    "count_inbox",
     "delegate",
+    "evidence_of_entity",
+    "evidence_of_request",
     "find_people",
     "keep_chain",
     "list_chains",
     "list_delegations",
     "load_delegations",
     "read_chain",
+    "read_inbox",
     "revoke",
 ]

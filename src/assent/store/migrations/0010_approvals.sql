@@ -232,6 +232,37 @@ ALTER TABLE assent.approval_decisions
   ADD CONSTRAINT returned_says_as_what CHECK ((decision = 'returned') = (outcome IS NOT NULL)),
   ADD CONSTRAINT one_decision_per_seat UNIQUE (org_id, seat_id);
 
+-- A decision is given on a request that is open, by whoever has the seat or stands in for them, and never by somebody who
+-- had a part in what is to be approved: also when somebody writes it by hand.
+CREATE FUNCTION assent.guard_decision() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  asked assent.approval_requests;
+BEGIN
+  SELECT * INTO asked FROM assent.approval_requests r WHERE r.org_id = NEW.org_id AND r.id = NEW.request_id;
+  IF NOT FOUND THEN
+    RETURN NEW; -- row security or the foreign key refuses it
+  END IF;
+  IF asked.status <> 'pending' THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('approval request %s is %s: nobody decides it any more', asked.id, asked.status);
+  END IF;
+  IF asked.originators && ARRAY[NEW.approver_id, NEW.on_behalf_of] THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s had a part in what request %s is about', NEW.approver_id, asked.id);
+  END IF;
+  IF NOT EXISTS (SELECT FROM assent.workflow_seats s
+                  WHERE s.org_id = NEW.org_id AND s.id = NEW.seat_id AND s.request_id = NEW.request_id
+                    AND s.user_id = coalesce(NEW.on_behalf_of, NEW.approver_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s has no seat at request %s', coalesce(NEW.on_behalf_of, NEW.approver_id), asked.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER decisions_are_of_those_who_are_asked BEFORE INSERT ON assent.approval_decisions
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_decision();
+
 -- What may change of a request: where it stands, and who has claimed it. Consumed is consumed (WF-03), and only what
 -- was approved as it stands now can be.
 CREATE FUNCTION assent.guard_request() RETURNS trigger
@@ -317,21 +348,38 @@ CREATE TABLE assent.approval_turns (
   CONSTRAINT approval_turns_pkey PRIMARY KEY (org_id, role, user_id)
 );
 
--- What waits for people: the open seats, with what they are asked. Approvals; forms have a table of their own to join.
+-- What waits for a reader in the seats of somebody, themselves or whom they stand in for: the open seats with what they
+-- ask. Whoever had a part in what is to be approved, or has answered it, is not asked by it any more. Approvals; forms
+-- have a table of their own to join.
 -- LATERAL and OFFSET 0: look-ups by key for each seat, in the order of the seats, whatever the statistics say.
-CREATE VIEW assent.inbox WITH (security_invoker = true) AS
-SELECT s.org_id, s.id, s.kind, s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id,
-       i.workflow_id AS workflow, r.node_id, coalesce(r.node_name, r.node_id) AS node_name, r.entity_type, r.entity_id,
-       r.entity_version, e.state, r.title, r.figure, r.due_at, r.requested_by, r.originators, r.claimed_by
-  FROM assent.workflow_seats s
- CROSS JOIN LATERAL (
-    SELECT * FROM assent.approval_requests o WHERE o.org_id = s.org_id AND o.id = s.request_id OFFSET 0) AS r
- CROSS JOIN LATERAL (
-    SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
-  LEFT JOIN LATERAL (
-    SELECT * FROM assent.entities o WHERE o.org_id = r.org_id AND o.id = r.entity_id OFFSET 0) AS e ON true
- WHERE s.status = 'open' AND s.kind = 'approval';
-GRANT SELECT ON assent.inbox TO assent_app;
+CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz)
+RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
+  request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
+  entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
+LANGUAGE sql STABLE AS $$
+  SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
+                            WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
+         s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
+         coalesce(r.node_name, r.node_id), r.entity_type, r.entity_id, r.entity_version, e.state, r.title, r.figure,
+         r.due_at, r.requested_by, r.claimed_by
+    FROM assent.workflow_seats s
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.approval_requests o WHERE o.org_id = s.org_id AND o.id = s.request_id OFFSET 0) AS r
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
+    LEFT JOIN LATERAL (
+      SELECT * FROM assent.entities o WHERE o.org_id = r.org_id AND o.id = r.entity_id OFFSET 0) AS e ON true
+   WHERE s.org_id = of_org AND s.user_id = seated AND s.status = 'open' AND s.kind = 'approval'
+     AND reader <> ALL (r.originators)
+     AND NOT EXISTS (SELECT FROM assent.approval_decisions d
+                      WHERE d.org_id = r.org_id AND d.request_id = r.id AND d.approver_id = reader)
+     AND (seated = reader OR EXISTS (
+           SELECT FROM assent.approval_delegations d
+            WHERE d.org_id = of_org AND d.to_user = reader AND d.from_user = seated AND d.revoked_at IS NULL
+              AND d.starts_at <= at AND (d.ends_at IS NULL OR d.ends_at > at)
+              AND (d.entity_types = '{}' OR r.entity_type = ANY (d.entity_types))
+              AND (d.workflows = '{}' OR i.workflow_id = ANY (d.workflows))))
+$$;
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_seats', 'assent.approval_delegations',
   'assent.approval_turns']::regclass[]) t;
@@ -339,3 +387,4 @@ GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats 
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_app;
 GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_app;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz) TO assent_app;
