@@ -117,10 +117,14 @@ async def insert_seat(connection: Connection, request: Mapping[str, Any], **give
 
 
 async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Record:
-    """A decision, and its request where none is named."""
+    """A decision, with its request and its seat where none are named."""
+    org_id = given.get("org_id", "acme")
     if "request_id" not in given:
-        request = await insert_request(connection, org_id=given.get("org_id", "acme"))
-        given["request_id"] = request["id"]
+        given["request_id"] = (await insert_request(connection, org_id=org_id))["id"]
+    if "seat_id" not in given:
+        holder = given.get("on_behalf_of") or given.get("approver_id", "bea")
+        seat = {"org_id": org_id, "request_id": given["request_id"], "user_id": holder}
+        given["seat_id"] = (await insert(connection, "workflow_seats", **seat))["id"]
     return await insert(connection, "approval_decisions", **given)
 
 

@@ -6,6 +6,7 @@ The last tests walk the catalogue: a constraint without a case turns them red.
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
 from functools import partial
+from secrets import token_hex
 from uuid import UUID
 
 import pytest
@@ -157,6 +158,12 @@ FOREIGN_KEYS = [
     ("decision_is_on_a_request", insert_decision, {"request_id": NOBODY}),
 ]
 
+
+async def insert_stand_in(connection, **given):
+    """A decision for bea, each time of somebody else."""
+    return await insert_decision(connection, approver_id=f"bob-{token_hex(4)}", on_behalf_of="bea", **given)
+
+
 UNIQUES = [
     ("api_key_hash_is_unique", insert_api_key, ["key_hash"]),
     ("entity_version_id_is_unique", insert_entity, ["version_id"]),
@@ -164,7 +171,7 @@ UNIQUES = [
     ("instance_idempotency_key_is_unique", insert_instance, ["idempotency_key"]),
     ("approval_chain_name_is_unique", insert_chain, ["name"]),
     ("one_decision_per_approver", insert_decision, ["request_id", "approver_id"]),
-    ("one_decision_per_seat", insert_decision, ["seat_id"]),
+    ("one_decision_per_seat", insert_stand_in, ["request_id", "seat_id"]),
     ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
 ]
 """Of each constraint, the columns beside the org that two rows must not share."""
@@ -197,7 +204,7 @@ async def test_unique_constraint_refuses_the_second_in_an_org(owner, constraint,
     same = {column: first[column] for column in columns}
     async with refused(owner, UNIQUE, constraint=constraint):
         await insert_row(owner, **same)
-    foreign = {column: value for column, value in same.items() if column != "request_id"}
+    foreign = {column: value for column, value in same.items() if column not in ("request_id", "seat_id")}
     assert (await insert_row(owner, org_id="globex", **foreign))["org_id"] == "globex"
 
 

@@ -12,6 +12,7 @@ TRIGGERS = {
     "edits_void_approvals": "test_edits_void_approvals.test_edit_voids_what_is_open_and_what_is_approved_but_unapplied",
     "effect_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "decisions_are_of_those_who_are_asked": "test_decision_guards.test_a_decision_by_hand_is_refused",
     "entities_change_only_in_mutate": "test_truth_wall.test_plain_writes_of_the_owner_are_refused",
     "entity_rows_are_guarded": "test_truth_wall.test_content_of_a_locked_entity_is_not_edited",
     "event_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",

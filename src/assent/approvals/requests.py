@@ -45,12 +45,13 @@ async def write_requests(connection: Connection, requests: Sequence[Request], no
     decisions = [_decision_row(request, d) for request in requests for d in request.new_decisions]
     if new:
         await connection.execute(_SQL.insert_requests, new)
-    if changed:
-        await connection.execute(_SQL.update_requests_if_live, changed)
     if seats:
         await connection.execute(_SQL.put_seats, seats)
     if decisions:
+        # Before the request ends: the database takes decisions on open requests only.
         await connection.execute(_SQL.insert_decisions, decisions)
+    if changed:
+        await connection.execute(_SQL.update_requests_if_live, changed)
     for request in requests:
         request.is_new = request.changed = False
         request.touched_seats, request.new_decisions = {}, []
