@@ -108,6 +108,15 @@ def test_groups_are_enough_as_their_expression_says(answers: Any, end: str | Non
     assert play(asking(**GROUPS).start(), *answers) == end
 
 
+def test_a_group_that_has_spoken_is_not_asked_any_more() -> None:
+    case = asking(**GROUPS).start()
+    decide(case, "lea", "rejected")
+    decide(case, "fin")
+    decide(case, "fay")
+    assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["cfo"]
+    assert code(decide(case, "bea")) == "POLICY_DENIED"
+
+
 def test_in_a_sequence_nobody_answers_before_their_turn() -> None:
     case = asking(mode="sequence").start()
     assert code(decide(case, "cid")) == "NOT_YET_ASKED"
@@ -308,6 +317,19 @@ def test_a_claim_keeps_others_away_until_it_is_released() -> None:
     assert code(case.give(Release(case.id(), Actor("bob"), request))) == "POLICY_DENIED"
     assert case.give(Release(case.id(), Actor("bea"), request)) == "accepted"
     assert decide(case, "bob") == "accepted"
+
+
+def test_what_several_must_answer_is_not_claimed() -> None:
+    case = asking(mode="all").start()
+    assert code(case.give(Claim(case.id(), Actor("bea"), request_of(case).id))) == "NOT_CLAIMABLE"
+
+
+def test_an_escalation_takes_it_from_whoever_claimed_it() -> None:
+    case = asking(escalate={"after": "48h", "to": {"role": "cfo"}}).start()
+    assert case.give(Claim(case.id(), Actor("bea"), request_of(case).id)) == "accepted"
+    ring(case, 48)
+    assert decide(case, "cfo") == "accepted"
+    assert end_of(case) == "yes"
 
 
 def test_a_stranger_claims_nothing() -> None:

@@ -394,7 +394,7 @@ def test_a_guard_lets_only_those_pass_who_hold_it() -> None:
     refused = case.advance("done")
     assert isinstance(refused, Rejection)
     assert (refused.code, case.instance.status, case.resting) == ("POLICY_DENIED", "running", ["ask"])
-    case.advance("done", Actor("bob", capabilities=frozenset({"orders:approve"})))
+    case.advance("done", Actor("ann", capabilities=frozenset({"orders:approve"})))
     assert case.instance.status == "completed"
 
 
