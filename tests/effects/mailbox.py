@@ -1,5 +1,6 @@
 """A real SMTP server for mails to go to: keeps what it received, and refuses what a test tells it to."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email import message_from_bytes, policy
@@ -55,17 +56,27 @@ class Mailbox:
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object
     ) -> AuthResult:
         assert isinstance(data, LoginPassword)
-        return AuthResult(success=(data.login, data.password) == (b"assent", b"secret"))
+        return AuthResult(success=(data.login, data.password) == (b"assent", b"secret"), handled=False)
+
+
+class _Controller(Controller):
+    """On whichever port is free; the library's own knows only ports that were chosen before."""
+
+    def _trigger_server(self) -> None:
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
 
 
 @contextmanager
-def mail_server(*, needs_login: bool = False) -> Iterator[Mailbox]:
+def mail_server(encrypted: ssl.SSLContext | None = None) -> Iterator[Mailbox]:
+    """A server; one that encrypts also wants a name and a password."""
     mailbox = Mailbox()
-    options = {"authenticator": mailbox.sign_in, "auth_required": True, "auth_require_tls": False}
-    controller = Controller(mailbox, hostname="127.0.0.1", port=0, **(options if needs_login else {}))
+    options = {"authenticator": mailbox.sign_in, "auth_required": True, "require_starttls": True}
+    securely = options | {"tls_context": encrypted} if encrypted else {}
+    controller = _Controller(mailbox, hostname="127.0.0.1", port=0, **securely)
     controller.start()
     try:
-        mailbox.port = controller.server.sockets[0].getsockname()[1]
+        mailbox.port = controller.port
         yield mailbox
     finally:
         controller.stop()

@@ -1,0 +1,15 @@
+"""An office of an application of the test's own."""
+
+from pathlib import Path
+
+from assent.app import App
+from assent.effects.sending import Sending
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from tests.effects.sending import LOCAL, Office
+
+CERTIFICATES = Path(__file__).parent / "certificates"
+
+
+def office_of(app: App, database: Database) -> Office:
+    return Office(Workplace(database, runtime=app.runtime(database), sending=Sending(LOCAL)))

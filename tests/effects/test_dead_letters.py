@@ -1,0 +1,86 @@
+"""Dead letters: seen by their org, and sent again one by one or all together, under the keys that they had."""
+
+from uuid import uuid4
+
+import pytest
+
+from assent.model.mutation import Refused
+from assent.store.clock import MovedClock
+from tests.effects.receiver import Receiver, Reply, receiving
+from tests.effects.sending import Office, publish_webhook
+from tests.runtime.flows import ANN, ORG, publish
+
+
+async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
+    office: Office, receiver: Receiver, clock: MovedClock
+) -> None:
+    await publish_webhook(office.database)
+    receiver.otherwise = lambda _: Reply(404)
+    for order in (1, 2):
+        await office.start("telling", url=receiver.url, order=order)
+        clock.advance("1m")
+    await office.send()
+    found = await office.runtime.dead_effects(ORG)
+    assert [(row["type"], row["attempts"], row["ambiguous"]) for row in found] == [("webhook", 1, False)] * 2
+    assert found[0]["created_at"] > found[1]["created_at"]
+    assert found[0]["destination"] == f"127.0.0.1:{receiver.port}"
+    assert found[0]["evidence"]["status"] == 404
+    assert await office.runtime.dead_effects("globex") == []
+    assert len(await office.runtime.dead_effects(ORG, limit=1)) == 1
+    assert await office.runtime.dead_effects(ORG, "elsewhere") == []
+
+
+async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_webhook(office.database)
+    view = await office.start("telling", url=receiver.url, order=7)
+    receiver.will(Reply(404), Reply(200))
+    await office.send()
+    (dead,) = await office.runtime.dead_effects(ORG)
+    await office.runtime.retry_effect(ORG, dead["id"])
+    assert (await office.effect())["attempts"] == 0
+    assert await office.send() == {"completed": 1}
+    assert list(receiver.keys.values()) == [2]
+    assert await office.runtime.dead_effects(ORG) == []
+    (evidence,) = (await office.step(view.id, "tell"))["output_json"]["evidence"].values()
+    assert evidence["outcome"] == "completed"
+
+
+async def test_all_of_a_destination_are_sent_again(office: Office, receiver: Receiver) -> None:
+    await publish_webhook(office.database)
+    with receiving() as other:
+        for each in (receiver, receiver, other):
+            each.will(Reply(404))
+            await office.start("telling", url=each.url, order=7)
+        await office.send()
+        assert await office.runtime.retry_effects(ORG, f"127.0.0.1:{receiver.port}") == 2
+        assert await office.send() == {"completed": 2}
+        assert await office.runtime.retry_effects("globex") == 0
+        assert await office.runtime.retry_effects(ORG) == 1
+        assert await office.send() == {"completed": 1}
+
+
+async def test_what_is_no_dead_letter_of_the_org_is_not_found(office: Office, receiver: Receiver) -> None:
+    await publish_webhook(office.database)
+    await office.start("telling", url=receiver.url, order=7)
+    effect = await office.effect()
+    receiver.will(Reply(404))
+    for org, effect_id in ((ORG, uuid4()), (ORG, effect["id"]), ("globex", effect["id"])):
+        with pytest.raises(Refused, match="NOT_FOUND"):
+            await office.runtime.retry_effect(org, effect_id)
+    await office.send()
+    with pytest.raises(Refused, match="NOT_FOUND"):
+        await office.runtime.retry_effect("globex", effect["id"])
+    await office.runtime.retry_effect(ORG, effect["id"])
+
+
+async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, receiver: Receiver) -> None:
+    """D24: what was enqueued was promised."""
+    tell = {"id": "tell", "type": "webhook_out", "url": "{workflow.url}"}
+    wait = {"id": "wait", "type": "wait", "key": "never"}
+    arrows = [{"from": "tell", "to": "wait"}, {"from": "wait", "to": "end"}]
+    await publish(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
+    view = await office.start("long", url=receiver.url)
+    await office.runtime.cancel(ORG, view.id, ANN, "no")
+    assert await office.send() == {"completed": 1}

@@ -1,0 +1,157 @@
+"""Fairness: nobody's backlog is another's wait, and no destination gets more at a time than it may have."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+from assent.effects.outbox import Wanted, claim, destination_of, enqueue, find_destinations
+from assent.model.effect import Effect
+from assent.model.ids import new_id
+from assent.store.clock import MovedClock
+from assent.store.database import Connection, Database
+from assent.worker.effects import Effects
+from tests.effects.receiver import Received, Receiver, Reply, receiving
+from tests.effects.sending import Office
+from tests.worker.queues import fetch, run_until_done, second_worker
+
+
+async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
+    now = database.clock.now()
+    wanted = [
+        Wanted(org, new_id(now), new_id(now), now, Effect("webhook", {"url": url, "method": "POST", "n": n}))
+        for n in range(number)
+    ]
+
+    async def work(connection: Connection) -> int:
+        return await enqueue(connection, wanted, now)
+
+    assert await database.run(work, org_id=org) == number
+
+
+async def claimed(database: Database, limit: int, per_destination_max: int) -> list[Any]:
+    async def work(connection: Connection) -> list[Any]:
+        places = await find_destinations(connection, ("", ""), 100)
+        return await claim(connection, places, limit, per_destination_max, database.clock.now())
+
+    return await database.run(work, org_id=None)
+
+
+def by(effects: list[Any], name: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for effect in effects:
+        found[getattr(effect, name)] = found.get(getattr(effect, name), 0) + 1
+    return found
+
+
+async def test_org_with_a_backlog_leaves_the_others_their_turns(
+    database: Database, clock: MovedClock
+) -> None:
+    for host in range(20):
+        await enqueue_webhooks(database, f"https://h{host}.example/", 5, "big")
+    clock.advance("1m")
+    await enqueue_webhooks(database, "https://other.example/", 3, "small")
+    found = by(await claimed(database, 8, 100), "org_id")
+    assert found == {"big": 5, "small": 3}
+
+
+async def test_destination_has_so_much_under_way_and_no_more(database: Database) -> None:
+    await enqueue_webhooks(database, "https://one.example/", 10)
+    await enqueue_webhooks(database, "https://two.example/", 10)
+    await enqueue_webhooks(database, "https://one.example/", 10, "globex")
+    assert by(await claimed(database, 100, 4), "destination") == {"one.example": 4, "two.example": 4}
+    assert await claimed(database, 100, 4) == []
+    assert by(await claimed(database, 100, 5), "destination") == {"one.example": 1, "two.example": 1}
+
+
+async def test_destination_that_two_orgs_use_is_shared_between_them(database: Database) -> None:
+    await enqueue_webhooks(database, "https://one.example/", 10)
+    await enqueue_webhooks(database, "https://one.example/", 10, "globex")
+    assert by(await claimed(database, 100, 4), "org_id") == {"acme": 2, "globex": 2}
+
+
+async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(office: Office) -> None:
+    await enqueue_webhooks(office.database, "https://one.example/", 50)
+    async with second_worker(office.place) as other:
+        found = await asyncio.gather(
+            *(claimed(db, 100, 6) for db in (office.database, other.database) for _ in range(4))
+        )
+    assert sum(len(some) for some in found) == 6
+    assert len({effect.id for some in found for effect in some}) == 6
+
+
+async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: Database) -> None:
+    """What is not due yet stands behind what is, in the order of the index."""
+    await enqueue_webhooks(database, "https://one.example/", 2_000)
+    async with database.transaction(None) as connection:
+        later = "UPDATE assent.workflow_side_effects_outbox SET status = 'failed', next_retry_at = assent.now() + '1h'"
+        await connection.execute(later)
+    assert await claimed(database, 100, 10) == []
+    await enqueue_webhooks(database, "https://one.example/", 1)
+    assert len(await claimed(database, 100, 10)) == 1
+
+
+async def test_slow_destination_holds_up_its_own_effects_only(office: Office, receiver: Receiver) -> None:
+    """Three attempts hang at one receiver while thirty go to another."""
+    office = office.with_options(effects_per_destination_max=3)
+    release = threading.Event()
+    receiver.otherwise = lambda _: Reply(wait_for=release)
+    office = office.sending(read_timeout_ms=20_000, total_timeout_ms=20_000)
+    await enqueue_webhooks(office.database, receiver.url, 10)
+    with receiving() as quick:
+        await enqueue_webhooks(office.database, quick.url, 30)
+        async with asyncio.timeout(20):
+            while len(quick.received) < 30:
+                await office.duty.run_once()
+        assert len(receiver.received) == 3
+        receiver.otherwise = lambda _: Reply()
+        release.set()
+        assert (await run_until_done(office.duty)).count > 0
+    statuses = await fetch(office.database, "SELECT DISTINCT status FROM assent.workflow_side_effects_outbox")
+    assert [row["status"] for row in statuses] == ["completed"]
+    assert set(receiver.keys.values()) == {1}
+
+
+async def test_attempts_under_way_at_once_are_limited(office: Office, receiver: Receiver) -> None:
+    office = office.with_options(effects_per_destination_max=100, effects_under_way_max=5)
+    now, most, lock = 0, 0, threading.Lock()
+
+    def busy(_: Received) -> Reply:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.02)
+        with lock:
+            now -= 1
+        return Reply()
+
+    receiver.otherwise = busy
+    await enqueue_webhooks(office.database, receiver.url, 25)
+    assert (await run_until_done(office.duty)).count == 25
+    assert most <= 5
+
+
+async def test_every_destination_comes_round_also_where_there_are_more_than_one_claim_looks_at(
+    office: Office, receiver: Receiver, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("assent.worker.effects.DESTINATIONS_MAX", 3)
+    for number in range(10):
+        await enqueue_webhooks(office.database, f"http://127.0.0.{number + 1}:{receiver.port}/", 1)
+    duty = Effects(office.place)
+    await run_until_done(duty)
+    rows = await fetch(office.database, "SELECT attempts FROM assent.workflow_side_effects_outbox")
+    assert [row["attempts"] for row in rows] == [1] * 10
+
+
+def test_destination_is_whoever_gets_it() -> None:
+    destinations = {
+        destination_of(
+            Effect("webhook", {"url": "https://User:pw@Shop.Example:8443/x?y"})
+        ): "shop.example:8443",
+        destination_of(Effect("webhook", {"url": "http://[::1"})): "nowhere",
+        destination_of(Effect("email", {"to": "a@b.example"})): "email",
+        destination_of(Effect("integration", {"service": "billing", "operation": "pay"})): "service billing",
+        destination_of(Effect("integration", {"operation": "pay"})): "operation pay",
+    }
+    assert all(found == expected for found, expected in destinations.items())

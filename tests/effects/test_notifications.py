@@ -1,0 +1,125 @@
+"""Notifications: they never block, go by adapters that an application registers, and say who was not told."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from assent.app import App
+from assent.effects.outlets import CannotBeSent, Message
+from assent.store.database import Database
+from tests.effects.offices import office_of
+from tests.effects.sending import Office, publish_step
+
+CHANNELS = ("sms", "in_app", "chat", "email")
+
+
+def notification(channel: str, to: str = "{workflow.to}", **rest: Any) -> dict[str, Any]:
+    return {"id": "tell", "type": "notification", "channel": channel, "to": to, "text": "Hello", **rest}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("form", ["plain", "async"])
+async def test_adapter_of_the_application_sends(
+    app: App, database: Database, channel: Any, form: str
+) -> None:
+    sent: list[Message] = []
+
+    def send(message: Message) -> dict[str, str]:
+        sent.append(message)
+        return {"provider_id": "p-1"}
+
+    async def send_async(message: Message) -> dict[str, str]:
+        return send(message)
+
+    app.adapter(channel, send if form == "plain" else send_async)
+    office = office_of(app, database)
+    await publish_step(database, notification(channel, subject="Hi", label="Tell them"))
+    view = await office.start("telling", to="bea")
+    assert view.status == "completed"
+    assert await office.send() == {"completed": 1}
+    effect = await office.effect()
+    assert sent == [Message("acme", channel, "bea", "Hi", "Hello", effect["event_idempotency_key"])]
+    assert effect["response_json"]["adapter"] == {"provider_id": "p-1"}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_without_an_adapter_it_is_a_dead_letter_that_says_what_is_missing(
+    office: Office, channel: str
+) -> None:
+    await publish_step(office.database, notification(channel))
+    view = await office.start("telling", to="bea@acme.example")
+    assert await office.send() == {"dead_letter": 1}
+    effect = await office.effect()
+    assert effect["error"].startswith(f"NO_ADAPTER: there is no adapter for {channel}")
+    assert f"app.adapter('{channel}', send)" in effect["error"]
+    assert await office.status(view.id) == "completed", "notifications never block"
+
+
+async def test_log_takes_the_place_of_the_adapter_only_where_the_setting_says_so(
+    app: App, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Message] = []
+    app.adapter("sms", sent.append)
+    office = office_of(app, database).sending(log=frozenset({"sms"}))
+    await publish_step(database, notification("sms", subject="Hi"))
+    await office.start("telling", to="+49 30 1")
+    with caplog.at_level(logging.INFO, "assent.effects.channels"):
+        assert await office.send() == {"completed": 1}
+    assert sent == []
+    (record,) = [record for record in caplog.records if record.message == "message not sent"]
+    assert (record.to, record.text) == ("+49 30 1", "Hello")  # type: ignore[attr-defined]
+    assert (await office.effect())["response_json"]["logged"] is True
+
+
+@pytest.mark.parametrize("to", ["", "   ", None, []])
+async def test_nobody_to_tell_completes_and_says_so(office: Office, to: Any) -> None:
+    await publish_step(office.database, notification("email"))
+    view = await office.start("telling", to=to)
+    assert view.status == "completed"
+    output = (await office.step(view.id, "tell"))["output_json"]
+    assert (output["told"], output["reason"]) == ([], "`to` of `tell` gave nobody")
+    assert await office.effects() == []
+
+
+async def test_several_people_are_told_each_by_an_effect_of_their_own(app: App, database: Database) -> None:
+    def send(message: Message) -> None:
+        if message.to == "bob":
+            raise CannotBeSent("no phone")
+
+    app.adapter("sms", send)
+    office = office_of(app, database)
+    await publish_step(database, notification("sms"))
+    view = await office.start("telling", to=["ann", "bob", "ann", "", "cy"])
+    assert (await office.step(view.id, "tell"))["output_json"]["told"] == ["ann", "bob", "cy"]
+    assert await office.send() == {"completed": 2, "dead_letter": 1}
+    evidence = (await office.step(view.id, "tell"))["output_json"]["evidence"]
+    assert sorted(found["outcome"] for found in evidence.values()) == [
+        "completed",
+        "completed",
+        "dead_letter",
+    ]
+
+
+async def test_adapter_that_never_ends_is_cut_off_and_ambiguous(app: App, database: Database) -> None:
+    async def send(message: Message) -> None:
+        await asyncio.sleep(60)
+
+    app.adapter("chat", send)
+    office = office_of(app, database).sending(total_timeout_ms=50)
+    await publish_step(database, notification("chat"))
+    await office.start("telling", to="#orders")
+    assert await office.send() == {"failed": 1}
+    effect = await office.effect()
+    assert (effect["ambiguous"], effect["error"].partition(":")[0]) == (True, "NO_ANSWER")
+
+
+async def test_message_without_a_subject_is_named_after_its_step(app: App, database: Database) -> None:
+    sent: list[Message] = []
+    app.adapter("in_app", sent.append)
+    office = office_of(app, database)
+    await publish_step(database, notification("in_app", label="Order confirmed"))
+    await office.start("telling", to="bea")
+    await office.send()
+    assert sent[0].subject == "Order confirmed"
