@@ -1,5 +1,6 @@
 """What each step of a scenario does, through the same calls that a door would make."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,6 +10,7 @@ from assent.approvals import NewDelegation, delegate
 from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused, Rejection
 from assent.store.database import Connection
+from assent.testing.outside import answer_effect
 from assent.testing.sandbox import Sandbox
 from assent.testing.standing import Document, Standing, standing_of
 from assent.testing.steps import (
@@ -26,10 +28,13 @@ from assent.testing.steps import (
     Expect,
     Reassign,
     Release,
+    Reply,
     Start,
     Step,
     Wait,
 )
+
+_NAMED: Final = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(slots=True)
@@ -48,12 +53,24 @@ class Stage:
             raise Refused(Rejection("NOT_FOUND", message))
         return found
 
+    def filled(self, data: Any) -> Any:
+        """Data in which `{name}` stands for the id of a document that was made under that name."""
+        if isinstance(data, Mapping):
+            return {key: self.filled(value) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.filled(value) for value in data]
+        return _NAMED.sub(self._id, data) if isinstance(data, str) else data
+
+    def _id(self, match: re.Match[str]) -> str:
+        document = self.documents.get(match[1])
+        return str(document.entity_id or document.instance_id) if document else match[0]
+
     def add(self, document: Document, name: str | None) -> None:
         self.last = document
         if name is not None:
             self.documents[name] = document
 
-    async def standing(self, step: Act | Expect) -> Standing:
+    async def standing(self, step: Act | Expect | Reply) -> Standing:
         return await standing_of(self.sandbox, self.document(step.on))
 
     async def instance_id(self, step: Act) -> UUID:
@@ -71,30 +88,33 @@ async def act(stage: Stage, step: Step) -> None:
 
 async def _create(stage: Stage, step: Create) -> None:
     sandbox = stage.sandbox
-    command = Command(sandbox.org_id, f"{step.create}.create", await sandbox.actor(step.as_), step.data)
+    command = Command(
+        sandbox.org_id, f"{step.create}.create", await sandbox.actor(step.as_), stage.filled(step.data)
+    )
     entity = (await sandbox.runtime.kernel.mutate(command)).entity
     stage.add(Document(step.name or step.create, entity_id=entity.id), step.name)
 
 
 async def _start(stage: Stage, step: Start) -> None:
     sandbox = stage.sandbox
-    view = await sandbox.runtime.start(sandbox.org_id, step.start, await sandbox.actor(step.as_), step.data)
+    actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
+    view = await sandbox.runtime.start(sandbox.org_id, step.start, actor, data)
     stage.add(Document(step.name or step.start, instance_id=view.id), step.name)
 
 
 async def _change(stage: Stage, step: Change) -> None:
     """A transition goes through the workflow, where there is one; everything else to the kernel."""
     sandbox, document = stage.sandbox, stage.document(step.on)
-    actor = await sandbox.actor(step.as_)
+    actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
     entity = (await stage.standing(step)).entity
     if entity is None:
         message = f"{document.name} is a flow: `{step.verb}` is no step of it"
         raise Refused(Rejection("UNKNOWN_ACTION", message, hint="write `advance: <event>`"))
     contract = sandbox.app.registry.contracts[entity.type]
     if step.verb in contract.lifecycle.transitions and contract.workflow != "none":
-        await sandbox.runtime.transition(sandbox.org_id, entity.id, step.verb, actor, step.data)
+        await sandbox.runtime.transition(sandbox.org_id, entity.id, step.verb, actor, data)
         return
-    command = Command(sandbox.org_id, f"{entity.type}.{step.verb}", actor, step.data, entity.id)
+    command = Command(sandbox.org_id, f"{entity.type}.{step.verb}", actor, data, entity.id)
     changed = (await sandbox.runtime.kernel.mutate(command)).entity
     if changed.id != entity.id:
         stage.add(Document(f"{document.name} (amended)", entity_id=changed.id), None)
@@ -114,11 +134,11 @@ async def _answer(stage: Stage, step: Answer) -> None:
             reason=step.reason,
             on_behalf_of=step.on_behalf_of,
             group=step.group,
-            data=step.data,
+            data=stage.filled(step.data),
         )
     elif wait is not None and standing.view is not None:
         await sandbox.runtime.advance(
-            sandbox.org_id, standing.view.id, step.verb, actor, step.data, step=step.node
+            sandbox.org_id, standing.view.id, step.verb, actor, stage.filled(step.data), step=step.node
         )
     else:
         raise _not_waiting(standing, step.node)
@@ -127,7 +147,9 @@ async def _answer(stage: Stage, step: Answer) -> None:
 async def _advance(stage: Stage, step: Advance) -> None:
     sandbox, instance_id = stage.sandbox, await stage.instance_id(step)
     actor = await sandbox.actor(step.as_)
-    await sandbox.runtime.advance(sandbox.org_id, instance_id, step.advance, actor, step.data, step=step.step)
+    await sandbox.runtime.advance(
+        sandbox.org_id, instance_id, step.advance, actor, stage.filled(step.data), step=step.step
+    )
 
 
 async def _claim(stage: Stage, step: Claim) -> None:
@@ -193,7 +215,16 @@ async def _control(stage: Stage, step: Control) -> None:
 
 
 async def _emit(stage: Stage, step: Emit) -> None:
-    await stage.sandbox.runtime.emit(stage.sandbox.org_id, step.emit, step.data)
+    await stage.sandbox.runtime.emit(stage.sandbox.org_id, stage.filled(step.emit), stage.filled(step.data))
+
+
+async def _reply(stage: Stage, step: Reply) -> None:
+    sandbox, standing = stage.sandbox, await stage.standing(step)
+    wait = standing.wait_at(step.reply)
+    step_id = wait.waiting.step_id if wait else None
+    mishap = step.error.model_dump() if step.error else None
+    if step_id is None or not await answer_effect(sandbox, step_id, stage.filled(step.data), mishap):
+        raise _not_waiting(standing, step.reply)
 
 
 async def _wait(stage: Stage, step: Wait) -> None:
@@ -226,6 +257,7 @@ _ACTS: Final[Mapping[type[Step], Callable[[Stage, Any], Awaitable[None]]]] = {
     Delegate: _delegate,
     Control: _control,
     Emit: _emit,
+    Reply: _reply,
     Wait: _wait,
     ChangePeople: _people,
     ChangeOrg: _org,

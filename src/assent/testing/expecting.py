@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from assent.testing.standing import Row, Standing
@@ -91,6 +92,12 @@ def _sent(what: str, expected: tuple[Sent, ...], standing: Standing) -> Iterator
             yield Difference(what, _text(sent.model_dump(exclude_none=True)), everything)
 
 
+def _not_sent(what: str, unwanted: tuple[Sent, ...], standing: Standing) -> Iterator[Difference]:
+    for sent in unwanted:
+        if found := [effect for effect in standing.effects if _is(sent, *effect)]:
+            yield Difference(what, f"no {_text(sent.model_dump(exclude_none=True))}", _effects(tuple(found)))
+
+
 def _is(sent: Sent, channel: str, payload: Row) -> bool:
     if sent.channel is not None and (sent.channel, sent.to) != (channel, _destination(channel, payload)):
         return False
@@ -125,12 +132,23 @@ def _fields(values: Callable[[Standing], Any]) -> Compare:
 def parts_that_differ(expected: Any, found: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     """What is named in `expected` and otherwise in `found`: path, expected, found. Objects may hold more."""
     if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
-        if expected != found:
+        if not _equal(expected, found):
             yield (), expected, found
         return
     for key, wanted in expected.items():
         for path, one, other in parts_that_differ(wanted, found.get(key)):
             yield (str(key), *path), one, other
+
+
+def _equal(expected: Any, found: Any) -> bool:
+    """Whether two values are the same; a time is, however its zone is written."""
+    if expected == found or not (isinstance(expected, str) and isinstance(found, str)):
+        return bool(expected == found)
+    try:
+        moments = datetime.fromisoformat(expected), datetime.fromisoformat(found)
+    except ValueError:
+        return False
+    return all(moment.tzinfo for moment in moments) and moments[0] == moments[1]
 
 
 _COMPARE: Final[Mapping[str, Compare]] = {
@@ -143,6 +161,7 @@ _COMPARE: Final[Mapping[str, Compare]] = {
     "asked": _asked,
     "void": _void,
     "sent": _sent,
+    "not_sent": _not_sent,
     "incident": _same(_incident),
     "workflow": _fields(lambda standing: standing.view.context if standing.view else None),
 }

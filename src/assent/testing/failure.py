@@ -24,7 +24,8 @@ class Failure:
 
     def lines(self) -> Iterator[str]:
         """The report, line by line."""
-        yield f"step {self.step.number}, line {self.step.line}: {self.step.text}"
+        yield f"step {self.step.number}, line {self.step.line}:"
+        yield from (f"    {line}" for line in self.step.text.splitlines())
         yield f"  {self.message}"
         yield from _table([(d.what, d.expected, d.found) for d in self.differences])
         if self.standing is not None:
@@ -81,8 +82,8 @@ def _what_waits(standing: Standing) -> Iterator[str]:
 
 def _for_whom(wait: Wait) -> str:
     waiting = wait.waiting
-    text = f"{waiting.kind} asks {', '.join(waiting.asked)}" if waiting.asked else waiting.kind
-    if not waiting.asked and waiting.answers:
+    text = f"{waiting.kind} asks {', '.join(wait.asked)}" if wait.asked else waiting.kind
+    if not wait.asked and waiting.answers:
         text += f", for {' or '.join(waiting.answers)}"
     if wait.since is not None:
         text += f"; since {_moment(wait.since)}"

@@ -15,7 +15,7 @@ from assent.testing.failure import Failure
 from assent.testing.sandbox import Sandbox
 from assent.testing.scenario import PlacedStep, Scenario
 from assent.testing.standing import Standing, standing_of
-from assent.testing.steps import Act, Expect, Step
+from assent.testing.steps import Act, Expect, Reply, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,6 @@ async def _act(stage: Stage, placed: PlacedStep, step: Step) -> Failure | None:
 
 
 async def _standing(stage: Stage, step: Step | Expect) -> Standing | None:
-    name = step.on if isinstance(step, Act | Expect) else None
+    name = step.on if isinstance(step, Act | Expect | Reply) else None
     document = stage.documents.get(name) if name is not None else stage.last
     return await standing_of(stage.sandbox, document) if document is not None else None

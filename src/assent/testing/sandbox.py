@@ -24,6 +24,7 @@ from assent.testing.people import find_actor, keep_members, keep_org, keep_roles
 from assent.testing.server import server_url
 from assent.testing.sources import Given, sources_of
 from assent.worker.duty import Duty, Workplace
+from assent.worker.loop import finish
 from assent.worker.supervisor import duties
 
 ORG: Final = "acme"
@@ -68,6 +69,8 @@ class Sandbox:
             await self._open_database()
             self.runtime = self.app.runtime(self.database)
             self._duties = duties(Workplace(self.database, runtime=self.runtime), self._duty_names)
+            for duty in self._duties:
+                self._open.push_async_callback(finish, duty)
             await self.org_settings()
             await self._publish_contracts()
             await self._publish(self._sources)
@@ -160,4 +163,5 @@ def _copy_of(app: App) -> App:
     """The application, to be given the contracts of a test; the one that was handed in stays as it is."""
     copied = copy.copy(app)
     copied.registry = copy.deepcopy(app.registry)
+    copied.operations = dict(app.operations)
     return copied

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Final
 
 from pydantic import AwareDatetime, Field
@@ -14,7 +16,7 @@ from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
 from assent.testing.databases import START
-from assent.testing.people import MemberOrRoles
+from assent.testing.people import Member, MemberOrRoles
 from assent.testing.steps import (
     Act,
     Answer,
@@ -25,11 +27,13 @@ from assent.testing.steps import (
     Expect,
     Person,
     Reassign,
+    Reply,
     Start,
     kind_of_step,
 )
 
 STEPS_MAX: Final = 1_000
+LINES_SHOWN_MAX: Final = 12
 
 
 class ScenarioHead(Declaration):
@@ -124,28 +128,40 @@ def _as_written(problem: Problem, raw: dict[str, Any], data: dict[str, Any]) -> 
 
 
 def _text_of(source: Source, index: int) -> tuple[int, str]:
-    """Where a step begins, and its text as far as it fits on a line."""
+    """Where a step begins, and its text: the line of its dash, and those that are indented further."""
     line = source.position(("steps", index)).line
-    return line, source.line(line).strip().removeprefix("- ")
+    block = takewhile(
+        lambda text: _indent(text) > _indent(source.line(line)), source.lines[line : line + LINES_SHOWN_MAX]
+    )
+    return line, dedent("\n".join([source.line(line).replace("- ", "  ", 1), *block])).strip()
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip()) if line.strip() else 0
 
 
 def _check_names(head: ScenarioHead, steps: Sequence[PlacedStep]) -> Iterator[Problem]:
     """Whether everybody and everything that steps name is there by then."""
     people, documents = set(head.people), set[str]()
-    for name, member in head.people.items():
-        if member.manager is not None and member.manager not in people:
-            yield _unknown_person(member.manager, people).under("people", name, "manager")
+    yield from _check_managers(head.people, people)
     for placed in steps:
         at, step = ("steps", placed.number - 1), placed.step
         if isinstance(step, ChangePeople):
             people |= step.people.keys()
+            yield from (problem.under(*at) for problem in _check_managers(step.people, people))
         for path, name in _people_in(step):
             if name not in people:
                 yield _unknown_person(name, people).under(*at, *path)
-        if isinstance(step, Act | Expect) and step.on is not None and step.on not in documents:
+        if isinstance(step, Act | Expect | Reply) and step.on is not None and step.on not in documents:
             yield _unknown_document(step.on, documents).under(*at, "on")
         if isinstance(step, Create | Start) and step.name is not None:
             documents.add(step.name)
+
+
+def _check_managers(members: Mapping[str, Member], people: set[str]) -> Iterator[Problem]:
+    for name, member in members.items():
+        if member.manager is not None and member.manager not in people:
+            yield _unknown_person(member.manager, people).under("people", name, "manager")
 
 
 def _people_in(step: AnyStep) -> Iterator[tuple[tuple[str, ...], str]]:

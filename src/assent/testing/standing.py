@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from assent.engine.instance import Token
 from assent.engine.plan import Plan
 from assent.kernel.read import read_entity
 from assent.model.mutation import Entity
@@ -38,6 +39,8 @@ class Wait:
 
     waiting: Waiting
     since: datetime | None
+    asked: tuple[str, ...] = ()
+    """Who can answer it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Standing:
 
     @property
     def asked(self) -> dict[str, list[str]]:
-        return {wait.waiting.name: sorted(wait.waiting.asked) for wait in self.waits}
+        return {wait.waiting.name: sorted(wait.asked) for wait in self.waits}
 
     def wait_at(self, name: str) -> Wait | None:
         return next((wait for wait in self.waits if wait.waiting.name == name), None)
@@ -101,15 +104,17 @@ async def _read(connection: Connection, sandbox: Sandbox, document: Document) ->
     if job is None:
         return Standing(document.name, entity)
     plan, instance = job.run.plan, job.run.instance
-    view = view_of(plan, instance, job.run.world.requests)
+    view = view_of(plan, instance, job.run.world.asked)
     requests = await connection.fetch(_SQL.find_requests_of, org_id, instance.id)
+    seats = await connection.fetch(_SQL.find_open_seats_of, org_id, instance.id)
+    asked = {row["request_id"]: tuple(row["people"]) for row in seats}
     effects = await connection.fetch(_SQL.find_effects_of, org_id, instances)
     steps = await connection.fetch(_SQL.find_steps_of, org_id, instances, HAPPENED_MAX)
     return Standing(
         document.name,
         entity,
         view,
-        tuple(Wait(waiting, instance.tokens[waiting.token_id].step_at) for waiting in view.waiting),
+        tuple(_wait(waiting, instance.tokens[waiting.token_id], asked) for waiting in view.waiting),
         tuple((_name(plan, row["node_id"]), row["id"], row["status"]) for row in requests),
         tuple((row["effect_type"], row["payload_json"]) for row in effects),
         tuple(_happened(plan, dict(row)) for row in steps),
@@ -128,6 +133,11 @@ async def _load(connection: Connection, sandbox: Sandbox, instance_id: UUID) -> 
     work = Work(sandbox.org_id, instance_id)
     jobs: Sequence[Job] = await sandbox.runtime.advancing.loader.load(connection, [work], sandbox.clock.now())
     return jobs[0] if jobs else None
+
+
+def _wait(waiting: Waiting, token: Token, asked: Mapping[UUID, tuple[str, ...]]) -> Wait:
+    answered_by = waiting.request_id or token.step_id
+    return Wait(waiting, token.step_at, asked.get(answered_by, ()) if answered_by else ())
 
 
 def _name(plan: Plan, node_id: str) -> str:

@@ -7,6 +7,11 @@ SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND entity_id = $2 OR
 SELECT id, node_id, status FROM assent.approval_requests
  WHERE org_id = $1 AND instance_id = $2 ORDER BY created_at DESC, id DESC;
 
+-- name: find_open_seats_of
+-- Who can answer what an instance asks now: of approvals by their request, of forms by their step.
+SELECT request_id, array_agg(DISTINCT user_id ORDER BY user_id) AS people FROM assent.workflow_seats
+ WHERE org_id = $1 AND instance_id = $2 AND status = 'open' GROUP BY request_id;
+
 -- name: find_effects_of
 -- What instances have put into the outbox, in order.
 SELECT effect_type, payload_json FROM assent.workflow_side_effects_outbox

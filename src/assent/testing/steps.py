@@ -136,6 +136,20 @@ class Emit(Step):
     data: Any = None
 
 
+class Mishap(Declaration):
+    code: Code = "FAILED"
+    message: str = "it failed"
+
+
+class Reply(Step):
+    """What an outside system answers to a step that awaits it."""
+
+    reply: str
+    on: str | None = None
+    data: Any = None
+    error: Mishap | None = None
+
+
 class Wait(Step):
     wait: Length
 
@@ -196,6 +210,8 @@ class Expected(Declaration):
     """Steps whose approval an edit has made void; an empty list: none."""
     sent: tuple[Sent, ...] | None = None
     """What was put into the outbox, among other things; an empty list: nothing."""
+    not_sent: tuple[Sent, ...] | None = None
+    """What was not."""
     incident: Code | None = None
     """Why it stopped; `null`: it did not."""
     workflow: Mapping[str, Any] | None = None
@@ -216,6 +232,7 @@ _NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
     "claim": (Claim, str),
     "release": (Release, str),
     "emit": (Emit, str),
+    "reply": (Reply, str),
     "wait": (Wait, str),
     "workflow": (Control, str),
     "delegate": (Delegate, dict),
@@ -226,7 +243,9 @@ _NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
 }
 """Key → what it is, when its value is such; else it is the contract's or the flow's."""
 
-_AROUND: Final = frozenset({"as", "on", "refused", "data", "name", "reason", "on_behalf_of", "group", "step"})
+_AROUND: Final = frozenset(
+    {"as", "on", "refused", "data", "name", "reason", "error", "on_behalf_of", "group", "step"}
+)
 """Keys that say more about a step, and never what it is."""
 
 

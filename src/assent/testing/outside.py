@@ -1,0 +1,33 @@
+"""The outside world, where a test speaks for it: what a step awaits is answered without being sent."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from assent.kernel.outbox import emit_events
+from assent.model.graph import Outcome
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.testing.sandbox import Sandbox
+from assent.worker.answers import answer_event
+
+_SQL: Final = load_queries("assent.testing", "outside.sql")
+
+
+async def answer_effect(
+    sandbox: Sandbox, step_id: UUID, data: Any, error: Mapping[str, Any] | None = None
+) -> bool:
+    """Let a step have the answer that it awaits, or the error; false where it awaits none."""
+    outcome, told = (Outcome.ERROR, error) if error is not None else (Outcome.COMPLETED, data)
+
+    async def work(connection: Connection) -> bool:
+        now = sandbox.clock.now()
+        effect = await connection.fetchrow(
+            _SQL.answer_awaited_effect, sandbox.org_id, step_id, {"answer": told}
+        )
+        if effect is None:
+            return False
+        await emit_events(connection, [answer_event(dict(effect), outcome, told, now)], now)
+        return True
+
+    return await sandbox.database.run(work, org_id=None)

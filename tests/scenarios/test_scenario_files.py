@@ -1,0 +1,67 @@
+"""Every scenario that is written down passes; and so that this means something, none passes with a wrong ending."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assent.testing.scenario import PlacedStep
+from assent.testing.steps import Expect, Expected
+from assent.testing.suite import FoundScenario, find_scenarios
+from tests.authored import DESIGN
+from tests.scenarios.application import app
+
+HERE = Path(__file__).parent
+OURS = find_scenarios([HERE])
+DESIGNED = find_scenarios([DESIGN])
+
+
+def name_of(found: FoundScenario) -> str:
+    return f"{Path(found.file).stem}: {found.name}"
+
+
+def test_each_use_case_has_several_scenarios() -> None:
+    files = [Path(found.file).stem for found in OURS]
+    assert {name: files.count(name) >= 4 for name in set(files)} == {
+        "invoice_approval": True,
+        "sales_order_fulfilment": True,
+        "amendment_loop": True,
+        "delivery_confirmation": True,
+        "franchise_royalty": True,
+    }
+
+
+@pytest.mark.parametrize("found", OURS, ids=name_of)
+async def test_scenario_passes(found: FoundScenario, postgres_url: str) -> None:
+    outcome = await found.run(app, server=postgres_url)
+    assert outcome.passed, outcome.text()
+
+
+@pytest.mark.parametrize("found", DESIGNED, ids=name_of)
+async def test_scenario_of_the_design_passes_as_it_is_written(
+    found: FoundScenario, postgres_url: str
+) -> None:
+    outcome = await found.run(server=postgres_url)
+    assert outcome.passed, outcome.text()
+
+
+def test_the_design_has_its_scenario() -> None:
+    assert [len(found.scenario.steps) for found in DESIGNED if found.scenario] == [12]
+
+
+async def test_scenario_of_the_design_fails_wherever_it_expects_something_else(postgres_url: str) -> None:
+    (found,) = DESIGNED
+    assert found.scenario is not None
+    for index, placed in enumerate(found.scenario.steps):
+        if isinstance(placed.step, Expect):
+            steps = _with_another_state(found.scenario.steps, index, placed.step)
+            outcome = await replace(found, scenario=replace(found.scenario, steps=steps)).run(
+                server=postgres_url
+            )
+            assert (outcome.steps_done, outcome.passed) == (index, False)
+
+
+def _with_another_state(steps: Sequence[PlacedStep], index: int, step: Expect) -> tuple[PlacedStep, ...]:
+    wrong = replace(steps[index], step=Expect(expect=Expected(state="elsewhere"), on=step.on))
+    return (*steps[:index], wrong, *steps[index + 1 :])

@@ -1,0 +1,106 @@
+"""A sandbox is an application by itself: with its own database, people and definitions, gone when the test is."""
+
+import asyncpg
+import pytest
+
+from assent.app import App
+from assent.model.mutation import Command, Refused
+from assent.model.problems import Invalid
+from assent.testing import START, Sandbox
+from tests.authored import DESIGN, invoice_contract, invoice_patch
+
+DATA = {"number": "1", "vendor_id": "v-9", "grand_total": 1, "currency": "EUR"}
+
+
+async def test_a_sandbox_has_a_database_of_its_own_that_goes_with_it(postgres_url: str) -> None:
+    async with Sandbox(server=postgres_url) as one, Sandbox(server=postgres_url) as other:
+        await one.people(ann=["clerk"])
+        assert (await one.actor("ann")).roles == {"clerk"}
+        with pytest.raises(Refused, match="NOT_A_MEMBER"):
+            await other.actor("ann")
+        url = one.database.url
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await asyncpg.connect(url)
+
+
+async def test_without_a_server_one_is_started_for_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASSENT_TEST_DATABASE_URL", raising=False)
+    async with Sandbox() as sandbox, sandbox.database.transaction(None) as connection:
+        assert await connection.fetchval("SELECT assent.now()") == START
+
+
+async def test_contracts_patches_and_flows_come_from_files_folders_and_data(postgres_url: str) -> None:
+    sources = [str(DESIGN / "invoice.contract.yaml"), invoice_patch(), DESIGN / "orders.flow.yaml"]
+    async with Sandbox(sources=sources, server=postgres_url) as sandbox:
+        await sandbox.people(ann=["clerk"])
+        entity = await created(sandbox)
+        await sandbox.drain()
+        view = await sandbox.runtime.start(sandbox.org_id, "orders.approval", await sandbox.actor("ann"))
+    assert entity.state == "draft"
+    assert view.workflow_id == "orders.approval"
+
+
+async def created(sandbox: Sandbox):  # type: ignore[no-untyped-def]
+    command = Command(sandbox.org_id, "invoice.create", await sandbox.actor("ann"), DATA)
+    return (await sandbox.runtime.kernel.mutate(command)).entity
+
+
+async def test_the_application_that_is_handed_in_stays_as_it_is(postgres_url: str) -> None:
+    app = App()
+    for _ in range(2):
+        async with Sandbox(app, [DESIGN], server=postgres_url) as sandbox:
+            assert list(sandbox.app.registry.contracts) == ["invoice"]
+    assert list(app.registry.contracts) == []
+
+
+async def test_contracts_of_the_application_are_published_and_its_actions_run(postgres_url: str) -> None:
+    app = App([invoice_contract()])
+
+    @app.action("invoice.file")
+    def file(invoice, payload):  # type: ignore[no-untyped-def]
+        return {"cost_center": "archive"}
+
+    async with Sandbox(app, [invoice_patch()], server=postgres_url) as sandbox:
+        await sandbox.people(ann=["clerk"])
+        await sandbox.roles(clerk=["invoice:file"])
+        entity = await created(sandbox)
+        filing = Command(sandbox.org_id, "invoice.file", await sandbox.actor("ann"), {}, entity.id)
+        filed = (await sandbox.runtime.kernel.mutate(filing)).entity
+        assert await sandbox.drain() > 0
+    assert filed.data["cost_center"] == "archive"
+
+
+async def test_problems_of_what_is_published_are_all_told(postgres_url: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        async with Sandbox(sources=[{"contract": "note"}, {"flow": "a.b"}], server=postgres_url):
+            pass
+    assert {problem.source for problem in refused.value.problems} == {"source 1", "source 2"}
+
+
+async def test_a_path_that_leads_nowhere_is_told_at_once() -> None:
+    with pytest.raises(FileNotFoundError, match="found nothing at no/such/folder"):
+        Sandbox(sources=["no/such/folder"])
+
+
+async def test_people_have_managers_capabilities_and_may_leave(postgres_url: str) -> None:
+    async with Sandbox(server=postgres_url) as sandbox:
+        await sandbox.people(ann={"roles": ["clerk"], "manager": "max"}, max=["manager"])
+        await sandbox.roles(clerk=["orders:approve"])
+        assert (await sandbox.actor("ann")).can("orders:approve")
+        await sandbox.people(ann={"roles": ["clerk"], "active": False})
+        with pytest.raises(Refused, match="NOT_A_MEMBER"):
+            await sandbox.actor("ann")
+
+
+async def test_people_who_make_no_sense_are_refused(postgres_url: str) -> None:
+    async with Sandbox(server=postgres_url) as sandbox:
+        with pytest.raises(Invalid, match="boss"):
+            await sandbox.people(ann={"boss": "max"})
+
+
+async def test_settings_are_added_to_those_that_are_there(postgres_url: str) -> None:
+    async with Sandbox(server=postgres_url) as sandbox:
+        await sandbox.org_settings(one=1, two=2)
+        await sandbox.org_settings(two=3)
+        async with sandbox.database.transaction(sandbox.org_id) as connection:
+            assert await connection.fetchval("SELECT settings FROM assent.orgs") == {"one": 1, "two": 3}

@@ -1,0 +1,224 @@
+"""Every kind of step does what it says; whatever goes otherwise fails, and the report says what, where and for whom."""
+
+from typing import Any
+
+import pytest
+
+from assent.app import App
+from assent.compiler.source import read_sources
+from assent.testing.run import run_scenario
+from tests.testing.written import COMPANY, CREATED, NOTE, SUBMITTED, read, run
+
+STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"
+
+GOOD = {
+    "approve": SUBMITTED
+    + "- {as: rob, approve: reader}\n- {expect: {state: signed, edit: locked, status: completed}}",
+    "reject": SUBMITTED
+    + "- {as: rob, reject: reader, reason: dull}\n- {expect: {state: draft, workflow: {_rejection: {reason: dull}}}}",
+    "abstain": SUBMITTED
+    + "- {as: rob, abstain: reader}\n- {expect: {state: submitted, asked: {reader: [eve]}}}",
+    "an answer of its own": SUBMITTED
+    + "- {as: rob, shorten: reader}\n- {expect: {state: submitted, asked: {editor: [wim]}}}",
+    "advance with an approval's outcome": SUBMITTED
+    + "- {as: rob, advance: approved, step: reader}\n- {expect: {state: signed}}",
+    "claim and release": SUBMITTED
+    + """\
+- {as: rob, claim: reader}
+- {as: eve, approve: reader, refused: CLAIMED}
+- {as: rob, release: reader}
+- {as: eve, approve: reader}
+- {expect: {state: signed}}""",
+    "reassign": SUBMITTED
+    + """\
+- {people: {zoe: [guest]}}
+- {as: zoe, approve: reader, refused: POLICY_DENIED}
+- {as: rob, reassign: {step: reader, from: rob, to: zoe, reason: holiday}}
+- {expect: {asked: {reader: [eve, zoe]}}}
+- {as: zoe, approve: reader}
+- {expect: {state: signed}}""",
+    "delegate": SUBMITTED
+    + """\
+- {people: {zoe: [guest]}}
+- {as: rob, delegate: {to: zoe, until: 1 day}}
+- {wait: 25h}
+- {as: zoe, approve: reader, on_behalf_of: rob, refused: POLICY_DENIED}
+- {as: rob, delegate: {to: zoe}}
+- {as: zoe, approve: reader, on_behalf_of: rob}
+- {expect: {state: signed}}""",
+    "emit": STARTED + '- {emit: "desk:7", data: {}}\n- {expect: {status: completed}}',
+    "wait and reply": STARTED
+    + """\
+- {wait: 47h}
+- {expect: {waiting: [ask], sent: []}}
+- {wait: 1 hour}
+- {expect: {waiting: [call], sent: [{webhook: "https://desk.example/7"}]}}
+- {reply: call, data: {word: coming}}
+- {expect: {status: completed, workflow: {answer: coming}, sent: [{email: boss@acme.example, subject: Late}]}}""",
+    "reply with an error": STARTED
+    + """\
+- {wait: 2d}
+- {reply: call, error: {code: GONE, message: nobody there}}
+- {expect: {status: completed, not_sent: [{email: boss@acme.example}]}}
+- {reply: call, refused: STEP_NOT_FOUND}""",
+    "pause and resume": SUBMITTED
+    + """\
+- {as: ann, workflow: pause, reason: wait}
+- {expect: {status: paused}}
+- {as: rob, approve: reader, refused: WORKFLOW_NOT_ACTIVE}
+- {as: ann, workflow: resume}
+- {as: rob, approve: reader}
+- {expect: {status: completed, state: signed}}""",
+    "cancel the workflow": STARTED
+    + "- {as: ann, workflow: cancel, reason: no}\n- {expect: {status: cancelled}}",
+    "fail the workflow": STARTED
+    + "- {as: ann, workflow: fail, reason: no}\n- {expect: {status: failed, incident: FORCED}}",
+    "several documents": """\
+- {as: ann, create: note, name: one, data: {text: hello}}
+- {as: ann, create: note, name: two, data: {text: "see {one}"}}
+- {as: ann, on: one, submit: {}}
+- {on: one, expect: {state: submitted}}
+- {expect: {state: draft}}""",
+    "an action of the kernel": CREATED
+    + "- {as: ann, update: {pages: 3}}\n- {expect: {version: 2, data: {pages: 3}}}",
+    "a member who leaves": CREATED
+    + "- {people: {ann: {roles: [writer], active: false}}}\n- {as: ann, submit: {}, refused: NOT_A_MEMBER}",
+    "settings that change": CREATED + "- {org: {limit: 5}}\n- {expect: {state: draft}}",
+    "a step that waits for nobody": CREATED + "- {as: rob, approve: reader, refused: STEP_NOT_FOUND}",
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+async def test_scenario_passes(name: str, postgres_url: str) -> None:
+    outcome = await run(GOOD[name], postgres_url)
+    assert outcome.passed, outcome.text()
+    assert outcome.steps_done == outcome.steps
+
+
+WRONG = {
+    "state": ("state: signed", "state", "signed", "submitted"),
+    "edit": ("edit: locked", "edit", "locked", "amend_only"),
+    "version": ("version: 9", "version", "9", "2"),
+    "status": ("status: completed", "status", "completed", "running"),
+    "waiting too few": ("waiting: []", "waiting", "nothing", "reader"),
+    "waiting too many": ("waiting: [reader, writer]", "waiting", "reader, writer", "reader"),
+    "asked": ("asked: {reader: [rob]}", "asked at reader", "rob", "eve, rob"),
+    "asked elsewhere": ("asked: {writer: [rob]}", "asked at writer", "rob", "nobody: it does not wait"),
+    "void": ("void: [reader]", "void", "reader", "nothing"),
+    "data": ("data: {text: bye}", "data.text", "bye", "hello"),
+    "data that is not there": ("data: {pages: 1}", "data.pages", "1", "nothing"),
+    "workflow": ("workflow: {lane: fast}", "workflow.lane", "fast", "nothing"),
+    "incident": ("incident: NO_APPROVERS", "incident", "NO_APPROVERS", "nothing"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_whatever_is_otherwise_is_told(name: str, postgres_url: str) -> None:
+    expectation, *told = WRONG[name]
+    outcome = await run(f"{SUBMITTED}- {{expect: {{{expectation}}}}}", postgres_url)
+    assert (outcome.passed, outcome.steps_done) == (False, 2)
+    assert outcome.failure is not None
+    assert [[d.what, d.expected, d.found] for d in outcome.failure.differences] == [told]
+
+
+SENT_WRONG = {
+    "to somebody else": "sent: [{email: nobody@acme.example}]",
+    "with another text": "sent: [{email: boss@acme.example, text: Job 8}]",
+    "with another subject": "sent: [{email: boss@acme.example, subject: Early}]",
+    "another channel": "sent: [{sms: boss@acme.example}]",
+    "a body that is not so": 'sent: [{webhook: "https://desk.example/7", body: {a: 1}}]',
+    "nothing": "sent: []",
+    "not this": "not_sent: [{email: boss@acme.example}]",
+}
+
+
+@pytest.mark.parametrize("name", SENT_WRONG)
+async def test_what_was_sent_is_compared(name: str, postgres_url: str) -> None:
+    steps = STARTED + "- {wait: 2d}\n- {reply: call, data: {word: a}}\n"
+    outcome = await run(f"{steps}- {{expect: {{{SENT_WRONG[name]}}}}}", postgres_url)
+    assert outcome.failure is not None
+    assert "boss@acme.example" in outcome.failure.differences[0].found
+
+
+async def test_void_approvals_are_told_and_a_void_that_should_not_be_fails(postgres_url: str) -> None:
+    edited = SUBMITTED + "- {as: ann, update: {text: bye}}\n"
+    assert (await run(f"{edited}- {{expect: {{state: amended, void: [reader]}}}}", postgres_url)).passed
+    assert not (await run(f"{edited}- {{expect: {{void: []}}}}", postgres_url)).passed
+
+
+REFUSALS = {
+    "- {as: rob, submit: {}}": "it was refused: POLICY_DENIED",
+    "- {as: ann, submit: {}, refused: WORKFLOW_EDIT_LOCKED}": (
+        "expected to be refused with WORKFLOW_EDIT_LOCKED, but it was done"
+    ),
+    "- {as: rob, submit: {}, refused: WORKFLOW_EDIT_LOCKED}": (
+        "expected to be refused with WORKFLOW_EDIT_LOCKED, but it was refused: POLICY_DENIED"
+    ),
+    "- {as: ann, sumbit: {}}": "`note` has no action `sumbit`",
+}
+
+
+@pytest.mark.parametrize("step", REFUSALS)
+async def test_a_refusal_is_what_was_written_or_the_scenario_fails(step: str, postgres_url: str) -> None:
+    outcome = await run(CREATED + step, postgres_url)
+    assert outcome.failure is not None
+    assert REFUSALS[step] in outcome.failure.message
+
+
+async def test_report_says_which_step_who_is_asked_since_when_and_what_happened(postgres_url: str) -> None:
+    steps = f"{SUBMITTED}- {{as: rob, abstain: reader}}\n- {{wait: 2h}}\n- expect:\n    state: signed\n"
+    outcome = await run(steps, postgres_url)
+    assert outcome.text().splitlines() == [
+        "a note (note.scenario.yaml:1)",
+        "  step 5, line 8:",
+        "      expect:",
+        "        state: signed",
+        "    it is not as expected",
+        "    state  expected: signed",
+        "           found:    submitted",
+        "    Where note stands: state submitted, version 2, edits amend_only; workflow running",
+        "    What waits:",
+        "      reader  approval asks eve; since Mon 2026-03-02 09:00; due Tue 2026-03-03 09:00",
+        "    What happened last:",
+        "      Mon 2026-03-02 09:00  ann       start (control) completed",
+        "      Mon 2026-03-02 09:00  ann       draft (state) completed",
+        "      Mon 2026-03-02 09:00  ann       submit (lifecycle_gate) completed",
+        "      Mon 2026-03-02 09:00  ann       submitted (state) completed",
+        "      Mon 2026-03-02 09:00  ann       reader (approval) waits",
+    ]
+
+
+async def test_report_tells_an_incident(postgres_url: str) -> None:
+    outcome = await run(
+        f"{SUBMITTED}- {{expect: {{state: signed}}}}", postgres_url, "people: {ann: [writer]}\n"
+    )
+    assert "It stopped: NO_APPROVERS" in outcome.text()
+
+
+async def test_steps_about_nothing_are_told(postgres_url: str) -> None:
+    outcome = await run("- {expect: {state: draft}}", postgres_url)
+    assert "there is no document yet" in outcome.text()
+
+
+async def test_what_breaks_is_told_with_the_step(postgres_url: str) -> None:
+    (contract, *_) = read_sources(NOTE, "note.yaml")
+    assert isinstance(contract.data, dict)
+    app = App([contract.data])
+
+    @app.action("note.burn")
+    def burn(note: Any, payload: Any) -> dict[str, Any]:
+        raise RuntimeError("too wet")
+
+    roles = COMPANY + 'roles: {writer: ["note:burn"]}\n'
+    outcome = await run(f"{CREATED}- {{as: ann, burn: {{}}}}", postgres_url, roles, app)
+    assert outcome.failure is not None
+    assert outcome.failure.message == "it broke with RuntimeError: too wet"
+    assert (outcome.steps_done, outcome.failure.step.number) == (1, 2)
+
+
+async def test_problems_of_definitions_keep_a_scenario_from_running(postgres_url: str) -> None:
+    scenario, _ = read(CREATED)
+    assert scenario is not None
+    outcome = await run_scenario(scenario, read_sources("contract: note\n", "bad.yaml"), server=postgres_url)
+    assert not outcome.passed
+    assert {problem.source for problem in outcome.problems} == {"bad.yaml"}
