@@ -64,6 +64,8 @@ class Receiver:
         self.replies: deque[Reply] = deque()
         self.otherwise: Answering = lambda _: Reply()
         self.connections = 0
+        self.on_connection: Callable[[], None] = lambda: None
+        """Called when somebody has connected, before anything is read."""
         self._lock = threading.Lock()
         self._released = threading.Event()
 
@@ -96,9 +98,14 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.receiver.connections += 1
+        self.receiver.on_connection()
 
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # whoever sent it is gone: this is no request
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         self._reply(self.receiver.take(Received(self.command, self.path, headers, body)))
 

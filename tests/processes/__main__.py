@@ -11,6 +11,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from assent.effects.addresses import Allowed
+from assent.effects.sending import Sending
+from assent.effects.settings import EffectSettings
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
@@ -18,7 +21,9 @@ from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.queries import load_queries
-from assent.worker.duty import Workplace
+from assent.worker.duty import Run, Workplace
+from assent.worker.effects import Effects
+from assent.worker.loop import exhaust
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
@@ -26,6 +31,7 @@ from tests.processes.application import app
 from tests.runtime.flows import ORG
 
 RUNTIME_SQL = load_queries("assent.runtime", "runtime.sql")
+PATIENT = EffectSettings(allow=Allowed.read(["127.0.0.0/8"]))
 CLERK = Actor("ann", roles=frozenset({"clerk"}))
 
 
@@ -91,6 +97,14 @@ async def tell_times(runtime: Runtime) -> Any:
     return [(await duty(place).run_once()).count for duty in (Timers, Timeouts)]
 
 
+async def send_effects(runtime: Runtime) -> Any:
+    """Send what is due to receivers on this machine; how many attempts ended how."""
+    duty = Effects(Workplace(runtime.database, runtime=runtime, sending=Sending(PATIENT)))
+    runs: list[Run] = []
+    await exhaust(duty, runs.append)
+    return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
+
+
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     job.__name__: job
     for job in (
@@ -103,6 +117,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
         recover,
         take_receipts,
         tell_times,
+        send_effects,
     )
 }
 

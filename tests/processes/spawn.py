@@ -37,6 +37,10 @@ class Child:
         assert await child._line() == {"answer": "ready"}
         return child
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def ask(self, job: str, **arguments: Any) -> Any:
         """What the job answers; `refused: CODE` or an error as text where it fails."""
         assert self._process.stdin is not None
@@ -52,6 +56,11 @@ class Child:
             raise ChildDied(await self._process.wait())
         found: dict[str, Any] = json.loads(text)
         return found
+
+    async def wait(self) -> int:
+        """Wait until it is gone, whoever ended it."""
+        async with asyncio.timeout(WAIT_MAX_S):
+            return await self._process.wait()
 
     async def kill(self) -> int:
         """SIGKILL, and wait until it is gone; minus the signal that ended it."""

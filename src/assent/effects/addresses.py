@@ -16,6 +16,7 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 _NEVER: Final[tuple[Network, ...]] = (
     IPv4Network("100.64.0.0/10"),  # shared by carriers: CGNAT, and some clouds' metadata
     IPv4Network("168.63.129.16/32"),  # public by its number, a cloud's metadata by its use
+    IPv4Network("192.0.0.0/24"),  # protocol assignments, and another cloud's metadata
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv6Network("2001::/23"),  # protocol assignments, Teredo among them
     IPv6Network("2002::/16"),  # 6to4: IPv4 behind a relay that nobody vouches for

@@ -1,0 +1,248 @@
+"""Workers that die over effects, at every point between claim, send and mark: no effect is lost, and what comes twice
+comes under the same key. Processes are really killed; and once more the connection ends at each statement.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from assent.store.database import Database
+from assent.worker.effects import Effects
+from assent.worker.released import Released
+from tests.effects.offices import office_of
+from tests.effects.receiver import Received, Receiver, Reply, reply_json
+from tests.effects.sending import Office, publish_step, webhook
+from tests.postgres import SETTINGS
+from tests.processes.application import app
+from tests.processes.spawn import Child, ChildDied, children, wait_until_blocked
+from tests.properties.crashing import Crash, CrashingDatabase
+from tests.runtime.flows import rows
+from tests.worker.queues import run_until_done
+
+EFFECTS = 3
+
+Killing = Callable[[Office, Receiver, Child], AbstractAsyncContextManager[None]]
+
+
+async def take_up_what_is_left(office: Office) -> None:
+    """What other workers do, once the lease of the dead one is over."""
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Released(office.place))
+    await office.work()
+
+
+@asynccontextmanager
+async def holding(database: Database, sql: str, *arguments: Any) -> AsyncIterator[Any]:
+    async with database.transaction(None) as connection:
+        await connection.execute(sql, *arguments)
+        yield connection
+
+
+@asynccontextmanager
+async def before_the_claim(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended('assent.effects', 3))"
+    async with holding(office.database, lock) as observer:
+        yield
+        await wait_until_blocked(observer, 1)
+        await child.kill()
+
+
+@asynccontextmanager
+async def before_the_request(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
+    """It has claimed and connected, and nothing was read of what it sends."""
+    receiver.on_connection = lambda: os.kill(child.pid, signal.SIGKILL)
+    yield
+    await child.wait()
+    receiver.on_connection = lambda: None
+
+
+@asynccontextmanager
+async def before_the_answer(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
+    """The receiver has got it and does what it does, and nobody is there to hear the answer."""
+
+    def kill(_: Received) -> Reply:
+        os.kill(child.pid, signal.SIGKILL)
+        return Reply()
+
+    receiver.otherwise = kill
+    yield
+    await child.wait()
+    receiver.otherwise = lambda _: Reply()
+
+
+@asynccontextmanager
+async def before_the_mark(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
+    """It has heard the answer, and waits for a row that somebody else holds."""
+    async with holding(
+        office.database, "LOCK TABLE assent.workflow_step_executions IN SHARE MODE"
+    ) as observer:
+        yield
+        await wait_until_blocked(observer, 1)
+        await child.kill()
+
+
+@asynccontextmanager
+async def in_the_middle_of_the_mark(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
+    """The effects are marked, in a transaction that still has to tell the steps."""
+    async with holding(
+        office.database, "LOCK TABLE assent.workflow_outbox_receipts IN SHARE MODE"
+    ) as observer:
+        yield
+        await wait_until_blocked(observer, 1)
+        await child.kill()
+
+
+KILLINGS: list[Killing] = [
+    before_the_claim,
+    before_the_request,
+    before_the_answer,
+    before_the_mark,
+    in_the_middle_of_the_mark,
+]
+
+
+async def publish_awaited(office: Office, **rest: Any) -> None:
+    await publish_step(office.database, webhook(**{"await": True, "output": {"answer": "result.ok"}} | rest))
+
+
+@pytest.mark.parametrize("killing", KILLINGS, ids=lambda killing: killing.__name__)
+async def test_killed_worker_loses_no_effect_and_what_comes_twice_has_the_same_key(
+    office: Office, receiver: Receiver, killing: Killing
+) -> None:
+    await publish_awaited(office)
+    started = [await office.start("telling", url=receiver.url, order=order) for order in range(EFFECTS)]
+    async with children(office.database, 1) as (child,):
+        async with killing(office, receiver, child):
+            dying = asyncio.create_task(child.ask("send_effects"))
+        assert isinstance((await asyncio.gather(dying, return_exceptions=True))[0], ChildDied)
+    receiver.otherwise = lambda _: reply_json({"ok": "yes"})
+    await take_up_what_is_left(office)
+    effects = await office.effects()
+    assert [effect["status"] for effect in effects] == ["completed"] * EFFECTS
+    assert set(receiver.keys) == {effect["event_idempotency_key"] for effect in effects}, "none is lost"
+    if killing in KILLINGS[2:]:
+        assert max(receiver.keys.values()) == 2, "it was sent before, and is sent again"
+    orders = {(one.key, one.json["order"]) for one in receiver.received}
+    assert len(orders) == EFFECTS, "the same key is always the same message"
+    for view in started:
+        assert await office.status(view.id) == "completed"
+    told = [
+        row
+        for row in await rows(office.database, "workflow_events_outbox")
+        if row["event_type"] == "on_event"
+    ]
+    assert len(told) == EFFECTS, "each step hears of its answer once"
+
+
+@pytest.mark.parametrize("killing", KILLINGS[1:4], ids=lambda killing: killing.__name__)
+async def test_what_must_not_come_twice_does_not_come_twice(
+    office: Office, receiver: Receiver, killing: Killing
+) -> None:
+    """Nobody knows whether it was sent: it is given up as ambiguous, and its step goes on by the error edge."""
+    await publish_awaited(office, on_ambiguous="give_up")
+    view = await office.start("telling", url=receiver.url, order=7)
+    async with children(office.database, 1) as (child,):
+        async with killing(office, receiver, child):
+            dying = asyncio.create_task(child.ask("send_effects"))
+        await asyncio.gather(dying, return_exceptions=True)
+    await take_up_what_is_left(office)
+    effect = await office.effect()
+    assert (effect["status"], effect["ambiguous"]) == ("dead_letter", True)
+    assert len(receiver.received) <= 1
+    step = await office.step(view.id, "tell")
+    assert (step["status"], step["output_json"]["error"]["code"]) == ("failed", "EFFECT_LOST")
+
+
+async def test_worker_that_is_killed_again_and_again_ends_in_a_dead_letter(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    async with office.database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.workflow_side_effects_outbox SET max_attempts = 2")
+    for _ in range(2):
+        await office.database.run(office.duty._claim, org_id=None)  # and then it is gone
+        office.database.clock.advance("11m")  # type: ignore[attr-defined]
+        await run_until_done(Released(office.place))
+    assert (await office.effect())["status"] == "dead_letter"
+
+
+async def test_worker_that_was_taken_for_gone_and_is_not_says_that_it_has_sent(
+    office: Office, receiver: Receiver
+) -> None:
+    """Its lease was over while the receiver thought; what it knows keeps the effect from being sent again."""
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(office.place)
+    receiver.will(Reply(200))
+    (effect,) = await office.database.run(slow._claim, org_id=None)
+    outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Released(office.place))
+    assert (await office.effect())["status"] == "pending"
+    slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
+    await asyncio.sleep(0)
+    await slow.finish()
+    assert (await office.effect())["status"] == "completed"
+    assert await office.send() == {}
+    assert len(receiver.received) == 1
+
+
+async def test_worker_that_was_taken_for_gone_does_not_spoil_what_its_heir_does(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(office.place)
+    receiver.will(Reply(500), receiver.silence())
+    (effect,) = await office.database.run(slow._claim, org_id=None)
+    outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Released(office.place))
+    await office.database.run(office.duty._claim, org_id=None)
+    slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
+    await slow.finish()
+    found = await office.effect()
+    assert (found["status"], found["attempts"]) == ("processing", 2), (
+        "its failure was that of another attempt"
+    )
+
+
+async def _given(outcome: Any) -> Any:
+    return outcome
+
+
+@pytest.mark.parametrize("by_server", [False, True], ids=["client dies", "server ends it"])
+async def test_worker_that_dies_at_any_statement_loses_no_effect(
+    office: Office, database_url: str, receiver: Receiver, by_server: bool
+) -> None:
+    crashing = await CrashingDatabase.open(database_url, settings=SETTINGS, clock=office.database.clock)
+    await publish_awaited(office)
+    receiver.otherwise = lambda _: reply_json({"ok": "yes"})
+    statement, died = 0, True
+    try:
+        while died:
+            statement += 1
+            view = await office.start("telling", url=receiver.url, order=statement)
+            before = sum(receiver.keys.values())
+            crashing.arm(statement, by_server=by_server)
+            worker = office_of(app, crashing)
+            try:
+                await worker.duty.run_once()
+            except (Crash, Exception):
+                assert crashing.has_died
+            died = crashing.has_died
+            crashing.arm(None)
+            await worker.duty._deliverer.close()
+            await take_up_what_is_left(office)
+            assert await office.status(view.id) == "completed"
+            assert 1 <= sum(receiver.keys.values()) - before <= 2
+    finally:
+        await crashing.close()
+    assert statement > 10, "there were statements to die at"
+    assert len(receiver.keys) == statement

@@ -1,0 +1,102 @@
+"""WF-11: what a step wants is sent under one key, and is in the outbox once, however often it is asked for."""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from assent.effects.outbox import Wanted, enqueue
+from assent.model.effect import Effect
+from assent.model.ids import effect_key, new_id
+from assent.runtime import Runtime
+from assent.store.clock import MovedClock
+from assent.store.database import Connection, Database
+from tests.processes.spawn import children
+from tests.runtime.flows import ANN, END, ORG, arrows, call, publish, rows
+
+TELL = {"id": "tell", "type": "webhook_out", "url": "https://h.example/", "body": {"n": "{workflow.n}"}}
+
+
+def wanted(now: datetime, **payload: object) -> Wanted:
+    return Wanted(
+        ORG, new_id(now), new_id(now), now, Effect("webhook", {"url": "https://h.example/", **payload})
+    )
+
+
+async def put(database: Database, *some: Wanted) -> int:
+    async def work(connection: Connection) -> int:
+        return await enqueue(connection, some, database.clock.now())
+
+    return await database.run(work, org_id=ORG)
+
+
+async def test_same_step_twice_is_one_effect(database: Database, clock: MovedClock) -> None:
+    once = wanted(clock.now())
+    assert await put(database, once) == 1
+    clock.advance("40d")  # into another partition
+    assert await put(database, once, once) == 0
+    twin = wanted(clock.now(), n=1)
+    assert await put(database, twin, twin) == 1
+    (first, second) = sorted(await rows(database, "workflow_side_effects_outbox"), key=lambda row: row["id"])
+    assert first["event_idempotency_key"] == effect_key(once.step_id, "webhook", once.effect.payload)
+    assert first["event_idempotency_key"] != second["event_idempotency_key"]
+
+
+async def test_same_step_from_many_sides_at_once_is_one_effect(database: Database, clock: MovedClock) -> None:
+    once = wanted(clock.now())
+    assert sorted(await asyncio.gather(*(put(database, once) for _ in range(5)))) == [0, 0, 0, 0, 1]
+    assert len(await rows(database, "workflow_side_effects_outbox")) == 1
+
+
+async def test_another_step_another_type_and_another_payload_are_other_effects(
+    database: Database, clock: MovedClock
+) -> None:
+    one = wanted(clock.now())
+    others = [
+        replace(one, step_id=new_id(clock.now())),
+        replace(one, effect=Effect("integration", {**one.effect.payload, "operation": "x"})),
+        replace(one, effect=Effect("webhook", {**one.effect.payload, "method": "PUT"})),
+    ]
+    assert await put(database, one, *others) == 4
+
+
+async def test_key_does_not_depend_on_the_order_of_the_payload(clock: MovedClock) -> None:
+    step = new_id(clock.now())
+    assert Effect("email", {"a": 1, "b": 2.0}).key(step) == Effect("email", {"b": 2, "a": 1}).key(step)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+async def test_instances_that_several_workers_process_send_once_each(
+    runtime: Runtime, database: Database, number: int
+) -> None:
+    await publish(database, "telling", [TELL, END], arrows("tell", "end"))
+    await runtime.start_many(ORG, "telling", ANN, [{"n": n} for n in range(20)])
+    async with children(database, number) as workers:
+        await asyncio.gather(*(worker.ask("process_until_empty", limit=5) for worker in workers))
+    found = await rows(database, "workflow_side_effects_outbox")
+    assert sorted(row["payload_json"]["body"]["n"] for row in found) == list(range(20))
+    assert len({row["event_idempotency_key"] for row in found}) == 20
+    receipts = [
+        row
+        for row in await rows(database, "workflow_outbox_receipts")
+        if row["source_table"] == "side_effects"
+    ]
+    assert len(receipts) == 20
+
+
+async def test_step_that_fails_after_its_effect_and_is_tried_again_sends_once(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    """The first attempt rolled back with everything it did, its effect and receipt included."""
+    steps = [TELL, call("go", "tests.fail", input={"what": "'x'", "fails": "workflow.fails"}), END]
+    await publish(database, "telling", steps, arrows("tell", "go", "end"))
+    await runtime.start_many(ORG, "telling", ANN, [{"n": 1, "fails": True}])
+    for _ in range(3):
+        await runtime.process_events()
+        clock.advance("1h")
+    assert await rows(database, "workflow_side_effects_outbox") == []
+    runtime.advancing.operations["tests.fail"] = lambda connection, arguments: None
+    clock.advance("1h")
+    await runtime.process_events()
+    assert len(await rows(database, "workflow_side_effects_outbox")) == 1
