@@ -60,7 +60,8 @@ async def write_requests(connection: Connection, requests: Sequence[Request], no
 async def consume_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> set[UUID]:
     """Use approvals up in one conditional UPDATE; answers which could be."""
     orgs, ids = [request.org_id for request in requests], [request.id for request in requests]
-    return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, now)}
+    steps = [request.applied_step_id for request in requests]
+    return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, steps, now)}
 
 
 async def mark_steps_applied(connection: Connection, requests: Sequence[Request]) -> None:
@@ -77,6 +78,7 @@ def request_from(row: Row) -> Request:
         instance_id=row["instance_id"],
         step_id=row["step_execution_id"],
         node_id=row["node_id"],
+        node_name=row["node_name"],
         token_id=row["token_id"],
         generation=row["generation"],
         slot=row["slot"],
@@ -98,6 +100,7 @@ def request_from(row: Row) -> Request:
         status=row["status"],
         reason=row["reason"],
         applied_at=row["applied_at"],
+        applied_step_id=row["applied_step_id"],
         decided_at=row["decided_at"],
         claimed_by=row["claimed_by"],
         claimed_at=row["claimed_at"],
@@ -141,6 +144,7 @@ def _request_row(request: Request) -> dict[str, Any]:
         "instance_id": request.instance_id,
         "step_execution_id": request.step_id,
         "node_id": request.node_id,
+        "node_name": request.node_name,
         "token_id": request.token_id,
         "generation": request.generation,
         "slot": request.slot,
@@ -185,6 +189,7 @@ def _changed_row(request: Request) -> dict[str, Any]:
         "status": request.status,
         "reason": request.reason,
         "applied_at": request.applied_at,
+        "applied_step_id": request.applied_step_id,
         "decided_at": request.decided_at,
         "claimed_by": request.claimed_by,
         "claimed_at": request.claimed_at,

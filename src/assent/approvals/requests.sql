@@ -18,28 +18,30 @@ SELECT instance_id, partition_id FROM assent.approval_requests WHERE org_id = $1
 
 -- name: insert_requests
 -- New requests, as they are asked.
-INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, token_id, generation, slot,
-       entity_type, entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode, approvers,
-       requested_by, originators, partition_id, title, figure, status, reason, applied_at, due_at, created_at,
-       decided_at, claimed_by, claimed_at)
-SELECT org_id, id, instance_id, step_execution_id, node_id, token_id, generation, slot, entity_type, entity_id,
-       entity_version, snapshot_version_id, content_hash, chain_id, mode, approvers, requested_by, originators,
-       partition_id, title, figure, status, reason, applied_at, due_at, created_at, decided_at, claimed_by, claimed_at
+INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, node_name, token_id,
+       generation, slot, entity_type, entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode,
+       approvers, requested_by, originators, partition_id, title, figure, status, reason, applied_at, applied_step_id,
+       due_at, created_at, decided_at, claimed_by, claimed_at)
+SELECT org_id, id, instance_id, step_execution_id, node_id, node_name, token_id, generation, slot, entity_type,
+       entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode, approvers, requested_by,
+       originators, partition_id, title, figure, status, reason, applied_at, applied_step_id, due_at, created_at,
+       decided_at, claimed_by, claimed_at
   FROM jsonb_to_recordset($1::jsonb) AS r (
-    org_id text, id uuid, instance_id uuid, step_execution_id uuid, node_id text, token_id text, generation integer,
-    slot text, entity_type text, entity_id uuid, entity_version integer, snapshot_version_id uuid, content_hash text,
-    chain_id uuid, mode text, approvers jsonb, requested_by text, originators text[], partition_id text, title text,
-    figure numeric, status text, reason text, applied_at timestamptz, due_at timestamptz, created_at timestamptz,
-    decided_at timestamptz, claimed_by text, claimed_at timestamptz);
+    org_id text, id uuid, instance_id uuid, step_execution_id uuid, node_id text, node_name text, token_id text,
+    generation integer, slot text, entity_type text, entity_id uuid, entity_version integer, snapshot_version_id uuid,
+    content_hash text, chain_id uuid, mode text, approvers jsonb, requested_by text, originators text[],
+    partition_id text, title text, figure numeric, status text, reason text, applied_at timestamptz,
+    applied_step_id uuid, due_at timestamptz, created_at timestamptz, decided_at timestamptz, claimed_by text,
+    claimed_at timestamptz);
 
 -- name: update_requests_if_live
 -- How requests stand now. One that an edit has made void meanwhile, or a gate has consumed, stays as it is.
 UPDATE assent.approval_requests r
-   SET status = u.status, reason = u.reason, applied_at = u.applied_at, decided_at = u.decided_at,
-       claimed_by = u.claimed_by, claimed_at = u.claimed_at
+   SET status = u.status, reason = u.reason, applied_at = u.applied_at, applied_step_id = u.applied_step_id,
+       decided_at = u.decided_at, claimed_by = u.claimed_by, claimed_at = u.claimed_at
   FROM jsonb_to_recordset($1::jsonb) AS u (
-    org_id text, id uuid, status text, reason text, applied_at timestamptz, decided_at timestamptz, claimed_by text,
-    claimed_at timestamptz)
+    org_id text, id uuid, status text, reason text, applied_at timestamptz, applied_step_id uuid, decided_at timestamptz,
+    claimed_by text, claimed_at timestamptz)
  WHERE r.org_id = u.org_id AND r.id = u.id AND r.status IN ('pending', 'approved') AND r.applied_at IS NULL;
 
 -- name: put_seats
@@ -66,8 +68,8 @@ SELECT org_id, id, request_id, seat_id, approver_id, on_behalf_of, decision, out
 
 -- name: consume_requests
 -- Uses approvals up, each once (WF-03); what does not come back was void or consumed before.
-UPDATE assent.approval_requests r SET applied_at = $3
-  FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
+UPDATE assent.approval_requests r SET applied_at = $4, applied_step_id = wanted.step_id
+  FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS wanted (org_id, id, step_id)
  WHERE r.org_id = wanted.org_id AND r.id = wanted.id AND r.status = 'approved' AND r.applied_at IS NULL
 RETURNING r.id;
 

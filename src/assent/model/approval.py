@@ -162,11 +162,14 @@ class Request:
     partition_id: str | None = None
     title: str | None = None
     figure: Any = None
+    node_name: str | None = None
     mode: str = "any"
     due_at: datetime | None = None
     status: RequestStatus = "pending"
     reason: str | None = None
     applied_at: datetime | None = None
+    applied_step_id: UUID | None = None
+    """The step that consumed it: of a gate, or its own."""
     decided_at: datetime | None = None
     claimed_by: str | None = None
     claimed_at: datetime | None = None

@@ -64,6 +64,9 @@ async def _consume(
         return
     # What was approved in this transaction is not written yet.
     await write_requests(connection, wanted, now)
+    for _, visit, wish in wishes:
+        for request in wish.consumes:
+            request.applied_step_id = visit.step_id
     consumed = await consume_requests(connection, wanted, now)
     for _, visit, wish in wishes:
         if missing := [request for request in wish.consumes if request.id not in consumed]:

@@ -217,7 +217,7 @@ def _done(visit: "Visit", request: Request, outcome: str, data: dict[str, Any]) 
     """The gate of its slot consumes an approval; where there is none, the step itself does (D21)."""
     slot = visit.plan.workflow.slots.get(request.slot)
     if outcome == "approved" and (slot is None or not slot.ends_in_gate):
-        request.applied_at = visit.now
+        request.applied_at, request.applied_step_id = visit.now, request.step_id
     output: dict[str, Any] = {"request": str(request.id), "decisions": _told(request)}
     if request.reason:
         output["reason"] = request.reason

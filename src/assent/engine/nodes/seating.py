@@ -56,6 +56,7 @@ def new_request(
         instance_id=visit.instance.id,
         step_id=visit.step_id,
         node_id=node.id,
+        node_name=node.name,
         token_id=visit.step_token_id,
         generation=int(root_id(visit.token.id)),
         slot=visit.plan.workflow.slot_map.get(node.id, ""),

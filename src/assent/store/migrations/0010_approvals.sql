@@ -360,15 +360,14 @@ LANGUAGE sql STABLE AS $$
   SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
                             WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
          s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
-         coalesce(r.node_name, r.node_id), r.entity_type, r.entity_id, r.entity_version, e.state, r.title, r.figure,
+         coalesce(r.node_name, r.node_id), r.entity_type, r.entity_id, r.entity_version,
+         (SELECT e.state FROM assent.entities e WHERE e.org_id = r.org_id AND e.id = r.entity_id), r.title, r.figure,
          r.due_at, r.requested_by, r.claimed_by
     FROM assent.workflow_seats s
    CROSS JOIN LATERAL (
       SELECT * FROM assent.approval_requests o WHERE o.org_id = s.org_id AND o.id = s.request_id OFFSET 0) AS r
    CROSS JOIN LATERAL (
       SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
-    LEFT JOIN LATERAL (
-      SELECT * FROM assent.entities o WHERE o.org_id = r.org_id AND o.id = r.entity_id OFFSET 0) AS e ON true
    WHERE s.org_id = of_org AND s.user_id = seated AND s.status = 'open' AND s.kind = 'approval'
      AND reader <> ALL (r.originators)
      AND NOT EXISTS (SELECT FROM assent.approval_decisions d
