@@ -108,7 +108,7 @@ WRONG = {
     "data": ("data: {text: bye}", "data.text", "bye", "hello"),
     "data that is not there": ("data: {pages: 1}", "data.pages", "1", "nothing"),
     "workflow": ("workflow: {lane: fast}", "workflow.lane", "fast", "nothing"),
-    "incident": ("incident: NO_APPROVERS", "incident", "NO_APPROVERS", "nothing"),
+    "incident": ("incident: NO_APPROVERS", "incident", "NO_APPROVERS", "none"),
 }
 
 

@@ -12,10 +12,16 @@ class Kind(StrEnum):
     CONTRACT = "contract"
     PATCH = "patch"
     FLOW = "flow"
+    SCENARIO = "scenario"
 
 
 def schema(kind: Annotated[Kind, typer.Argument(help="What the schema is of.")]) -> None:
-    """Print the JSON Schema (Draft 2020-12) of a contract, a patch or a flow."""
-    from assent.compiler.schemas import schema_text
+    """Print the JSON Schema (Draft 2020-12) of a contract, a patch, a flow or a scenario."""
+    from assent.compiler.schemas import schema_text, text_of
 
-    typer.echo(schema_text(kind.value), nl=False)
+    if kind is Kind.SCENARIO:
+        from assent.testing.schema import scenario_schema
+
+        typer.echo(text_of(scenario_schema()), nl=False)
+    else:
+        typer.echo(schema_text(kind.value), nl=False)

@@ -61,7 +61,7 @@ def _status(standing: Standing) -> Any:
 
 def _incident(standing: Standing) -> Any:
     incident = standing.view.incident if standing.view else None
-    return incident.get("code") if incident else None
+    return incident.get("code") if incident else "none"
 
 
 def _waiting(what: str, expected: tuple[str, ...], standing: Standing) -> Iterator[Difference]:

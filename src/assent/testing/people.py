@@ -32,7 +32,9 @@ def _from_roles(value: Any) -> Any:
     return {"roles": value} if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
-MemberOrRoles = Annotated[Member, BeforeValidator(_from_roles)]
+MemberOrRoles = Annotated[
+    Member, BeforeValidator(_from_roles, json_schema_input_type=Member | tuple[str, ...])
+]
 """A member; just a list means their roles."""
 
 

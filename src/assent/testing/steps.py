@@ -212,8 +212,8 @@ class Expected(Declaration):
     """What was put into the outbox, among other things; an empty list: nothing."""
     not_sent: tuple[Sent, ...] | None = None
     """What was not."""
-    incident: Code | None = None
-    """Why it stopped; `null`: it did not."""
+    incident: Code | Literal["none"] | None = None
+    """Why it stopped; `none`: it did not."""
     workflow: Mapping[str, Any] | None = None
     """Variables of the workflow: those that are named must be so."""
 
@@ -225,7 +225,7 @@ class Expect(Declaration):
 
 AnyStep = Step | Expect
 
-_NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
+NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
     "create": (Create, str),
     "start": (Start, str),
     "advance": (Advance, str),
@@ -243,7 +243,7 @@ _NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
 }
 """Key → what it is, when its value is such; else it is the contract's or the flow's."""
 
-_AROUND: Final = frozenset(
+AROUND: Final = frozenset(
     {"as", "on", "refused", "data", "name", "reason", "error", "on_behalf_of", "group", "step"}
 )
 """Keys that say more about a step, and never what it is."""
@@ -251,14 +251,14 @@ _AROUND: Final = frozenset(
 
 def kind_of_step(raw: Mapping[str, Any]) -> tuple[type[AnyStep], dict[str, Any]] | Problem:
     """What a step is, and its data in that form."""
-    verbs = [key for key in raw if key not in _AROUND]
+    verbs = [key for key in raw if key not in AROUND]
     if len(verbs) != 1:
         found = f"found {listed(verbs)}" if verbs else "found nothing"
         hint = "such as `submit: {}`, `approve: <step>`, `wait: 2d` or `expect: {…}`"
         return Problem("NOT_ONE_THING", f"a step says one thing that happens, {found}", hint=hint)
     (verb,) = verbs
     value = raw[verb]
-    kind, form = _NAMED.get(verb, (Step, type(None)))
+    kind, form = NAMED.get(verb, (Step, type(None)))
     if isinstance(value, form) and kind is not Step:
         return kind, dict(raw)
     rest = {key: item for key, item in raw.items() if key != verb}
