@@ -9,12 +9,15 @@ import orjson
 from rich.console import Console
 from rich.logging import RichHandler
 
+from assent.telemetry import log_fields
+
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """What every record has; anything else was given with `extra`."""
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object for each record: when, how bad, where from, what, and the fields given with it."""
+    """One JSON object for each record: when, how bad, where from, what, in which org, instance and trace, and the
+    fields given with it."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -22,7 +25,9 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-        } | given_fields(record)
+            **log_fields(),
+            **given_fields(record),
+        }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return orjson.dumps(line, default=str).decode()
@@ -51,7 +56,8 @@ class _WithFields(logging.Formatter):
     """The message and its fields, without the trace: the log of machines has it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={value}" for name, value in given_fields(record).items())
+        known = log_fields() | given_fields(record)
+        fields = " ".join(f"{name}={value}" for name, value in known.items())
         return f"{record.getMessage()}  {fields}".rstrip()
 
 

@@ -120,7 +120,7 @@ def service_request(effect: Claimed, service: Service, credentials: Mapping[str,
     if payload["query"]:
         url = url.copy_merge_params([(name, value) for name, value in payload["query"]])
     body = orjson.dumps(payload["body"]) if "body" in payload else None
-    ours = standard_headers(effect.key) | {"accept": "application/json"}
+    ours = standard_headers(effect) | {"accept": "application/json"}
     ours |= {"content-type": "application/json"} if body is not None else {}
     ours |= {name.lower(): value for name, value in credentials.items()}
     return Request(payload["method"], url, own_headers(payload["headers"], ours, ("host",)), body)

@@ -9,6 +9,7 @@ from assent.effects.claimed import Claimed
 from assent.effects.outcome import Undelivered
 from assent.effects.requests import Request, own_headers, read_url
 from assent.effects.secrets import signature_headers
+from assent.telemetry import is_traceparent
 
 USER_AGENT: Final = "Assent"
 
@@ -33,12 +34,14 @@ def webhook_request(effect: Claimed, now: datetime) -> Request | Undelivered:
     if isinstance(url, Undelivered):
         return url
     body = None if payload.get("body") is None else orjson.dumps(payload["body"])
-    ours = standard_headers(effect.key) | signature_headers(effect.secrets, effect.key, body or b"", now)
+    ours = standard_headers(effect) | signature_headers(effect.secrets, effect.key, body or b"", now)
     given = {"content-type": "application/json"} if body is not None else {}
     given |= {name.lower(): value for name, value in payload.get("headers", {}).items()}
     return Request(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
 
 
-def standard_headers(key: str) -> dict[str, str]:
+def standard_headers(effect: Claimed) -> dict[str, str]:
     """What every request of ours says. Answers come as they are: one that is packed could unpack without an end."""
-    return {"user-agent": USER_AGENT, "accept-encoding": "identity", "idempotency-key": key}
+    ours = {"user-agent": USER_AGENT, "accept-encoding": "identity", "idempotency-key": effect.key}
+    trace = effect.trace_id
+    return ours | {"traceparent": trace} if trace and is_traceparent(trace) else ours

@@ -26,9 +26,11 @@ from assent.kernel.outbox import emit_events
 from assent.kernel.registry import Registry
 from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
+from assent.kernel.traced import traced
 from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
+from assent.telemetry import Span
 
 Outcome = Mutation | Rejection
 
@@ -71,6 +73,10 @@ class Kernel:
 
     async def mutate_many(self, commands: Sequence[Command]) -> list[Outcome]:
         """Commands of one org in one transaction. Those that are rejected write nothing; the others go on."""
+        with traced(commands) as (ours, opened):
+            return _noted(await self._mutate_many(ours), opened)
+
+    async def _mutate_many(self, commands: Sequence[Command]) -> list[Outcome]:
         orgs = {command.org_id for command in commands}
         if len(orgs) > 1:
             raise ValueError(f"expected commands of one org, found {sorted(orgs)}")
@@ -85,11 +91,20 @@ class Kernel:
 
     async def mutate_in(self, connection: Connection, commands: Sequence[Command]) -> list[Outcome]:
         """The same inside the caller's transaction: it commits or rolls back with the caller's rows."""
-        return await _carry_out_all(connection, self._drafts(commands), self.database.clock.now())
+        with traced(commands) as (ours, opened):
+            done = await _carry_out_all(connection, self._drafts(ours), self.database.clock.now())
+            return _noted(done, opened)
 
     def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
         now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
         return [draft(self.registry, command, now, limit) for command in commands]
+
+
+def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
+    rejected = [outcome.code for outcome in outcomes if isinstance(outcome, Rejection)]
+    if opened is not None and rejected:
+        opened.note(rejected=len(rejected), rejection=rejected[0])
+    return outcomes
 
 
 async def _carry_out_all(

@@ -1,6 +1,7 @@
 """The way into the engine's outbox."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -8,6 +9,7 @@ from assent.kernel.rows import event_row
 from assent.model.mutation import Event
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.telemetry import current_trace
 
 _SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
@@ -17,9 +19,17 @@ async def emit_events(connection: Connection, events: Sequence[Event], now: date
 
     Answers how many were new.
     """
-    rows = [event_row(event, now) for event in _distinct(events)]
+    rows = [event_row(event, now) for event in _traced(_distinct(events))]
     written: int | None = await connection.fetchval(_SQL.emit_events, rows) if rows else None
     return written or 0
+
+
+def _traced(events: Sequence[Event]) -> Sequence[Event]:
+    """Events that bring no trace belong to the one that we are in."""
+    trace = current_trace() if events else None
+    if trace is None:
+        return events
+    return [event if event.trace_id is not None else replace(event, trace_id=trace) for event in events]
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:

@@ -16,10 +16,12 @@ from assent.runtime.errors import StepFailed
 from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
 from assent.runtime.receipts import Receipt, take_receipts
+from assent.runtime.watch import Watch
 from assent.runtime.wishes import Fulfilling, fulfil
 from assent.runtime.work import Job, Work
 from assent.runtime.write import ignore_strays, write
 from assent.store.database import Connection
+from assent.telemetry import trace_id_of
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Advancing:
     def operations(self) -> dict[str, Any]:
         return self.means.operations
 
-    async def advance(
+    async def advance(  # noqa: PLR0913
         self,
         connection: Connection,
         works: Sequence[Work],
@@ -41,29 +43,52 @@ class Advancing:
         *,
         as_owner: bool,
         failing: dict[str, Exception] | None = None,
+        watch: Watch | None = None,
     ) -> list[Job]:
         """Let everything happen to the instances that their inputs ask for, and write it."""
+        if watch is not None:
+            watch.begin(works)
         jobs = await self.loader.load(connection, works, now, failing)
+        if watch is not None:
+            watch.loaded(jobs)
         while True:
             visits = [(job, visit) for job in jobs if (visit := job.run.next_visit()) is not None]
             if visits:
-                await self._wave(connection, visits, now)
+                await self._wave(connection, visits, now, watch)
             elif not await feed_kept_events(connection, jobs, now):
                 break
+        _note_traces(jobs)
         await write(connection, jobs, now, as_owner=as_owner)
         await ignore_strays(connection, works, jobs, now)
         return jobs
 
-    async def _wave(self, connection: Connection, visits: Sequence[tuple[Job, Visit]], now: datetime) -> None:
+    async def _wave(
+        self,
+        connection: Connection,
+        visits: Sequence[tuple[Job, Visit]],
+        now: datetime,
+        watch: Watch | None,
+    ) -> None:
         """Nothing is performed whose receipt was not taken in this transaction (WF-14)."""
+        perform = _perform if watch is None else watch.around(_perform)
         await take_receipts(connection, [_receipt(visit) for _, visit in visits], now)
-        wishes = [(job, visit, wish) for job, visit in visits if (wish := _perform(job, visit)) is not None]
+        wishes = [(job, visit, wish) for job, visit in visits if (wish := perform(job, visit)) is not None]
         if wishes:
             await fulfil(connection, self.means, wishes, now)
+            if watch is not None:
+                watch.answered(wishes)
 
 
 def _receipt(visit: Visit) -> Receipt:
     return visit.instance.org_id, visit.instance.id, visit.key, visit.step_id, visit.node.id
+
+
+def _note_traces(jobs: Sequence[Job]) -> None:
+    """Steps of a traced instance say in which trace they happened: the way from a record to its trace."""
+    for job in jobs:
+        if job.work.trace is not None:
+            for step in job.run.steps:
+                step.output["trace_id"] = trace_id_of(job.work.trace)
 
 
 def _perform(job: Job, visit: Visit) -> Wish | None:

@@ -14,6 +14,7 @@ from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed
 from assent.runtime.work import Job, Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.telemetry import telescope
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -114,6 +115,8 @@ async def _record(
 ) -> None:
     keys = event["org_id"], event["created_at"], event["id"]
     await connection.execute(_SQL.record_failure, *keys, status, _text(error), again_at)
+    if telescope.metrics is not None:
+        telescope.metrics.event_failed(event["event_type"], status)
 
 
 def _text(error: Exception) -> str:

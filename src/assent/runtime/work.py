@@ -35,6 +35,8 @@ class Work:
     """Input id → the row of the outbox that it came from."""
     definition: Definition | None = None
     """What the instance runs from now on, when it is not what it is pinned to."""
+    trace: str | None = None
+    """The trace that this is part of: the command's, else that of the first event which brings one."""
 
     @property
     def key(self) -> tuple[str, UUID]:
@@ -56,6 +58,11 @@ class Job:
     """Whether the row of a new instance is there already, because its entity's writes refer to it."""
     asked: set[UUID] = field(default_factory=set)
     """The waiting steps for which kept events were looked for."""
+    traces: dict[UUID, str] = field(default_factory=dict)
+    """Step → the trace of its own span, where somebody traces."""
+
+    def trace_of(self, step_id: UUID) -> str | None:
+        return self.traces.get(step_id, self.work.trace)
 
 
 def queue(inputs: list[Input]) -> deque[Input]:

@@ -17,6 +17,7 @@ from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import route_arrivals
 from assent.runtime.failures import settle_failure
 from assent.runtime.open_events import Place, load_events
+from assent.runtime.watch import watching
 from assent.runtime.work import Work
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
@@ -81,15 +82,18 @@ class Worker:
     async def _process(self, batch: Batch, claim: Claim) -> int:
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
+            if watch is not None:
+                watch.begin([])  # of an attempt before this one nothing happened
             batch.works, batch.places = [], await claim(connection, now)
             if not batch.places:
                 return 0
             async with self._noted(connection, batch, now):
                 batch.works, put_off = await load_events(connection, batch.places, now, batch.events_max)
-                await self.advancing.advance(connection, batch.works, now, as_owner=True)
+                await self.advancing.advance(connection, batch.works, now, as_owner=True, watch=watch)
             return put_off + sum(len(item.events) for item in batch.works)
 
-        return await self.database.run(work, org_id=None)
+        with watching(self.database.clock.now) as watch:
+            return await self.database.run(work, org_id=None)
 
     @asynccontextmanager
     async def _noted(self, connection: Connection, batch: Batch, now: datetime) -> AsyncIterator[None]:

@@ -137,6 +137,12 @@ class Database:
         finally:
             await self._pool.release(connection)
 
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections of the pool are used, and how many are idle."""
+        idle = self._pool.get_idle_size()
+        return self._pool.get_size() - idle, idle
+
     async def _enter(self, connection: Connection, org_id: str | None) -> None:
         now = time_for_sql(self.clock)
         if org_id is not None:

@@ -7,6 +7,8 @@ from typing import Final, TypeVar
 
 import asyncpg
 
+from assent.telemetry import telescope
+
 T = TypeVar("T")
 
 BACKOFF_S_MIN: Final = 0.005
@@ -24,6 +26,8 @@ async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> 
         except asyncpg.PostgresError as error:
             if error.sqlstate not in LOST_AGAINST_OTHERS:
                 raise
+            if telescope.metrics is not None:
+                telescope.metrics.transaction_lost()
             await asyncio.sleep(backoff_s(count))
     return await attempt()
 

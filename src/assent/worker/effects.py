@@ -19,6 +19,7 @@ from assent.store.database import Connection
 from assent.worker.answers import answer_of
 from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.plans import look_up_by_index
+from assent.worker.watch import Sending, begin_sending, count_marks
 
 DESTINATIONS_MAX: Final = 500
 """How many destinations one claim looks at; the next goes on from there."""
@@ -55,8 +56,9 @@ class Effects:
         await self._write_marks()
         claimed = await self._database.run(self._claim, org_id=None)
         for effect in claimed:
-            attempt = self._deliverer.deliver(effect, self._database.clock.now())
-            self._under_way[asyncio.create_task(attempt, name=f"effect {effect.id}")] = effect
+            sending = begin_sending(effect)
+            attempt = asyncio.create_task(self._attempt(sending), name=f"effect {effect.id}")
+            self._under_way[attempt] = sending.effect
         await self._wait_for_some()
         return self._done(await self._write_marks())
 
@@ -82,6 +84,12 @@ class Effects:
         self._after = places[-1] if len(places) == DESTINATIONS_MAX else BEFORE_ALL
         return claimed
 
+    async def _attempt(self, sending: Sending) -> Outcome:
+        with sending.scope():
+            outcome = await self._deliverer.deliver(sending.effect, self._database.clock.now())
+        sending.end(outcome)
+        return outcome
+
     async def _wait_for_some(self) -> None:
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +107,7 @@ class Effects:
         if marks:
             await self._database.run(lambda connection: write_marks(connection, marks), org_id=None)
             del self._marks[: len(marks)]
+            count_marks(marks)
         return marks
 
     def _done(self, marks: Sequence[Mark]) -> Done:

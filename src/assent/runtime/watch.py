@@ -1,0 +1,232 @@
+"""Looking on while a batch is advanced: spans for those whose traces are sampled, and metrics.
+
+Each instance of a batch goes on in the trace that brought its event: event → advance → nodes. The batch itself is a
+span of its own, and they are linked. What is seen counts when the batch has committed; of one that was rolled back
+only the failure of a single instance is told, for the others are tried again at once.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from assent.engine.inputs import Input
+from assent.engine.nodes.base import Wish
+from assent.engine.visit import Visit
+from assent.model.mutation import Refused, Rejection
+from assent.runtime.work import Job, Work
+from assent.telemetry import Metrics, Span, Tracer, is_sampled, is_traceparent, scope, span, telescope
+
+Perform = Callable[[Job, Visit], Wish | None]
+
+
+@dataclass(slots=True)
+class Traced:
+    """The spans of one instance in one batch."""
+
+    events: list[Span]
+    advance: Span
+    nodes: dict[UUID, Span] = field(default_factory=dict)
+    """Those that are open."""
+
+    def end(self) -> None:
+        for opened in (*self.nodes.values(), self.advance, *self.events):
+            opened.end()
+
+    def fail(self, error: BaseException) -> None:
+        for opened in (*self.nodes.values(), self.advance, *self.events):
+            opened.fail(error)
+
+
+class Watch:
+    """What is seen of one batch; every attempt begins anew."""
+
+    def __init__(self, tracer: Tracer | None, metrics: Metrics | None, *, inline: bool) -> None:
+        self._tracer = tracer
+        self._metrics = metrics
+        self._inline = inline
+        self._batch: Span | None = None
+        self._traced: dict[UUID, Traced] = {}
+        self._entered: dict[UUID, float] = {}
+        self._took: defaultdict[str, list[float]] = defaultdict(list)
+        self._asked: dict[UUID, str] = {}
+        self._jobs: Sequence[Job] = ()
+
+    def begin(self, works: Sequence[Work]) -> None:
+        """The works are claimed; where they are traced, they go on from here."""
+        self._batch, self._traced, self._entered, self._jobs = None, {}, {}, ()
+        self._took.clear()
+        if self._tracer is None:
+            return
+        if works and not self._inline:
+            self._batch = _start_batch(self._tracer, works)
+        for work in works:
+            self._trace(self._tracer, work)
+
+    def loaded(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        if self._metrics is not None:
+            self._asked = {
+                request.id: request.status for job in jobs for request in job.run.world.requests.values()
+            }
+
+    def around(self, perform: Perform) -> Perform:
+        """The same, with a look at the clock before and after."""
+
+        def performing(job: Job, visit: Visit) -> Wish | None:
+            self._enter(job, visit)
+            wish = perform(job, visit)
+            if wish is None:
+                self._leave(job, visit)
+            return wish
+
+        return performing
+
+    def answered(self, wishes: Sequence[tuple[Job, Visit, Wish]]) -> None:
+        for job, visit, _ in wishes:
+            self._leave(job, visit)
+
+    def committed(self, now: datetime) -> None:
+        for job in self._jobs:
+            if (traced := self._traced.get(job.work.instance_id)) is not None:
+                traced.advance.note(status=job.run.instance.status, steps=len(job.run.steps))
+        for traced in self._traced.values():
+            traced.end()
+        if self._batch is not None:
+            self._batch.end()
+        if self._metrics is not None:
+            self._count(self._metrics, now)
+
+    def failed(self, error: BaseException) -> None:
+        """Whoever is told never to have been here is not sent; an instance by itself says why."""
+        if len(self._traced) == 1:
+            (traced,) = self._traced.values()
+            if isinstance(error, Refused):
+                traced.advance.note(rejection=error.code)
+            else:
+                traced.fail(error)
+            traced.end()
+
+    def _trace(self, tracer: Tracer, work: Work) -> None:
+        events = [
+            _start_event(tracer, work, event)
+            for event in work.events.values()
+            if _may_begin(event["trace_id"])
+        ]
+        parent = work.trace if self._inline or not events else events[0].trace
+        if not is_sampled(parent):
+            work.trace = parent
+            return
+        links = [
+            found.trace for found in (*events, self._batch) if found is not None and found.trace != parent
+        ]
+        told = {"org_id": work.org_id, "instance_id": work.instance_id}
+        advance = tracer.start("advance", parent=parent, links=links, attributes=told)
+        work.trace = advance.trace
+        self._traced[work.instance_id] = Traced(events, advance)
+
+    def _enter(self, job: Job, visit: Visit) -> None:
+        traced = self._traced.get(job.work.instance_id)
+        if traced is not None and self._tracer is not None:
+            kind = visit.node.kind.value
+            told = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
+            opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=told)
+            traced.nodes[visit.step_id] = opened
+            job.traces[visit.step_id] = opened.trace
+        self._entered[visit.step_id] = time.perf_counter()
+
+    def _leave(self, job: Job, visit: Visit) -> None:
+        took_s = time.perf_counter() - self._entered.pop(visit.step_id)
+        if self._metrics is not None:
+            self._took[visit.node.kind.value].append(took_s)
+        traced = self._traced.get(job.work.instance_id)
+        if traced is not None:
+            opened = traced.nodes.pop(visit.step_id)
+            opened.note(status=job.run.steps[-1].status if job.run.steps else None)
+            opened.end()
+
+    def _count(self, metrics: Metrics, now: datetime) -> None:
+        for kind, took in self._took.items():
+            metrics.step_took(kind, took)
+        steps = [step for job in self._jobs for step in job.run.steps]
+        for (kind, status), number in Counter((step.node_type, step.status) for step in steps).items():
+            metrics.steps(kind, status, number)
+        for step in steps:
+            if not step.is_new and step.completed_at is not None:
+                metrics.step_waited(step.node_type, (step.completed_at - step.created_at).total_seconds())
+        for job in self._jobs:
+            self._count_events(metrics, job, now)
+            self._count_approvals(metrics, job)
+
+    def _count_events(self, metrics: Metrics, job: Job, now: datetime) -> None:
+        for given, outcome in job.run.outcomes:
+            if (event := job.work.events.get(given.id)) is not None:
+                became = "ignored" if isinstance(outcome, Rejection) else outcome
+                metrics.event(event["event_type"], became, (now - event["created_at"]).total_seconds())
+
+    def _count_approvals(self, metrics: Metrics, job: Job) -> None:
+        for request in job.run.world.requests.values():
+            before = self._asked.get(request.id)
+            if before is None:
+                metrics.approval("asked")
+            if request.status not in ("pending", before):
+                metrics.approval(request.status)
+
+
+@contextmanager
+def watching(now: Callable[[], datetime], *, inline: bool = False) -> Iterator[Watch | None]:
+    """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks."""
+    tracer, metrics = telescope.tracer, telescope.metrics
+    if tracer is None and metrics is None:
+        yield None
+        return
+    watch = Watch(tracer, metrics, inline=inline)
+    try:
+        yield watch
+    except BaseException as error:
+        watch.failed(error)
+        raise
+    watch.committed(now())
+
+
+@contextmanager
+def commanding(org_id: str, whose: object, given: Input) -> Iterator[None]:
+    """A person's or a program's command: a span around its transaction, and what log lines should say."""
+    instance_id = whose if isinstance(whose, UUID) else None
+    name = type(given).__name__.lower()
+    with (
+        scope(org_id=org_id, instance_id=instance_id),
+        span(f"command {name}", attributes={"org_id": org_id, "instance_id": instance_id}),
+    ):
+        yield
+
+
+def _may_begin(trace: str | None) -> bool:
+    """Whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
+    return is_sampled(trace) or not is_traceparent(trace)
+
+
+def _start_batch(tracer: Tracer, works: Sequence[Work]) -> Span:
+    traces = {
+        trace for work in works for event in work.events.values() if is_sampled(trace := event["trace_id"])
+    }
+    events = sum(len(work.events) for work in works)
+    told = {"instances": len(works), "events": events}
+    return tracer.start("batch", links=sorted(traces), attributes=told)
+
+
+def _start_event(tracer: Tracer, work: Work, event: Any) -> Span:
+    told = {
+        "org_id": work.org_id,
+        "instance_id": work.instance_id,
+        "event_id": event["id"],
+        "event_type": event["event_type"],
+        "attempts": event["attempts"],
+    }
+    return tracer.start(
+        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=told
+    )

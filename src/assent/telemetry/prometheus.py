@@ -1,0 +1,159 @@
+"""Metrics by prometheus-client. Imported when metrics are turned on, and never before."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.process_collector import ProcessCollector
+
+LATENCIES_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800)
+STEPS_S: Final = (0.00002, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+WAITS_S: Final = (1, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 3 * 86_400, 7 * 86_400, 30 * 86_400)
+"""Buckets: of queues, of handlers, and of people and timers."""
+
+
+class PrometheusMetrics:
+    """The metrics of this process, in a registry of their own."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        if registry is None:
+            registry = CollectorRegistry()
+            ProcessCollector(registry=registry)
+        self.registry = registry
+        self._count_queues(registry)
+        self._count_work(registry)
+        self._time_steps(registry)
+        self._watch_ground(registry)
+
+    def _count_queues(self, to: CollectorRegistry) -> None:
+        self._pending = Gauge("assent_pending", "What is due and waits to be handled", ["queue"], registry=to)
+        self._delayed = Gauge("assent_delayed", "What waits for its time to come", ["queue"], registry=to)
+        self._oldest = Gauge(
+            "assent_oldest_pending_seconds",
+            "How long the oldest of a queue has been due",
+            ["queue"],
+            registry=to,
+        )
+        self._dead = Gauge("assent_dead_letters", "What was given up", ["queue"], registry=to)
+        self._died = Counter("assent_dead_letters_total", "What this process gave up", ["queue"], registry=to)
+        self._retries = Counter(
+            "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to
+        )
+
+    def _count_work(self, to: CollectorRegistry) -> None:
+        kinds = ["event_type", "outcome"]
+        self._events = Counter("assent_events_total", "Events that were processed", kinds, registry=to)
+        self._latency = Histogram(
+            "assent_event_latency_seconds",
+            "From an event's transaction to the end of its processing",
+            ["event_type"],
+            registry=to,
+            buckets=LATENCIES_S,
+        )
+        self._effects = Counter(
+            "assent_effects_total", "Attempts to send an effect", ["effect_type", "outcome"], registry=to
+        )
+        self._sending = Histogram(
+            "assent_effect_send_seconds",
+            "One attempt to send",
+            ["effect_type"],
+            registry=to,
+            buckets=LATENCIES_S,
+        )
+        self._effect_latency = Histogram(
+            "assent_effect_latency_seconds",
+            "From an effect's step to its delivery",
+            ["effect_type"],
+            registry=to,
+            buckets=LATENCIES_S,
+        )
+        self._approvals = Counter("assent_approvals_total", "Requests for approval", ["outcome"], registry=to)
+
+    def _time_steps(self, to: CollectorRegistry) -> None:
+        self._steps = Counter(
+            "assent_steps_total", "Steps by what became of them", ["kind", "status"], registry=to
+        )
+        self._step_took = Histogram(
+            "assent_step_duration_seconds", "Performing a node", ["kind"], registry=to, buckets=STEPS_S
+        )
+        self._waited = Histogram(
+            "assent_step_wait_seconds",
+            "How long a step rested until it ended",
+            ["kind"],
+            registry=to,
+            buckets=WAITS_S,
+        )
+
+    def _watch_ground(self, to: CollectorRegistry) -> None:
+        self._runs = Counter("assent_duty_runs_total", "Runs of a duty", ["duty", "outcome"], registry=to)
+        self._duty_took = Histogram("assent_duty_run_seconds", "One run of a duty", ["duty"], registry=to)
+        self._done = Counter(
+            "assent_duty_done_total", "What the runs of a duty did", ["duty", "part"], registry=to
+        )
+        self._lost = Counter(
+            "assent_transactions_lost_total",
+            "Transactions that lost against others and ran again",
+            registry=to,
+        )
+        self._pool = Gauge("assent_pool_connections", "Connections to the database", ["state"], registry=to)
+
+    def event(self, event_type: str, outcome: str, latency_s: float) -> None:
+        self._events.labels(event_type, outcome).inc()
+        self._latency.labels(event_type).observe(max(0.0, latency_s))
+
+    def event_failed(self, event_type: str, status: str) -> None:
+        self._events.labels(event_type, status).inc()
+        (self._died if status == "dead_letter" else self._retries).labels("events").inc()
+
+    def effect_sent(self, effect_type: str, took_s: float) -> None:
+        self._sending.labels(effect_type).observe(took_s)
+
+    def effect(self, effect_type: str, status: str, latency_s: float) -> None:
+        self._effects.labels(effect_type, status).inc()
+        if status == "completed":
+            self._effect_latency.labels(effect_type).observe(max(0.0, latency_s))
+        else:
+            (self._died if status == "dead_letter" else self._retries).labels("effects").inc()
+
+    def steps(self, kind: str, status: str, number: int) -> None:
+        self._steps.labels(kind, status).inc(number)
+
+    def step_took(self, kind: str, seconds: Sequence[float]) -> None:
+        observe = self._step_took.labels(kind).observe
+        for each in seconds:
+            observe(each)
+
+    def step_waited(self, kind: str, seconds: float) -> None:
+        self._waited.labels(kind).observe(max(0.0, seconds))
+
+    def approval(self, outcome: str) -> None:
+        self._approvals.labels(outcome).inc()
+
+    def duty(self, name: str, took_s: float, parts: Mapping[str, int], *, failed: bool) -> None:
+        self._runs.labels(name, "error" if failed else "done").inc()
+        self._duty_took.labels(name).observe(took_s)
+        for part, number in parts.items():
+            self._done.labels(name, part).inc(number)
+
+    def transaction_lost(self) -> None:
+        self._lost.inc()
+
+    def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None:
+        self._pending.labels(name).set(pending)
+        self._delayed.labels(name).set(delayed)
+        self._oldest.labels(name).set(oldest_s)
+        self._dead.labels(name).set(dead)
+
+    def pool(self, *, used: int, idle: int) -> None:
+        self._pool.labels("used").set(used)
+        self._pool.labels("idle").set(idle)
+
+    def render(self) -> tuple[bytes, str]:
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST

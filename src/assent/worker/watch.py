@@ -1,0 +1,77 @@
+"""Looking on at what duties do and what is sent: spans, metrics, and errors for whoever collects them."""
+
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from assent.effects.claimed import Claimed
+from assent.effects.outcome import Mark, Outcome, Undelivered
+from assent.telemetry import Span, is_sampled, is_traceparent, scope, telescope
+from assent.worker.duty import Run
+
+
+def watch_run(run: Run) -> None:
+    """An observer of runs: counts them, and reports the errors that nobody expected."""
+    if telescope.metrics is not None:
+        parts = run.done.parts or {"all": run.done.count}
+        telescope.metrics.duty(run.duty, run.took_s, parts, failed=run.error is not None)
+    if run.error is not None:
+        telescope.report(run.error, duty=run.duty)
+
+
+@dataclass(slots=True)
+class Sending:
+    """One attempt to send an effect, from its begin to what became of it."""
+
+    effect: Claimed
+    """With the trace of this attempt: the receiver and the step that awaits it go on from here."""
+    span: Span | None
+    started_s: float
+
+    def scope(self) -> AbstractContextManager[None]:
+        effect = self.effect
+        return scope(org_id=effect.org_id, instance_id=effect.instance_id, trace=effect.trace_id)
+
+    def end(self, outcome: Outcome) -> None:
+        if telescope.metrics is not None:
+            telescope.metrics.effect_sent(self.effect.type, time.perf_counter() - self.started_s)
+        if self.span is not None:
+            if isinstance(outcome, Undelivered):
+                self.span.note(problem=outcome.code)
+                self.span.fail(NotDelivered())
+            self.span.end()
+
+
+class NotDelivered(Exception):
+    """Names the failure of a span; the code beside it says more."""
+
+
+def begin_sending(effect: Claimed) -> Sending:
+    span = _start(effect)
+    ours = effect if span is None else replace(effect, trace_id=span.trace)
+    return Sending(ours, span, time.perf_counter())
+
+
+def _start(effect: Claimed) -> Span | None:
+    """None also where the trace is not sampled: it is handed on as it is."""
+    tracer, trace = telescope.tracer, effect.trace_id
+    if tracer is None or (is_traceparent(trace) and not is_sampled(trace)):
+        return None
+    about = {
+        "org_id": effect.org_id,
+        "instance_id": effect.instance_id,
+        "effect_id": effect.id,
+        "effect_type": effect.type,
+        "destination": effect.destination,
+        "attempt": effect.attempts,
+    }
+    return tracer.start(f"effect {effect.type}", parent=trace, kind="client", attributes=about)
+
+
+def count_marks(marks: Iterable[Mark]) -> None:
+    """What became of attempts, once it is written down."""
+    if telescope.metrics is not None:
+        for mark in marks:
+            latency_s = (mark.at - mark.effect.created_at).total_seconds()
+            telescope.metrics.effect(mark.effect.type, mark.status, latency_s)
