@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from assent.testing.expected import Expected
 from assent.testing.scenario import PlacedStep
-from assent.testing.steps import Expect, Expected
+from assent.testing.steps import Expect
 from assent.testing.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
 from tests.scenarios.application import app

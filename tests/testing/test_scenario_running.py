@@ -10,6 +10,7 @@ from assent.testing.run import run_scenario
 from tests.testing.written import COMPANY, CREATED, NOTE, SUBMITTED, read, run
 
 STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"
+FORM = "- {as: ann, start: desk.form}\n"
 
 GOOD = {
     "approve": SUBMITTED
@@ -73,6 +74,24 @@ GOOD = {
     + "- {as: ann, workflow: cancel, reason: no}\n- {expect: {status: cancelled}}",
     "fail the workflow": STARTED
     + "- {as: ann, workflow: fail, reason: no}\n- {expect: {status: failed, incident: FORCED}}",
+    "a form": FORM
+    + """\
+- {expect: {waiting: [fill], asked: {fill: [eve, rob]}}}
+- {as: ann, advance: completed, data: {pages: 3}, refused: POLICY_DENIED}
+- {as: rob, advance: completed, data: {pages: three}, refused: WRONG_TYPE}
+- {as: rob, advance: completed, data: {pages: 3}}
+- {expect: {status: completed, workflow: {pages: 3}}}""",
+    "an answer to a form": FORM
+    + "- {as: rob, drop: fill, data: {pages: 1}}\n- {expect: {status: completed}}",
+    "a form that is claimed and handed on": FORM
+    + """\
+- {as: rob, claim: fill}
+- {as: eve, advance: completed, data: {pages: 3}, refused: CLAIMED}
+- {as: rob, release: fill}
+- {as: rob, reassign: {step: fill, from: rob, to: ann}}
+- {expect: {asked: {fill: [ann, eve]}}}
+- {as: ann, advance: completed, data: {pages: 3}}
+- {expect: {status: completed}}""",
     "several documents": """\
 - {as: ann, create: note, name: one, data: {text: hello}}
 - {as: ann, create: note, name: two, data: {text: "see {one}"}}

@@ -59,6 +59,17 @@ transitions:
   - {from: call, event: completed, to: tell}
   - {from: call, event: error, to: broken}
   - {from: tell, event: completed, to: done}
+---
+flow: desk.form
+version: 1
+start: fill
+steps:
+  - {id: fill, type: action, assignee: {role: reader}, form: {pages: {type: integer, required: true}}}
+  - {id: done, type: terminal}
+  - {id: dropped, type: terminal}
+transitions:
+  - {from: fill, event: completed, to: done}
+  - {from: fill, event: drop, to: dropped}
 """
 
 COMPANY = "people: {ann: [writer], rob: [reader], eve: [reader], wim: [writer]}\n"

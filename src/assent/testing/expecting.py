@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from assent.testing.expected import Expected, Sent
 from assent.testing.standing import Row, Standing
-from assent.testing.steps import Expected, Sent
 
 NOTHING: Final = "nothing"
 

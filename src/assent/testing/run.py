@@ -9,11 +9,12 @@ from assent.app import App
 from assent.compiler.source import Source
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid, Problem
-from assent.testing.acting import Stage, act
+from assent.testing.acting import act
 from assent.testing.expecting import differences
 from assent.testing.failure import Failure
 from assent.testing.sandbox import Sandbox
 from assent.testing.scenario import PlacedStep, Scenario
+from assent.testing.stage import Stage
 from assent.testing.standing import Standing, standing_of
 from assent.testing.steps import Act, Expect, Reply, Step
 

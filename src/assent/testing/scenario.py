@@ -16,6 +16,7 @@ from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
 from assent.testing.databases import START
+from assent.testing.expected import Person
 from assent.testing.people import Member, MemberOrRoles
 from assent.testing.steps import (
     Act,
@@ -25,7 +26,6 @@ from assent.testing.steps import (
     Create,
     Delegate,
     Expect,
-    Person,
     Reassign,
     Reply,
     Start,
