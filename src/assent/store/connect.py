@@ -100,12 +100,23 @@ async def _prepare(connection: Connection) -> None:
             f"Assent needs PostgreSQL {SERVER_VERSION_MIN} or newer, this server is version {found}. "
             "Name another one in ASSENT_DATABASE_URL, or unset it to use the embedded server"
         )
+    await read_json(connection)
+
+
+async def read_json(connection: Connection) -> None:
+    """From here on the connection takes and gives JSON as values."""
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", format="binary", encoder=_encode_jsonb, decoder=_decode_jsonb
     )
     await connection.set_type_codec(
         "json", schema="pg_catalog", format="binary", encoder=_encode_json, decoder=orjson.loads
     )
+
+
+async def forget_json(connection: Connection) -> None:
+    """From here on the connection takes and gives JSON as text, as asyncpg does by itself."""
+    await connection.reset_type_codec("jsonb", schema="pg_catalog")
+    await connection.reset_type_codec("json", schema="pg_catalog")
 
 
 def _encode_jsonb(value: object) -> bytes:

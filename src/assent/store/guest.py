@@ -1,0 +1,59 @@
+"""Our work inside somebody else's transaction: it commits, or rolls back, with the caller's own rows.
+
+For the time of the block the connection acts for an org and reads JSON our way; afterwards it is as it was. What our
+work raises is rolled back to where the block began, and the caller's transaction is still good.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from assent.store.clock import time_for_sql
+from assent.store.connect import Connection, forget_json, read_json
+from assent.store.database import APP_ROLE, Database
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.store", "guest.sql")
+
+Restore = Callable[[], Awaitable[object]]
+
+
+@asynccontextmanager
+async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[Connection]:
+    """Act for an org in the transaction of an asyncpg connection, or of a session of SQLAlchemy on asyncpg.
+
+    The caller's role must be allowed to become the application's role; whoever migrated is.
+    """
+    connection, restore = await _driver(caller)
+    if not connection.is_in_transaction():
+        raise ValueError(
+            "Expected a connection in a transaction, found one outside; begin one around the call."
+        )
+    await read_json(connection)
+    try:
+        async with connection.transaction():  # a savepoint
+            stood = await connection.fetchrow(_SQL.read_standing)
+            await connection.execute(_SQL.take_stand, APP_ROLE, org_id, time_for_sql(database.clock))
+            yield connection
+            await connection.execute(_SQL.take_stand, *stood)
+    finally:
+        await restore()
+
+
+async def _driver(caller: Any) -> tuple[Connection, Restore]:
+    """The connection underneath, and how to give it back."""
+    if hasattr(caller, "is_in_transaction"):
+        return caller, lambda: forget_json(caller)
+    outer = (
+        await caller.connection() if hasattr(caller, "connection") and callable(caller.connection) else caller
+    )
+    # SQLAlchemy begins with the first statement that goes through it.
+    await outer.exec_driver_sql("SELECT 1")
+    raw = await outer.get_raw_connection()
+    adapted, dialect = raw.dbapi_connection, outer.dialect
+
+    async def restore() -> None:
+        await dialect.setup_asyncpg_json_codec(adapted)
+        await dialect.setup_asyncpg_jsonb_codec(adapted)
+
+    return raw.driver_connection, restore
