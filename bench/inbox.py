@@ -89,12 +89,12 @@ async def _cases(database: Database) -> list[tuple[str, int, Reading]]:
 
     usual, busy = OPEN // 200, OPEN * 3 // 5
     return [
-        ("first page", usual, page("p7")),
-        ("first page", busy, page("busy")),
-        ("tenth page", busy, page("busy", cursor=tenth)),
-        ("first page by due", busy, page("busy", sort="due")),
-        ("first page with a text", busy, page("busy", text="99")),
-        ("counts", busy, lambda connection: count_inbox(connection, "acme", "busy", now)),
+        ("usual first page", usual, page("p7")),
+        ("busy first page", busy, page("busy")),
+        ("busy tenth page", busy, page("busy", cursor=tenth)),
+        ("busy first page by due", busy, page("busy", sort="due")),
+        ("busy first page with a text", busy, page("busy", text="99")),
+        ("busy counts", busy, lambda connection: count_inbox(connection, "acme", "busy", now)),
     ]
 
 

@@ -17,7 +17,8 @@ from assent.approvals.delegations import (
 from assent.approvals.directory import Directory, Member, MembersDirectory, OrgRole, OrgUser
 from assent.approvals.evidence import Evidence, evidence_of_entity, evidence_of_request
 from assent.approvals.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery, count_inbox, read_inbox
-from assent.approvals.resolve import APPROVERS_MAX, Asked, find_people
+from assent.approvals.picking import Asked
+from assent.approvals.resolve import APPROVERS_MAX, find_people
 
 __all__ = [
     "APPROVERS_MAX",

@@ -4,16 +4,15 @@ Read page by page from the open seats, so decided requests cost nothing, however
 page ended and not how far that was: what comes or goes meanwhile moves nothing.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal
 from uuid import UUID
 
 import asyncpg
-import orjson
 
+from assent.approvals.cursor import Sort, cursor_at, place_of
 from assent.approvals.delegations import load_delegations
 from assent.model.mutation import Rejection
 from assent.store.connect import Connection
@@ -22,15 +21,9 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.approvals", "inbox.sql")
 
 Bucket = Literal["mine", "roles", "delegated"]
-Sort = Literal["age", "due", "figure"]
-"""The oldest first, what is due next first, the greatest figure first."""
 
 PAGE_ITEMS_MAX: Final = 200
 TEXT_LENGTH_MAX: Final = 200
-
-_FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
-_FIRST_RANK: Final = Decimal("-Infinity")
-_FIRST_ID: Final = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +103,7 @@ async def read_inbox(
     connection: Connection, org_id: str, user_id: str, wanted: InboxQuery, now: datetime
 ) -> InboxPage | Rejection:
     """One page of what waits for somebody."""
-    after = _position(wanted)
+    after = place_of(wanted.cursor, wanted.sort)
     if refused := _check(wanted) or (after if isinstance(after, Rejection) else None):
         return refused
     assert not isinstance(after, Rejection)
@@ -121,7 +114,7 @@ async def read_inbox(
     else:
         rows = await connection.fetch(_SQL.page_by_rank, *arguments, *paging, wanted.sort)
     shown = rows[: wanted.limit]
-    more = _cursor(wanted.sort, shown[-1]) if len(rows) > len(shown) else None
+    more = cursor_at(wanted.sort, shown[-1]) if len(rows) > len(shown) else None
     return InboxPage(tuple(_item(row, user_id, now) for row in shown), more)
 
 
@@ -158,30 +151,6 @@ def _filters(wanted: InboxQuery) -> list[Any]:
         wanted.claimed,
         wanted.text,
     ]
-
-
-def _cursor(sort: Sort, row: asyncpg.Record) -> str:
-    place = row["created_at"].isoformat() if sort == "age" else str(row["rank"])
-    return urlsafe_b64encode(orjson.dumps([sort, place, str(row["id"])])).decode()
-
-
-def _position(wanted: InboxQuery) -> tuple[datetime | Decimal, UUID] | Rejection:
-    """Behind which place the page begins."""
-    if wanted.cursor is None:
-        return _FIRST_TIME if wanted.sort == "age" else _FIRST_RANK, _FIRST_ID
-    try:
-        sort, place, seat_id = orjson.loads(urlsafe_b64decode(wanted.cursor))
-        if sort != wanted.sort:
-            raise ValueError(sort)
-        return (_time(place) if sort == "age" else Decimal(place)), UUID(seat_id)
-    except (ValueError, TypeError, ArithmeticError, AttributeError):
-        message = f"the cursor is not one of an inbox that is sorted by {wanted.sort}"
-        return Rejection("BAD_CURSOR", message, ("cursor",), hint="begin without a cursor")
-
-
-def _time(text: str) -> datetime:
-    # In UTC, so that a time without a zone is none.
-    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _item(row: asyncpg.Record, user_id: str, now: datetime) -> InboxItem:
