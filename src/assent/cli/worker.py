@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +19,9 @@ from assent.cli.report import console, print_json
 if TYPE_CHECKING:
     from assent.app import App
     from assent.store.database import Database
-    from assent.worker.duty import Duty, Workplace
+    from assent.worker.duty import Duty, Run, Workplace
     from assent.worker.options import Options
+    from assent.worker.probes import ProbeSettings
     from assent.worker.tally import Tallies
 
 CUT_OFF = 3
@@ -49,12 +50,13 @@ def worker(
     """
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
+    from assent.telemetry.configure import NotConfigured
 
     names = _checked(only or [], app)
     application = load_app(app) if app else None
     try:
         code = asyncio.run(_run(names, application, once=once, json=json))
-    except (StoreError, Invalid) as error:
+    except (StoreError, Invalid, NotConfigured) as error:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
     raise typer.Exit(code)
@@ -75,13 +77,31 @@ def _checked(only: list[str], app: str | None) -> list[str]:
 
 async def _run(only: list[str], application: "App | None", *, once: bool, json: bool) -> int:
     from assent.cli.logs import log_as_json
-    from assent.store.database import Database
+    from assent.telemetry.configure import configured, use_metrics
     from assent.worker.options import Options
+    from assent.worker.probes import ProbeSettings
+
+    options, probes = Options.from_environment(), ProbeSettings.from_environment()
+    log_as_json()
+    with configured():
+        if probes.port:
+            use_metrics()
+        return await _work(only, application, options, probes, once=once, json=json)
+
+
+async def _work(  # noqa: PLR0913
+    only: list[str],
+    application: "App | None",
+    options: "Options",
+    probes: "ProbeSettings",
+    *,
+    once: bool,
+    json: bool,
+) -> int:
+    from assent.store.database import Database
     from assent.worker.supervisor import duties
     from assent.worker.tally import Tallies
 
-    options = Options.from_environment()
-    log_as_json()
     database = await Database.open()
     try:
         await _require_schema(database)
@@ -90,11 +110,24 @@ async def _run(only: list[str], application: "App | None", *, once: bool, json: 
         tallies = Tallies([duty.name for duty in chosen])
         if once:
             return await _run_once(chosen, tallies, json=json)
-        return await _run_until_stopped(place, chosen, tallies, json=json)
+        async with _answering(database, probes):
+            return await _run_until_stopped(place, chosen, tallies, json=json)
     finally:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await database.close()
+
+
+@asynccontextmanager
+async def _answering(database: "Database", probes: "ProbeSettings") -> AsyncIterator[None]:
+    """Inside, orchestrators and Prometheus are answered, where a port is given."""
+    from assent.worker.probes import Probes
+
+    if not probes.port:
+        yield
+        return
+    async with Probes(database).serving(probes):
+        yield
 
 
 async def _require_schema(database: "Database") -> None:
@@ -118,9 +151,14 @@ def _workplace(database: "Database", options: "Options", application: "App | Non
 async def _run_once(chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
     from assent.cli.worker_table import WorkerTable
     from assent.worker.loop import exhaust
+    from assent.worker.watch import watch_run
+
+    def observe(run: "Run") -> None:
+        tallies(run)
+        watch_run(run)
 
     for duty in chosen:
-        await exhaust(duty, tallies)
+        await exhaust(duty, observe)
     if json:
         print_json({name: tally.to_json() for name, tally in tallies.by_duty.items()})
     else:
@@ -135,10 +173,11 @@ async def _run_until_stopped(
     from assent.worker.memory import collect_less_often
     from assent.worker.signals import stopping_on_signals
     from assent.worker.supervisor import Supervisor
+    from assent.worker.watch import watch_run
 
     collect_less_often()
     journal = Journal(place.options.report_interval_ms / 1000)
-    supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal])
+    supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal, watch_run])
     with _watched(tallies, json=json) as end_watching:
 
         def stop(received: signal.Signals) -> None:

@@ -102,6 +102,9 @@ class PrometheusMetrics:
             "Transactions that lost against others and ran again",
             registry=to,
         )
+        self._up = Gauge(
+            "assent_database_up", "Whether the database answered the last look at its queues", registry=to
+        )
         self._pool = Gauge("assent_pool_connections", "Connections to the database", ["state"], registry=to)
 
     def event(self, event_type: str, outcome: str, latency_s: float) -> None:
@@ -150,6 +153,9 @@ class PrometheusMetrics:
         self._delayed.labels(name).set(delayed)
         self._oldest.labels(name).set(oldest_s)
         self._dead.labels(name).set(dead)
+
+    def database(self, *, up: bool) -> None:
+        self._up.set(up)
 
     def pool(self, *, used: int, idle: int) -> None:
         self._pool.labels("used").set(used)

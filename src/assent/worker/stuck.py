@@ -2,57 +2,21 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import Final
 from uuid import UUID
 
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
-from assent.store.database import Connection
+from assent.runtime.stuck import Finding, find_stuck
 from assent.store.environment import bad_setting, variable
-from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.options import PREFIX
 
-_SQL: Final = load_queries("assent.worker", "stuck.sql")
 _log = logging.getLogger(__name__)
 
 Repair = Callable[[str, UUID], Awaitable[object]]
 """Does something about one instance, named by org and id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """An instance that is stuck."""
-
-    org_id: str
-    instance_id: UUID
-    workflow_id: str
-    entity_type: str | None
-    entity_id: UUID | None
-    current_nodes: tuple[str, ...]
-    still_since: datetime
-
-    @property
-    def fields(self) -> dict[str, object]:
-        """For a log line."""
-        return {
-            "org_id": self.org_id,
-            "instance_id": str(self.instance_id),
-            "workflow_id": self.workflow_id,
-            "current_nodes": list(self.current_nodes),
-            "still_since": self.still_since.isoformat(),
-        }
-
-
-async def find_stuck(
-    connection: Connection, org_id: str | None, older_than: timedelta, limit: int = 100
-) -> list[Finding]:
-    """Running instances, of one org or of all, that have no event to process, no step that waits, and no news."""
-    rows = await connection.fetch(_SQL.find_stuck_instances, org_id, older_than, limit)
-    return [Finding(**dict(row) | {"current_nodes": tuple(row["current_nodes"])}) for row in rows]
 
 
 class Stuck:

@@ -1,0 +1,90 @@
+"""`assent health`: how the queues stand, how fast they go, what stands still and what was given up."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assent.runtime.health import Health
+
+OrgOption = Annotated[str | None, typer.Option("--org", help="Only what belongs to this org.")]
+
+
+def health(org: OrgOption = None, json: JsonOption = False) -> None:
+    """Say how everything goes. Ends with 1 when something is wrong, and says what."""
+    from assent.cli.report import console, print_json
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+
+    try:
+        found = asyncio.run(_look(org))
+    except (StoreError, Invalid) as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
+    if json:
+        print_json(found.to_json())
+    else:
+        _show(found)
+    raise typer.Exit(0 if found.is_healthy else 1)
+
+
+async def _look(org: str | None) -> "Health":
+    from assent.cli.opened import migrated_database
+    from assent.runtime.health import HealthLimits, health
+
+    limits = HealthLimits.from_environment()
+    async with migrated_database() as database:
+        return await health(database, org, limits)
+
+
+def _show(found: "Health") -> None:
+    from assent.cli.report import console, safe
+    from assent.cli.tables import print_table
+
+    out = console()
+    print_table(_queues(found))
+    out.print(_latency(found), style="dim")
+    for letters in found.dead_letters:
+        out.print(
+            f"dead {letters.queue}: {letters.number:,} {safe(letters.kind)}, {letters.recent:,} of them recent"
+        )
+    for problem in found.problems:
+        out.print(f"✗ {safe(problem)}", style="red")
+    if found.is_healthy:
+        out.print("✓ all is well", style="green")
+
+
+def _queues(found: "Health") -> "Table":
+    from datetime import timedelta
+
+    from assent.cli.tables import length, table
+
+    headings = ("queue", "due", "oldest", "delayed", "dead")
+    rows = [
+        (
+            queue.name,
+            f"{queue.pending:,}",
+            length(timedelta(seconds=queue.oldest_s)) if queue.pending else "–",
+            f"{queue.delayed:,}",
+            f"{queue.dead:,}",
+        )
+        for queue in found.queues
+    ]
+    return table(headings, rows, right=headings[1:])
+
+
+def _latency(found: "Health") -> str:
+    latency = found.latency
+    if latency.p50_s is None or latency.p95_s is None:
+        return "no event was processed in the last hour"
+    return (
+        f"events of the last hour: half of them took {latency.p50_s:.3f} s or less, "
+        f"19 of 20 took {latency.p95_s:.3f} s or less"
+    )

@@ -1,0 +1,122 @@
+"""What orchestrators and Prometheus ask a worker: `/healthz`, `/readyz` and `/metrics`, where a port is given."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Self
+
+import asyncpg
+
+from assent.model.problems import Problem
+from assent.runtime.metrics_page import MetricsPage
+from assent.store.database import Database
+from assent.store.environment import number, read_environment
+from assent.store.errors import StoreError
+
+_log = logging.getLogger(__name__)
+
+PREFIX: Final = "ASSENT_METRICS_"
+REQUEST_BYTES_MAX: Final = 8_192
+REQUEST_WITHIN_S: Final = 5.0
+DATABASE_WITHIN_S: Final = 2.0
+PLAIN: Final = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSettings:
+    """Where a worker answers: `ASSENT_METRICS_PORT`, and `ASSENT_METRICS_HOST` for others than this machine."""
+
+    port: int = number(0, 1, 65_535)
+    """0 when it is not given: nobody answers."""
+    host: str = "127.0.0.1"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        return read_environment(cls, PREFIX, {"host": _read_host}, environment)
+
+
+def _read_host(_: str, text: str) -> str | Problem:
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: HTTPStatus
+    body: bytes
+    content_type: str = PLAIN
+
+
+class Probes:
+    """Answers one request on each connection. Nobody signs in: there is nothing of anybody's to be seen here."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._page = MetricsPage(database)
+        self._routes: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "/healthz": self._alive,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+        }
+
+    @asynccontextmanager
+    async def serving(self, settings: ProbeSettings) -> AsyncIterator[int]:
+        """Inside, requests are answered; gives the port."""
+        server = await asyncio.start_server(
+            self._serve, settings.host, settings.port, limit=REQUEST_BYTES_MAX
+        )
+        port: int = server.sockets[0].getsockname()[1]
+        _log.info("probes are answered", extra={"host": settings.host, "port": port})
+        async with server:
+            yield port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            # Whoever says nothing, or too much, or goes away, gets no answer.
+            with contextlib.suppress(
+                TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+            ):
+                async with asyncio.timeout(REQUEST_WITHIN_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(_response(head, await self._answer(head)))
+                    await writer.drain()
+        finally:
+            writer.close()
+
+    async def _answer(self, head: bytes) -> Answer:
+        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        route = self._routes.get(path)
+        if route is None:
+            return Answer(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}\n".encode())
+        if method not in ("GET", "HEAD"):
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
+        return await route()
+
+    async def _alive(self) -> Answer:
+        return Answer(HTTPStatus.OK, b"alive\n")
+
+    async def _ready(self) -> Answer:
+        try:
+            async with asyncio.timeout(DATABASE_WITHIN_S), self._database.transaction(None):
+                return Answer(HTTPStatus.OK, b"ready\n")
+        except (TimeoutError, OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the database does not answer\n")
+
+    async def _metrics(self) -> Answer:
+        return Answer(HTTPStatus.OK, *await self._page.render())
+
+
+def _response(request: bytes, answer: Answer) -> bytes:
+    lines = (
+        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+    )
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return head if request.startswith(b"HEAD ") else head + answer.body
