@@ -7,17 +7,27 @@ neither for the compiler nor for a database driver.
 import typer
 
 from assent.cli import (
+    advance,
+    approve,
     check,
     compile,
     definitions,
     demo,
     diagram,
     diff,
+    dlq,
+    events,
     expression,
+    health,
+    inbox,
+    list,
     migrate,
     publish,
+    rebuild,
     recompile,
     schema,
+    show,
+    start,
     templates,
     test,
     worker,
@@ -27,21 +37,34 @@ app = typer.Typer(
     name="assent",
     help="Workflows for business documents.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-app.command()(demo.demo)
-app.command()(migrate.migrate)
-app.command()(worker.worker)
-app.command()(check.check)
-app.command("compile")(compile.compile_)
-app.command()(diagram.diagram)
-app.command()(diff.diff)
-app.command()(publish.publish)
-app.command()(definitions.definitions)
-app.command()(recompile.recompile)
-app.command()(schema.schema)
-app.command()(expression.expression)
-app.command("test")(test.run_tests)
-app.add_typer(templates.app, name="templates")
+PEOPLE = "For people with work to do"
+AUTHORS = "For authors of workflows"
+OPERATORS = "For whoever runs it"
+
+app.command(rich_help_panel=PEOPLE)(start.start)
+app.command(rich_help_panel=PEOPLE)(inbox.inbox)
+app.command(rich_help_panel=PEOPLE)(approve.approve)
+app.command(rich_help_panel=PEOPLE)(advance.advance)
+app.command("list", rich_help_panel=PEOPLE)(list.list_)
+app.command(rich_help_panel=PEOPLE)(show.show)
+app.command(rich_help_panel=AUTHORS)(check.check)
+app.command("test", rich_help_panel=AUTHORS)(test.run_tests)
+app.command("compile", rich_help_panel=AUTHORS)(compile.compile_)
+app.command(rich_help_panel=AUTHORS)(diagram.diagram)
+app.command(rich_help_panel=AUTHORS)(diff.diff)
+app.command(rich_help_panel=AUTHORS)(publish.publish)
+app.command(rich_help_panel=AUTHORS)(definitions.definitions)
+app.command(rich_help_panel=AUTHORS)(recompile.recompile)
+app.command(rich_help_panel=AUTHORS)(schema.schema)
+app.command(rich_help_panel=AUTHORS)(expression.expression)
+app.add_typer(templates.app, name="templates", rich_help_panel=AUTHORS)
+app.command(rich_help_panel=OPERATORS)(demo.demo)
+app.command(rich_help_panel=OPERATORS)(migrate.migrate)
+app.command(rich_help_panel=OPERATORS)(worker.worker)
+app.command(rich_help_panel=OPERATORS)(health.health)
+app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
+app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)
+app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import typer
 from rich.cells import cell_len
@@ -24,9 +27,17 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, soft_wrap=True, highlight=False, emoji=False, markup=False)
 
 
-def print_json(value: object) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+def print_json(value: object, *, stderr: bool = False) -> None:
+    """One JSON document, on standard output unless it says why there is none."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain), err=stderr)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
 
 
 def print_problems(problems: Sequence[Problem], sources: "Sequence[Source]", *, stderr: bool = False) -> None:
@@ -51,12 +62,12 @@ def report(problem: Problem, source: "Source | None") -> Text:
     """One problem as text with style."""
     text = Text()
     if problem.source:
-        text.append(_safe(_place(problem)), "bold").append(": ")
-    text.append(problem.code, "red").append(" ").append(_safe(problem.message))
+        text.append(safe(_place(problem)), "bold").append(": ")
+    text.append(problem.code, "red").append(" ").append(safe(problem.message))
     if source is not None and problem.position is not None:
         text.append(_excerpt(source.line(problem.position.line), problem.position))
     if problem.hint:
-        text.append("\n  hint: ", "cyan").append(_safe(problem.hint))
+        text.append("\n  hint: ", "cyan").append(safe(problem.hint))
     return text
 
 
@@ -77,7 +88,7 @@ def _place(problem: Problem) -> str:
 
 
 def _excerpt(line: str, position: Position) -> Text:
-    line = _safe(line)
+    line = safe(line)
     start = max(0, position.column - 1 - LINE_CELLS_MAX // 2) if cell_len(line) > LINE_CELLS_MAX else 0
     before, shown = line[start : position.column - 1], line[start : start + LINE_CELLS_MAX]
     lead, tail = "…" if start else "", "…" if start + LINE_CELLS_MAX < len(line) else ""
@@ -86,7 +97,7 @@ def _excerpt(line: str, position: Position) -> Text:
     return Text("\n").append(margin, "dim").append(lead + shown + tail).append(f"\n{mark}", "red")
 
 
-def _safe(text: str) -> str:
-    # A source may hold escape codes; what we print must not steer the reader's terminal.
+def safe(text: str) -> str:
+    """The text without what would steer the reader's terminal: sources and data may hold escape codes."""
     text = text.replace("\t", " ")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -50,7 +50,7 @@ class Repairs:
 
     async def folded(self, org_id: str, instance_id: UUID) -> tuple[Instance, Instance]:
         """The instance as it is kept, and as its steps make it; equal, or something is wrong (WF-15)."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, isolation="repeatable_read") as connection:
             row = await self._row(connection, org_id, instance_id)
             return instance_from(row), await self._fold(connection, row)
 

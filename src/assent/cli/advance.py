@@ -1,0 +1,60 @@
+"""`assent advance`: answer a step that waits, or make a transition of an entity."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.ids import GivenId
+from assent.cli.naming import InstanceArgument, find_meant
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from assent.runtime import InstanceView
+
+StepOption = Annotated[
+    str | None, typer.Option("--step", help="Which step is meant, where several wait: its name or its id.")
+]
+
+
+def advance(  # noqa: PLR0913, PLR0917
+    instance: InstanceArgument,
+    event: Annotated[str, typer.Argument(help="The step's answer, or the name of a transition.")],
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    step: StepOption = None,
+    data: DataOption = None,
+    json_data: JsonDataOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer a step that waits, or move an entity on: `assent advance ID submit`.
+
+    An entity's id stands for its instance; when that has ended, a transition begins a new one.
+    """
+    from assent.cli.standing import print_done
+
+    given = given_data(data, json_data)
+    view = act(Acting(app, org, user, json), lambda session: _advance(session, instance, event, given, step))
+    print_done(event, view, json=json)
+
+
+async def _advance(
+    session: Session, given: GivenId, event: str, data: dict[str, Any], step: str | None
+) -> "InstanceView":
+    from assent.kernel.read import read_entity
+
+    runtime, org_id, actor = session.runtime, session.org_id, session.actor
+    async with session.reading() as connection:
+        meant = await find_meant(session, connection, given)
+        instance_id = meant.instance_id
+        if meant.entity_id is not None and step is not None:
+            entity = await read_entity(connection, org_id, meant.entity_id)
+            instance_id = entity.instance_id if entity else None
+    if instance_id is None:
+        assert meant.entity_id is not None
+        return await runtime.transition(org_id, meant.entity_id, event, actor, data)
+    return await runtime.advance(org_id, instance_id, event, actor, data, step=step)

@@ -1,0 +1,107 @@
+"""`assent dlq`: what was given up — events and effects — seen, and tried again."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assent.cli.letters import Letter, Retried
+
+app = typer.Typer(no_args_is_help=True, help="Dead letters: events and effects that were given up.")
+
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each are shown.")]
+LettersArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID…", help="Dead letters, or instances whose failed steps are to be tried again."
+    ),
+]
+
+
+@app.command("list")
+def list_letters(
+    app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 100, json: JsonOption = False
+) -> None:
+    """List dead events and dead effects together, newest first. Takes the capability `workflows:retry`."""
+    from assent.cli.letters import dead_letters
+    from assent.cli.report import console, print_json
+    from assent.cli.tables import print_table
+
+    found = act(Acting(app, org, user, json), lambda session: dead_letters(session, limit))
+    if json:
+        print_json([asdict(letter) for letter in found])
+    elif found:
+        print_table(_table(found))
+    else:
+        console().print("There are no dead letters.", style="dim")
+
+
+@app.command("retry")
+def retry(
+    ids: LettersArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
+) -> None:
+    """Try dead letters again, or the failed steps of an instance. Takes the capability `workflows:retry`."""
+    from assent.cli.ids import given_id
+    from assent.cli.letters import retry_each
+
+    given = [given_id(text) for text in ids]
+    _answer(act(Acting(app, org, user, json), lambda session: retry_each(session, given)), json=json)
+
+
+@app.command("retry-all")
+def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False) -> None:
+    """Try every dead letter of the org again. Takes the capability `workflows:retry`.
+
+    Effects that a step awaited stay: their steps have failed, and are tried again with their instance.
+    """
+    from assent.cli.letters import retry_everything
+
+    async def work(session: Session) -> "Retried":
+        return await retry_everything(session, shown=not json)
+
+    _answer(act(Acting(app, org, user, json), work), json=json)
+
+
+def _answer(done: "Retried", *, json: bool) -> None:
+    """Ends with 1 where something stays dead."""
+    from assent.cli.refusals import as_text
+    from assent.cli.report import console, counted, print_json
+
+    if json:
+        print_json(done.to_json())
+    else:
+        out = console()
+        said = ", ".join(counted(number, kind) for kind, number in done.counts.items() if number)
+        out.print(f"✓ tried again: {said}" if said else "Nothing was tried again.")
+        for text, rejection in done.refused:
+            console(stderr=True).print(f"{text}:", as_text(rejection))
+    raise typer.Exit(1 if done.refused else 0)
+
+
+def _table(letters: "Sequence[Letter]") -> "Table":
+    from assent.cli.tables import moment, one_line, table
+
+    rows: list[list[Any]] = [
+        [
+            str(letter.id),
+            letter.kind,
+            letter.what,
+            moment(letter.created_at),
+            str(letter.attempts),
+            str(letter.instance_id or ""),
+            "retry the instance" if letter.awaited else "",
+            one_line(letter.error),
+        ]
+        for letter in letters
+    ]
+    headings = ("id", "kind", "what", "since", "attempts", "instance", "", "error")
+    return table(headings, rows, right=("attempts",))

@@ -1,0 +1,108 @@
+"""`assent events`: tell whoever waits that something happened, and see what is still to be processed."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assent.runtime.backlog import OpenItem
+
+app = typer.Typer(no_args_is_help=True, help="Events: tell that something happened, see what waits.")
+
+CauseOption = Annotated[
+    str | None,
+    typer.Option("--cause", help="What it comes of, such as the sender's own id: one cause is told once."),
+]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each queue.")]
+
+
+@app.command("emit")
+def emit_event(  # noqa: PLR0913, PLR0917
+    key: Annotated[str, typer.Argument(help="What workflows wait for, such as payment:2026-17.")],
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    data: DataOption = None,
+    json_data: JsonDataOption = None,
+    cause: CauseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Tell whoever waits for a key, or will, that it has come. Takes the capability `events:emit`."""
+    from assent.cli.report import console, print_json
+
+    given = given_data(data, json_data)
+    new = act(Acting(app, org, user, json), lambda session: _emit(session, key, given, cause))
+    if json:
+        print_json({"key": key, "new": new})
+    else:
+        said = (
+            "told; a worker takes it from here" if new else "this cause had told it before; nothing happens"
+        )
+        console().print(f"{key}: {said}")
+
+
+async def _emit(session: Session, key: str, data: dict[str, Any], cause: str | None) -> bool:
+    from assent.runtime.rights import may_emit
+
+    may_emit(session.actor)
+    return await session.runtime.emit(session.org_id, key, data or None, cause=cause)
+
+
+@app.command("list")
+def list_events(
+    app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 50, json: JsonOption = False
+) -> None:
+    """List what is open, queue by queue: events to process, effects to send, events kept for whoever will wait.
+
+    Takes the capability `workflows:retry`. `assent health` counts them.
+    """
+    from assent.cli.report import console, print_json
+    from assent.cli.tables import print_table
+
+    found, now = act(Acting(app, org, user, json), lambda session: _read(session, limit))
+    if json:
+        print_json([asdict(item) for item in found])
+    elif found:
+        print_table(_table(found, now))
+    else:
+        console().print("Nothing is open.", style="dim")
+
+
+async def _read(session: Session, limit: int) -> "tuple[Sequence[OpenItem], datetime]":
+    from assent.runtime.backlog import list_open
+    from assent.runtime.rights import may_operate
+
+    may_operate(session.actor, "retry")
+    async with session.reading() as connection:
+        return await list_open(connection, session.org_id, limit), session.now()
+
+
+def _table(found: "Sequence[OpenItem]", now: datetime) -> "Table":
+    from assent.cli.tables import Cell, length, moment, one_line, status_text, table
+
+    rows: list[list[Cell]] = [
+        [
+            item.queue,
+            item.event_key or item.what,
+            status_text(item.status),
+            length(now - item.created_at),
+            str(item.attempts or ""),
+            moment(item.next_retry_at),
+            str(item.instance_id or ""),
+            one_line(item.error),
+        ]
+        for item in found
+    ]
+    headings = ("queue", "what", "status", "age", "attempts", "next try", "instance", "error")
+    return table(headings, rows, right=("age", "attempts"))

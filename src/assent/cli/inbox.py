@@ -1,0 +1,98 @@
+"""`assent inbox`: what waits for somebody."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assent.approvals.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery
+
+
+Kind = Literal["approval", "form"]
+Sort = Literal["age", "due", "figure"]
+
+OverdueOption = Annotated[bool, typer.Option("--overdue", help="Only what is late.")]
+KindOption = Annotated[Kind | None, typer.Option("--kind", help="Only approvals, or only forms.")]
+SortOption = Annotated[Sort, typer.Option("--sort", help="The oldest, the next due or the greatest first.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are shown.")]
+CursorOption = Annotated[str | None, typer.Option("--cursor", help="Where the page before ended.")]
+
+
+def inbox(  # noqa: PLR0913, PLR0917
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    overdue: OverdueOption = False,
+    kind: KindOption = None,
+    sort: SortOption = "age",
+    limit: LimitOption = 50,
+    cursor: CursorOption = None,
+    json: JsonOption = False,
+) -> None:
+    """See what waits for somebody: their own, that of their roles, and that of whom they stand in for."""
+    from assent.approvals.inbox import InboxQuery
+    from assent.cli.report import print_json
+    from assent.cli.shapes import inbox_item_json
+
+    wanted = InboxQuery(kind=kind, overdue=overdue or None, sort=sort, limit=limit, cursor=cursor)
+    page, counts = act(Acting(app, org, user, json), lambda session: _read(session, wanted))
+    if json:
+        print_json({"items": [inbox_item_json(item) for item in page.items], "next": page.next})
+    else:
+        _print(page, counts, user)
+
+
+async def _read(session: Session, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
+    from assent.approvals.inbox import count_inbox, read_inbox
+    from assent.model.mutation import Refused, Rejection
+
+    now = session.now()
+    async with session.reading() as connection:
+        page = await read_inbox(connection, session.org_id, session.actor.id, wanted, now)
+        if isinstance(page, Rejection):
+            raise Refused(page)
+        return page, await count_inbox(connection, session.org_id, session.actor.id, now)
+
+
+def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
+    from assent.cli.report import console
+    from assent.cli.tables import print_table
+
+    out = console()
+    if page.items:
+        print_table(_table(page.items))
+    total = [counts.mine, counts.roles, counts.delegated]
+    number, late = sum(count.open for count in total), sum(count.overdue for count in total)
+    out.print(f"{number} for {user}, {late} overdue" if number else f"Nothing waits for {user}.", style="dim")
+    if page.next:
+        out.print(f"There is more: --cursor {page.next}", style="dim")
+
+
+def _table(items: "tuple[InboxItem, ...]") -> "Table":
+    from rich.text import Text
+
+    from assent.cli.tables import length, moment, one_line, table
+
+    rows = (
+        [
+            length(item.age),
+            Text(moment(item.due_at), "red" if item.overdue else ""),
+            one_line(item.title) or item.entity_type or item.workflow,
+            f"{item.figure:,f}" if item.figure is not None else "",
+            item.node_name,
+            item.kind,
+            item.on_behalf_of,
+            item.claimed_by,
+            str(item.request_id),
+        ]
+        for item in items
+    )
+    headings = ("age", "due", "title", "figure", "step", "kind", "on behalf of", "claimed by", "request")
+    return table(headings, rows, right=("age", "figure"))

@@ -1,0 +1,152 @@
+"""Dead letters of both queues as one: events that could not be taken, effects that could not be sent."""
+
+from collections import Counter
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from assent.cli.acting import Session
+from assent.cli.ids import GivenId
+from assent.cli.naming import find_seen_instance
+from assent.cli.progress import Bar
+from assent.cli.refusals import as_json, rejection_from
+from assent.model.mutation import Refused, Rejection
+from assent.runtime.rights import may_operate
+
+Kind = Literal["event", "effect", "instance"]
+
+BATCH: Final = 500
+"""How many dead letters are asked for at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An event or an effect that was given up."""
+
+    id: UUID
+    kind: Kind
+    what: str
+    """The type of an event, the destination of an effect."""
+    created_at: datetime
+    attempts: int
+    instance_id: UUID | None
+    error: str | None
+    awaited: bool = False
+    """Whether a step waited for it; that step has failed, and is what is tried again."""
+
+
+@dataclass(slots=True)
+class Retried:
+    """What was tried again, and what was not."""
+
+    counts: Counter[Kind] = field(default_factory=Counter)
+    refused: list[tuple[str, Rejection]] = field(default_factory=list)
+    """What stays as it is, and why."""
+
+    def to_json(self) -> dict[str, Any]:
+        kinds: tuple[Kind, ...] = ("event", "effect", "instance")
+        return {f"{kind}s": self.counts[kind] for kind in kinds} | {
+            "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
+        }
+
+    async def note(self, text: str, attempt: Awaitable[Kind]) -> None:
+        """One that is refused must not keep the others from being tried."""
+        try:
+            self.counts[await attempt] += 1
+        except Exception as error:
+            rejection = rejection_from(error)
+            if rejection is None:
+                raise
+            self.refused.append((text, rejection))
+
+
+async def dead_letters(session: Session, limit: int) -> list[Letter]:
+    """The newest of both kinds together."""
+    may_operate(session.actor, "retry")
+    events = [_event(row) for row in await session.runtime.dead_letters(session.org_id, limit)]
+    effects = [_effect(row) for row in await session.runtime.dead_effects(session.org_id, limit=limit)]
+    found = sorted([*events, *effects], key=lambda letter: (letter.created_at, letter.id), reverse=True)
+    return found[:limit]
+
+
+async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
+    """Try some again: dead letters by their ids, instances by the beginning of theirs."""
+    may_operate(session.actor, "retry")
+    done = Retried()
+    for given in ids:
+        await done.note(given.text, _retry(session, given))
+    return done
+
+
+async def retry_everything(session: Session, *, shown: bool) -> Retried:
+    """Try every dead letter of the org again, the effects in one go and each event by itself."""
+    may_operate(session.actor, "retry")
+    done = Retried()
+    done.counts["effect"] += await session.runtime.retry_effects(session.org_id)
+    tried: set[UUID] = set()
+    with Bar("events", shown=shown) as bar:
+        while letters := await _untried_events(session, tried):
+            bar.expect(len(letters))
+            for letter in letters:
+                tried.add(letter.id)
+                await done.note(str(letter.id), _retry_event(session, letter))
+                bar.advance()
+    return done
+
+
+async def _untried_events(session: Session, tried: set[UUID]) -> list[Letter]:
+    """The next ones; what was refused is still there, before or behind them."""
+    rows = await session.runtime.dead_letters(session.org_id, BATCH + len(tried))
+    return [_event(row) for row in rows if row["id"] not in tried]
+
+
+async def _retry_event(session: Session, letter: Letter) -> Kind:
+    try:
+        await session.runtime.revive(session.org_id, letter.id, session.actor)
+    except Refused as refused:
+        # Letters of one instance are tried again together: the others are gone when their turn comes.
+        if refused.code != "NOT_FOUND" or letter.instance_id is None:
+            raise
+    return "event"
+
+
+async def _retry(session: Session, given: GivenId) -> Kind:
+    async with session.reading() as connection:
+        instance_id = await find_seen_instance(session, connection, given)
+    if instance_id is not None:
+        await session.runtime.retry(session.org_id, instance_id, session.actor)
+        return "instance"
+    if given.first != given.last:
+        hint = "a dead letter is named by its whole id"
+        raise Refused(Rejection("NOT_FOUND", f"no instance {given.text}", ("id",), hint=hint))
+    return await _retry_letter(session, given.first)
+
+
+async def _retry_letter(session: Session, letter_id: UUID) -> Kind:
+    runtime, org_id = session.runtime, session.org_id
+    try:
+        await runtime.revive(org_id, letter_id, session.actor)
+    except Refused as refused:
+        if refused.code != "NOT_FOUND":
+            raise
+    else:
+        return "event"
+    try:
+        await runtime.retry_effect(org_id, letter_id)
+    except Refused as refused:
+        if refused.code != "NOT_FOUND":
+            raise
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter or instance {letter_id}", ("id",))) from None
+    return "effect"
+
+
+def _event(row: Mapping[str, Any]) -> Letter:
+    where = row["instance_id"], row["error"]
+    return Letter(row["id"], "event", row["event_type"], row["created_at"], row["attempts"], *where)
+
+
+def _effect(row: Mapping[str, Any]) -> Letter:
+    where = row["instance_id"], row["error"], row["awaited"]
+    return Letter(row["id"], "effect", row["destination"], row["created_at"], row["attempts"], *where)

@@ -1,0 +1,47 @@
+"""`assent start`: begin a flow."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from assent.runtime import InstanceView
+
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", help="An idempotency key: the same again answers with the instance of before."),
+]
+
+
+def start(  # noqa: PLR0913, PLR0917
+    flow: Annotated[str, typer.Argument(help="The flow, by the name that it was published under.")],
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    data: DataOption = None,
+    json_data: JsonDataOption = None,
+    key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start a flow, and see where it came to rest."""
+    from assent.cli.standing import print_done
+
+    given = given_data(data, json_data)
+    view = act(Acting(app, org, user, json), lambda session: _start(session, flow, given, key))
+    print_done(f"started {flow}", view, json=json)
+
+
+async def _start(session: Session, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
+    from assent.runtime.rights import may_start
+
+    runtime = session.runtime
+    async with session.reading() as connection:
+        definition = await runtime.definitions.for_flow(connection, session.org_id, flow)
+    may_start(definition.workflow, session.actor)
+    return await runtime.start(session.org_id, flow, session.actor, data, idempotency_key=key)

@@ -1,0 +1,67 @@
+"""A company with people, an invoice to approve, flows to start, and somebody at the command line."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.cli.application import app, shop
+from tests.cli.desk import Desk
+from tests.postgres import SETTINGS
+from tests.runtime.flows import END, ORG, arrows, call, form, publish
+from tests.runtime.invoices import PEOPLE, found_company, publish_invoices
+
+CAPABILITIES = [
+    ("operator", "workflows:*"),
+    ("operator", "events:emit"),
+    ("clerk", "orders:start"),
+]
+
+
+@pytest.fixture
+async def company(database_url: str) -> AsyncIterator[Database]:
+    """A database that goes by the clock of the machine, as the commands do."""
+    database = await Database.open(database_url, settings=SETTINGS)
+    try:
+        await found_company(database, {**PEOPLE, "ops": ["operator"], "gone": ["clerk"]})
+        async with database.transaction(None) as connection:
+            await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'gone'")
+            await connection.executemany(
+                "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
+                [(ORG, role, capability) for role, capability in CAPABILITIES],
+            )
+        await publish_invoices(database)
+        await _publish_flows(database)
+        yield database
+    finally:
+        await database.close()
+
+
+async def _publish_flows(database: Database) -> None:
+    wait = {"id": "wait", "type": "wait", "key": "paid:{workflow.order}"}
+    await publish(
+        database,
+        "orders",
+        [form("ask"), call("confirm", "shop.confirm"), END],
+        [{"from": "ask", "event": "go", "to": "confirm"}, *arrows("confirm", "end")],
+        capabilities=["orders:start"],
+    )
+    await publish(database, "payment", [wait, END], arrows("wait", "end"))
+
+
+@pytest.fixture
+def runtime(company: Database) -> Runtime:
+    return app.runtime(company)
+
+
+@pytest.fixture
+def desk(company: Database) -> Desk:
+    return Desk(company.url)
+
+
+@pytest.fixture(autouse=True)
+def open_shop() -> Iterator[None]:
+    """Whoever closes the shop leaves it open for the next test."""
+    yield
+    shop.is_open = True

@@ -1,0 +1,74 @@
+"""Somebody at a desk: the command line in one database, with its environment set."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from assent.cli.main import app
+from tests.runtime.flows import ORG
+
+ROOT = Path(__file__).parents[2]
+ASSENT = Path(sys.executable).parent / "assent"
+APP = "tests.cli.application:app"
+
+
+class Desk:
+    """Runs commands as one person; `code` is the exit code that is expected."""
+
+    def __init__(self, url: str) -> None:
+        self.environment = {
+            "ASSENT_DATABASE_URL": url,
+            "ASSENT_APP": APP,
+            "ASSENT_ORG": ORG,
+            "COLUMNS": "200",
+        }
+
+    async def run(
+        self, *arguments: object, user: str = "ann", code: int = 0, text: str | None = None
+    ) -> Result:
+        """In this process, in a thread of its own because a command has an event loop of its own."""
+        environment = {**self.environment, "ASSENT_USER": user}
+        words = [str(argument) for argument in arguments]
+        result = await asyncio.to_thread(CliRunner().invoke, app, words, input=text, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    async def json(self, *arguments: object, user: str = "ann", code: int = 0) -> Any:
+        """The one JSON document that a command prints."""
+        result = await self.run(*arguments, "--json", user=user, code=code)
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+    async def refusal(self, *arguments: object, user: str = "ann") -> Any:
+        """Why a command did nothing: one JSON document on standard error, and nothing on standard output."""
+        result = await self.run(*arguments, "--json", user=user, code=1)
+        assert result.stdout == ""
+        return json.loads(result.stderr)
+
+    async def shell(self, *arguments: object, user: str = "ann") -> subprocess.CompletedProcess[str]:
+        """In a process of its own."""
+        environment = {**os.environ, **self.environment, "ASSENT_USER": user}
+        command = [str(ASSENT), *map(str, arguments)]
+        return await asyncio.to_thread(
+            subprocess.run,
+            command,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+
+def lines(result: Result | subprocess.CompletedProcess[str]) -> list[list[str]]:
+    """The words of each line, as a person sees columns."""
+    return [line.split() for line in result.stdout.splitlines()]

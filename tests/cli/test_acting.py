@@ -1,0 +1,119 @@
+"""Who acts, for which org and application: what every such command refuses, and how it says so."""
+
+import json
+
+import pytest
+
+from assent.cli.main import app
+from tests.cli.desk import Desk
+
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+COMMANDS = [
+    ["start", "orders"],
+    ["show", ID],
+    ["list"],
+    ["advance", ID, "go"],
+    ["approve", ID],
+    ["inbox"],
+    ["events", "emit", "paid:1"],
+    ["events", "list"],
+    ["dlq", "list"],
+    ["dlq", "retry", ID],
+    ["dlq", "retry-all"],
+    ["rebuild", ID],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_every_command_refuses_whoever_is_no_active_member(desk: Desk, command) -> None:
+    for user in ("stranger", "gone"):
+        refused = await desk.refusal(*command, user=user)
+        assert (refused["code"], refused["path"]) == ("NOT_A_MEMBER", ["as"])
+        assert refused["message"] == f"{user} is no active member of acme"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_nobody_acts_as_the_system(desk: Desk, command) -> None:
+    refused = await desk.refusal(*command, user="system")
+    assert (refused["code"], refused["hint"]) == ("NOT_A_MEMBER", "name a member of the org")
+
+
+@pytest.mark.parametrize("missing", ["--app", "--org", "--as"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+async def test_what_is_not_said_anywhere_is_a_usage_error(command, missing) -> None:
+    desk = Desk(NOWHERE)
+    given = {"--app": "a:b", "--org": "acme", "--as": "ann"}
+    del given[missing]
+    desk.environment |= {"ASSENT_APP": "", "ASSENT_ORG": ""}
+    result = await desk.run(*command, *[part for pair in given.items() for part in pair], user="", code=2)
+    assert f"Missing option '{missing}'" in result.stderr
+
+
+async def test_members_of_another_org_are_strangers_here(desk: Desk) -> None:
+    refused = await desk.refusal("list", "--org", "globex")
+    assert refused["message"] == "ann is no active member of globex"
+
+
+async def test_a_refusal_for_people_has_code_place_message_and_hint(desk: Desk) -> None:
+    result = await desk.run("list", user="system", code=1)
+    assert result.stdout == ""
+    assert result.stderr == (
+        "✗ NOT_A_MEMBER as: nobody acts as the system from outside\n  hint: name a member of the org\n"
+    )
+
+
+async def test_a_database_that_was_never_migrated_is_said_plainly(empty_database_url: str) -> None:
+    refused = await Desk(empty_database_url).refusal("list")
+    assert refused["code"] == "UNAVAILABLE"
+    assert "Run `assent migrate` first" in refused["message"]
+
+
+async def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:
+    refused = await Desk(NOWHERE).refusal("list")
+    assert refused["code"] == "UNAVAILABLE"
+    assert "127.0.0.1:1" in refused["message"]
+
+
+@pytest.mark.parametrize("text", ["zz", "018", "01890a5d-ac96-774b-bcce-b302099a8057-00"])
+@pytest.mark.parametrize("command", [["show"], ["approve"], ["dlq", "retry"], ["rebuild"]], ids=" ".join)
+async def test_what_is_no_id_is_a_usage_error(command, text) -> None:
+    result = await Desk(NOWHERE).run(*command, text, code=2)
+    assert "expected an id or at least 4 digits of its beginning" in result.stderr
+
+
+async def test_the_installed_command_acts_and_refuses_the_same_way(desk: Desk) -> None:
+    done = await desk.shell("start", "orders", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    started = json.loads(done.stdout)
+    shown = await desk.shell("show", started["id"])
+    assert shown.returncode == 0
+    assert "\x1b" not in shown.stdout
+    refused = await desk.shell("advance", started["id"], "nonsense")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "INVALID_TRANSITION" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert (await desk.shell("list", "--status", "nonsense")).returncode == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_a_shell_can_complete_the_commands(desk: Desk, shell) -> None:
+    desk.environment |= {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    script = await desk.shell("--show-completion", shell)
+    assert script.returncode == 0
+    assert "_ASSENT_COMPLETE" in script.stdout
+    desk.environment |= {
+        "_ASSENT_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "assent re",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "COMP_WORDS": "assent re",
+        "COMP_CWORD": "1",
+    }
+    completed = await desk.shell()
+    assert "rebuild" in completed.stdout
+    assert "recompile" in completed.stdout
+
+
+def test_every_command_has_a_help_text() -> None:
+    for command in app.registered_commands:
+        assert (command.callback.__doc__ or "").strip()
