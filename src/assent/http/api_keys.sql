@@ -1,0 +1,18 @@
+-- name: insert_api_key
+-- A new key of a member; only its hash is kept.
+INSERT INTO assent.api_keys (org_id, id, user_id, name, prefix, key_hash, scopes, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7::text[], $8, $9);
+
+-- name: list_api_keys
+-- The keys of an org, newest first.
+SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at FROM assent.api_keys
+ WHERE org_id = $1 ORDER BY id DESC LIMIT $2;
+
+-- name: revoke_api_key_if_valid
+-- From now on nobody signs in with it.
+UPDATE assent.api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id;
+
+-- name: find_api_key
+-- The key with this hash, in whichever org: sign-in knows the key before it knows the org.
+SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at FROM assent.api_keys k
+ WHERE k.key_hash = $1 AND k.revoked_at IS NULL;

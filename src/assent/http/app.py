@@ -1,0 +1,87 @@
+"""The application that uvicorn serves: the one list of its routes, and what lies around them."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from assent.app import App
+from assent.http import approvals, entities, entity_history, events, health, workflow_control, workflows
+from assent.http.desk import House
+from assent.http.errors import handle_errors
+from assent.http.limits import Limits
+from assent.http.problems import ProblemBody
+from assent.http.replies import REPLAYED
+from assent.http.settings import HttpSettings
+from assent.store.database import Database
+
+ROUTERS: Final[Sequence[APIRouter]] = (
+    health.router,
+    workflows.router,
+    workflow_control.router,
+    entities.router,
+    entity_history.router,
+    approvals.router,
+    events.router,
+)
+
+_DESCRIPTION: Final = """
+Workflows for business documents. Every answer that is no success is `application/problem+json` with a stable `code`.
+Lists come in pages: `next` of one is `cursor` of the next. A write with an `Idempotency-Key` does nothing twice.
+"""
+
+
+def create_app(app: App, database: Database, settings: HttpSettings | None = None) -> FastAPI:
+    """The HTTP door of an application on an open database, which stays the caller's to close."""
+    settings = settings or HttpSettings.from_environment()
+    door = bare_app(settings)
+    door.state.house = House(app, database, settings)
+    return door
+
+
+def bare_app(settings: HttpSettings) -> FastAPI:
+    """The routes and what lies around them; without a house behind it, good for its document only."""
+    door = FastAPI(
+        title="Assent",
+        version=version("assent"),
+        description=_DESCRIPTION,
+        docs_url=None,  # these pages fetch scripts from elsewhere
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+    )
+    for router in ROUTERS:
+        door.include_router(router)
+    handle_errors(door)
+    if settings.cors_origins:
+        door.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST", "PATCH"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+            expose_headers=["ETag", "Location", "Retry-After", REPLAYED],
+        )
+    door.add_middleware(Limits, request_bytes_max=settings.request_bytes_max)
+    door.openapi = lambda: _openapi(door)  # type: ignore[method-assign]
+    return door
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _openapi(door: FastAPI) -> dict[str, Any]:
+    """The document, with the one shape that all problems have."""
+    if door.openapi_schema is None:
+        found = get_openapi(
+            title=door.title, version=door.version, description=door.description, routes=door.routes
+        )
+        schemas = found["components"]["schemas"]
+        problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= problem.pop("$defs") | {"ProblemBody": problem}
+        door.openapi_schema = found
+    return door.openapi_schema

@@ -1,0 +1,97 @@
+"""Who is calling: from the `Authorization` header to an actor of an org, with the rights that are theirs now.
+
+Nothing is kept between two requests: a member who leaves and a key that is revoked are out at once.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from assent.http.api_keys import MARK, find_api_key
+from assent.http.key_sets import keys_from
+from assent.http.scopes import EVERYTHING, Scope, covers
+from assent.http.settings import HttpSettings
+from assent.http.tokens import Claims, Tokens
+from assent.model.actor import Actor
+from assent.model.mutation import Rejection
+from assent.store.database import Database
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.http", "callers.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who signed in."""
+
+    org_id: str
+    actor: Actor
+    key: str
+    """What their requests are counted by: the API key, else the person."""
+    scopes: frozenset[str] = EVERYTHING
+    partition_id: str | None = None
+    """The one part of the org that they see; everything without it."""
+    place: str | None = None
+    """Where they call from, for the audit log."""
+
+    def may_use(self, scope: Scope) -> Rejection | None:
+        if covers(self.scopes, scope):
+            return None
+        return Rejection("SCOPE_MISSING", f"this API key lacks the scope {scope}", hint="use another key")
+
+    def sees(self, partition_id: str | None) -> bool:
+        return self.partition_id in (None, partition_id)
+
+
+class SignIn:
+    """Finds out who is calling."""
+
+    def __init__(self, database: Database, settings: HttpSettings) -> None:
+        self._database = database
+        self._settings = settings
+        keys = keys_from(settings, database.clock)
+        self._tokens = Tokens(keys, settings, database.clock) if keys is not None else None
+
+    async def caller(self, authorization: str | None, place: str | None) -> Caller | Rejection:
+        scheme, _, text = (authorization or "").partition(" ")
+        text = text.strip()
+        if scheme.lower() != "bearer" or not text:
+            hint = "send `Authorization: Bearer …` with a token or an API key"
+            return Rejection("NOT_SIGNED_IN", "nobody is signed in", hint=hint)
+        if text.startswith(MARK):
+            return await self._by_key(text, place)
+        if self._tokens is None:
+            return Rejection("TOKEN_REFUSED", "this server takes API keys only")
+        claims = await self._tokens.read(text)
+        return claims if isinstance(claims, Rejection) else await self._by_token(claims, place)
+
+    async def _by_key(self, text: str, place: str | None) -> Caller | Rejection:
+        async with self._database.transaction(None) as connection:
+            found = await find_api_key(connection, text, self._database.clock.now())
+        if found is None:
+            return Rejection("API_KEY_REFUSED", "the API key is unknown, revoked or has expired")
+        actor = await self._actor(found.org_id, found.user_id, frozenset(), roles_from="members")
+        if isinstance(actor, Rejection):
+            return actor
+        return Caller(found.org_id, actor, f"key:{found.id}", found.scopes, place=place)
+
+    async def _by_token(self, claims: Claims, place: str | None) -> Caller | Rejection:
+        roles_from = self._settings.roles_from
+        told = frozenset() if roles_from == "members" else claims.roles
+        actor = await self._actor(claims.org_id, claims.user_id, told, roles_from=roles_from)
+        if isinstance(actor, Rejection):
+            return actor
+        key = f"user:{claims.user_id}"
+        return Caller(claims.org_id, actor, key, partition_id=claims.partition_id, place=place)
+
+    async def _actor(
+        self, org_id: str, user_id: str, told: frozenset[str], *, roles_from: str
+    ) -> Actor | Rejection:
+        """Roles may come from elsewhere; who has left here has left, whatever a token says."""
+        async with self._database.transaction(org_id) as connection:
+            row = await connection.fetchrow(
+                _SQL.read_caller, org_id, user_id, sorted(told), roles_from != "token"
+            )
+        assert row is not None
+        if not row["active"] or (roles_from == "members" and not row["is_member"]):
+            return Rejection("NOT_A_MEMBER", f"{user_id} is no active member of {org_id}")
+        return Actor(user_id, row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))

@@ -1,0 +1,125 @@
+"""What a route works at: who is calling, a way to read, and a way to write.
+
+A write is one transaction, the reply that is kept for it included. A command that is refused is an answer too.
+"""
+
+import copy
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from fastapi import Request, Response
+
+from assent.app import App
+from assent.http.callers import Caller, SignIn
+from assent.http.problems import Names, problem_reply
+from assent.http.rates import Rates
+from assent.http.replies import RepeatKey, request_hash
+from assent.http.reply import Reply
+from assent.http.settings import HttpSettings
+from assent.kernel import Kernel
+from assent.model.contract import Contract
+from assent.model.mutation import Refused, Rejection
+from assent.runtime import Runtime
+from assent.store.database import Connection, Database
+from assent.store.joined import JoinedDatabase
+
+T = TypeVar("T")
+
+
+class House:
+    """What all requests of a server have in common."""
+
+    def __init__(self, app: App, database: Database, settings: HttpSettings) -> None:
+        self.app = app
+        self.database = database
+        self.settings = settings
+        self.runtime = app.runtime(database)
+        self.sign_in = SignIn(database, settings)
+        self.rates = Rates(settings, database.clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A transaction for a caller; kernel and runtime work inside it."""
+
+    connection: Connection
+    kernel: Kernel
+    runtime: Runtime
+
+
+Work = Callable[[Session], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One request of one caller."""
+
+    house: House
+    caller: Caller
+    request: Request
+    repeat_key: str | None = None
+    condition: str | None = None
+    """What `If-Match` says."""
+
+    @property
+    def org_id(self) -> str:
+        return self.caller.org_id
+
+    def contract(self, entity_type: str) -> Contract:
+        contracts = self.house.app.registry.contracts
+        if entity_type not in contracts:
+            message = f"there is no entity type `{entity_type}`"
+            raise Refused(Rejection("UNKNOWN_ENTITY_TYPE", message, ("entity_type",)))
+        return contracts[entity_type]
+
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self.house.database.transaction(self.org_id, isolation="repeatable_read") as connection:
+            return await work(connection)
+
+    async def write(self, work: Work, names: Names | None = None) -> Response:
+        """Run a command once: under a key that was used before, its reply comes again.
+
+        `work` refuses before it runs its command; whatever that has written by then is kept.
+        """
+        repeat = await self._repeat_key()
+
+        async def attempt(connection: Connection) -> Reply:
+            if repeat is None:
+                return await self._answer(connection, work, names)
+            now = self.house.database.clock.now()
+            if found := await repeat.find(connection, now):
+                return found
+            reply = await self._answer(connection, work, names)
+            keep = timedelta(hours=self.house.settings.idempotency_keep_hours)
+            await repeat.keep(connection, reply, now, keep)
+            return reply
+
+        return (await self.house.database.run(attempt, org_id=self.org_id)).response()
+
+    async def _answer(self, connection: Connection, work: Work, names: Names | None) -> Reply:
+        try:
+            return await work(self._session(connection))
+        except Refused as refused:
+            return self._problem(refused.rejection, names)
+
+    def _problem(self, rejection: Rejection, names: Names | None) -> Reply:
+        stale = rejection.code == "VERSION_CONFLICT" and self.condition is not None
+        return problem_reply(rejection, self.request.url.path, names=names, status=412 if stale else None)
+
+    def _session(self, connection: Connection) -> Session:
+        """The application's runtime, in this transaction instead of its own."""
+        joined = JoinedDatabase(self.house.database, connection, self.org_id)
+        runtime = copy.copy(self.house.runtime)
+        runtime.database = joined
+        runtime.kernel = Kernel(joined, self.house.app.registry)
+        return Session(connection, runtime.kernel, runtime)
+
+    async def _repeat_key(self) -> RepeatKey | None:
+        if self.repeat_key is None:
+            return None
+        url = self.request.url
+        what = f"{self.caller.partition_id or ''}{url.path}"
+        hashed = request_hash(self.request.method, what, url.query, self.condition, await self.request.body())
+        return RepeatKey(self.org_id, self.caller.actor.id, self.repeat_key, hashed)

@@ -1,0 +1,222 @@
+"""Entities: create, read, change, act and move. `/api/entities`"""
+
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+
+from assent.http.desk import Desk, Session
+from assent.http.entity_seen import entity_for, seen_by
+from assent.http.entity_shapes import (
+    ActionCall,
+    Changes,
+    EntityBody,
+    NewEntity,
+    TransitionBody,
+)
+from assent.http.etags import IfMatch, etag, version_meant
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.permissions import may_read
+from assent.http.problems import documented
+from assent.http.reply import Reply
+from assent.http.signing import Reading, Writing
+from assent.http.texts import NamePath, NamesQuery
+from assent.http.workflow_shapes import InstanceBody
+from assent.kernel.listing import EntityFilter, list_entities
+from assent.kernel.locking import lock_entity
+from assent.kernel.read import read_entity
+from assent.model.mutation import Command, Entity, Refused, Rejection
+from assent.store.database import Connection
+
+router = APIRouter(prefix="/api/entities/{entity_type}", tags=["entities"])
+
+Look = Annotated[Desk, Depends(Reading("entities:read"))]
+Write = Annotated[Desk, Depends(Writing("entities:write", "entities"))]
+Move = Annotated[Desk, Depends(Writing("entities:write", "workflows"))]
+"""A transition is a command to the entity's workflow, and counted as one."""
+
+NO_DATA: Final = ActionCall()
+_NAMES: Final = {"payload": "data"}
+_ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "description": "The version."}}}
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=EntityBody,
+    summary="Create an entity",
+    responses={201: _ETAG, **documented(400, 404, 409, 413, 422)},
+)
+async def create_entity(desk: Write, entity_type: NamePath, body: NewEntity) -> Response:
+    async def work(session: Session) -> Reply:
+        desk.contract(entity_type)
+        command = _command(desk, entity_type, "create", body.data, body.id, body.reason)
+        entity = (await session.kernel.mutate(command)).entity
+        return _reply(entity, 201)
+
+    return await desk.write(work, _NAMES)
+
+
+@router.get(
+    "",
+    response_model=Page[EntityBody],
+    summary="List entities, newest first",
+    responses=documented(404, 422),
+)
+async def list_entities_of_type(
+    desk: Look,
+    entity_type: NamePath,
+    state: NamesQuery = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Any:
+    desk.contract(entity_type)
+    may_read(desk, entity_type)
+    wanted = EntityFilter(entity_type, state, desk.caller.partition_id)
+    after = position_of(cursor, UUID)
+
+    async def work(connection: Connection) -> list[Entity]:
+        return await list_entities(connection, desk.org_id, wanted, after, limit + 1)
+
+    return page_of(await desk.read(work), limit, EntityBody.of, lambda entity: str(entity.id))
+
+
+@router.get(
+    "/{entity_id}",
+    response_model=EntityBody,
+    summary="Read an entity",
+    responses={200: _ETAG, **documented(404, 422)},
+)
+async def show_entity(desk: Look, entity_type: NamePath, entity_id: UUID) -> Response:
+    async def work(connection: Connection) -> Reply:
+        return _reply(await entity_for(desk, connection, entity_type, entity_id))
+
+    return (await desk.read(work)).response()
+
+
+@router.patch(
+    "/{entity_id}",
+    response_model=EntityBody,
+    summary="Change an entity",
+    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422, 428)},
+)
+async def change_entity(
+    desk: Write, entity_type: NamePath, entity_id: UUID, body: Changes, if_match: IfMatch = None
+) -> Response:
+    """Says which version it changes. A change that changes nothing makes no version."""
+    version = version_meant(if_match, required=True)
+
+    async def work(session: Session) -> Reply:
+        desk.contract(entity_type)
+        command = _command(desk, entity_type, "update", body.data, entity_id, body.reason, version)
+        return _reply((await session.kernel.mutate(command)).entity)
+
+    return await desk.write(work, _NAMES)
+
+
+@router.post(
+    "/{entity_id}/actions/{verb}",
+    response_model=EntityBody,
+    summary="Run an action on an entity",
+    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422)},
+)
+async def act_on_entity(  # noqa: PLR0913, PLR0917
+    desk: Write,
+    entity_type: NamePath,
+    entity_id: UUID,
+    verb: NamePath,
+    body: ActionCall = NO_DATA,
+    if_match: IfMatch = None,
+) -> Response:
+    """An action of the application's own, or `update`; `amend` of what is locked gives a new entity."""
+    version = version_meant(if_match)
+
+    async def work(session: Session) -> Reply:
+        desk.contract(entity_type)
+        if verb == "create":
+            raise Refused(Rejection("UNKNOWN_ACTION", "what is there cannot be created", ("action",)))
+        command = _command(desk, entity_type, verb, body.data, entity_id, body.reason, version)
+        entity = (await session.kernel.mutate(command)).entity
+        return _reply(entity, 200 if entity.id == entity_id else 201)
+
+    return await desk.write(work, _NAMES)
+
+
+@router.post(
+    "/{entity_id}/transitions/{name}",
+    response_model=TransitionBody,
+    summary="Move an entity through its lifecycle",
+    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422)},
+)
+async def move_entity(  # noqa: PLR0913, PLR0917
+    desk: Move,
+    entity_type: NamePath,
+    entity_id: UUID,
+    name: NamePath,
+    body: ActionCall = NO_DATA,
+    if_match: IfMatch = None,
+) -> Response:
+    """Asks the entity's workflow for a transition. Where people must approve first, the state is still the old one."""
+    version = version_meant(if_match)
+
+    async def work(session: Session) -> Reply:
+        before = await _held(desk, session.connection, entity_type, entity_id, version)
+        if desk.contract(entity_type).workflow == "none":
+            command = _command(desk, entity_type, name, body.data, entity_id, body.reason, version)
+            return _moved((await session.kernel.mutate(command)).entity)
+        view = await session.runtime.transition(desk.org_id, before.id, name, desk.caller.actor, body.data)
+        after = await read_entity(session.connection, desk.org_id, entity_id)
+        assert after is not None
+        return _moved(after, InstanceBody.of(view))
+
+    return await desk.write(work, _NAMES | {"event": "name"})
+
+
+def _command(  # noqa: PLR0913, PLR0917
+    desk: Desk,
+    entity_type: str,
+    verb: str,
+    data: dict[str, Any],
+    entity_id: UUID | None,
+    reason: str | None,
+    version: int | None = None,
+) -> Command:
+    """A command of the caller, with how and from where it came (who is in the actor)."""
+    caller = desk.caller
+    return Command(
+        caller.org_id,
+        f"{entity_type}.{verb}",
+        caller.actor,
+        data,
+        entity_id,
+        expected_version=version,
+        reason=reason,
+        place=caller.place,
+        channel="http",
+        partition_id=caller.partition_id,
+    )
+
+
+async def _held(
+    desk: Desk, connection: Connection, entity_type: str, entity_id: UUID, version: int | None
+) -> Entity:
+    """The same, at the version that is meant; then it is held there until the transaction ends."""
+    if version is None:
+        return await entity_for(desk, connection, entity_type, entity_id)
+    desk.contract(entity_type)
+    found = seen_by(desk, entity_type, entity_id, await lock_entity(connection, desk.org_id, entity_id))
+    if found.version != version:
+        message = f"expected version {version}, found version {found.version}"
+        hint = "read it again and decide anew"
+        raise Refused(Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint))
+    return found
+
+
+def _reply(entity: Entity, status: int = 200) -> Reply:
+    headers = {"location": f"/api/entities/{entity.type}/{entity.id}"} if status == 201 else {}
+    return Reply.of(EntityBody.of(entity), status, etag=etag(entity.version), **headers)
+
+
+def _moved(entity: Entity, instance: InstanceBody | None = None) -> Reply:
+    body = TransitionBody(entity=EntityBody.of(entity), instance=instance)
+    return Reply.of(body, etag=etag(entity.version))

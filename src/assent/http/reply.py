@@ -1,0 +1,32 @@
+"""What goes back: a status, a body and a few headers. The same whether it was made now or kept from before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fastapi import Response
+from pydantic import BaseModel
+
+JSON: Final = "application/json"
+PROBLEM_JSON: Final = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, ready to be sent or kept."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+    @classmethod
+    def of(cls, body: BaseModel, status: int = 200, **headers: str) -> "Reply":
+        """Headers are given as names of Python: `etag`, `location`."""
+        return cls(status, body.model_dump_json(), headers)
+
+    def response(self) -> Response:
+        return Response(self.body, self.status, dict(self.headers), media_type=self.media_type)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"headers": dict(self.headers), "media_type": self.media_type}

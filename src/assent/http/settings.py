@@ -1,0 +1,139 @@
+"""How the HTTP door behaves, all of it by environment variable: the field `jwt_issuer` is `ASSENT_HTTP_JWT_ISSUER`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from assent.model.parse import shown
+from assent.model.problems import Invalid, Problem
+from assent.store.environment import bad_setting, number, read_environment, variable
+
+PREFIX: Final = "ASSENT_HTTP_"
+
+ALGORITHMS: Final = ("HS256", "RS256", "ES256")
+ROLES_FROM: Final = ("members", "token", "both")
+SECRET_BYTES_MIN: Final = 32
+"""A shorter secret of HS256 can be guessed from one token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """Settings of the HTTP door. Without a key or a key set, nobody signs in by token; API keys always work."""
+
+    jwt_key: str | None = None
+    """The secret of HS256, or the public key of RS256 or ES256 in PEM."""
+    jwt_algorithm: str = "HS256"
+    """The one algorithm that tokens under `jwt_key` may have."""
+    jwks: str | None = None
+    """Instead of a key: where a key set is, an https URL or a file."""
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_leeway_s: int = number(30, 0, 600)
+    """By how much another machine's clock may differ from ours."""
+    jwks_keep_s: int = number(600, 1, 86_400)
+    jwks_retry_s: int = number(30, 1, 3_600)
+    """How long an unknown key waits at most until the set is read again."""
+
+    claim_org: str = "org_id"
+    claim_user: str = "sub"
+    claim_roles: str = "roles"
+    claim_partition: str = "partition_id"
+    roles_from: str = "members"
+    """Who says which roles somebody has: our `members`, the `token`, or `both` together."""
+
+    request_bytes_max: int = number(2_097_152, 1_024, 268_435_456)
+    rate_workflows_per_minute: int = number(600, 0, 1_000_000)
+    """Commands to workflows and approvals, by one key or person; zero, here and below, means no limit."""
+    rate_entities_per_minute: int = number(1_200, 0, 1_000_000)
+    rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
+    idempotency_keep_hours: int = number(24, 1, 8_760)
+    cors_origins: tuple[str, ...] = ()
+    """Whose pages may call from a browser, separated by commas; nobody's by default."""
+
+    def __post_init__(self) -> None:
+        if problems := list(_contradictions(self)):
+            raise Invalid(problems)
+
+    @property
+    def takes_tokens(self) -> bool:
+        return self.jwt_key is not None or self.jwks is not None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """The settings that the environment holds; `Invalid` lists every variable that is wrong."""
+        return read_environment(cls, PREFIX, _READERS, environment)
+
+
+def _contradictions(settings: HttpSettings) -> Iterator[Problem]:
+    if settings.jwt_key is not None and settings.jwks is not None:
+        yield _bad("jwks", "expected a key or a key set, found both")
+    if settings.takes_tokens:
+        for name in ("jwt_issuer", "jwt_audience"):
+            if getattr(settings, name) is None:
+                yield _bad(name, "expected who tokens are from and for, found nothing")
+    if settings.jwt_key is not None:
+        yield from _key_problems(settings.jwt_key, settings.jwt_algorithm)
+
+
+def _key_problems(key: str, algorithm: str) -> Iterator[Problem]:
+    """The key itself is never shown."""
+    is_pem = key.lstrip().startswith("-----BEGIN")
+    if algorithm == "HS256" and is_pem:
+        # Whoever holds the public key, and that is everybody, could sign with it.
+        yield _bad("jwt_key", "expected a secret for HS256, found a key in PEM")
+    elif algorithm == "HS256" and len(key.encode()) < SECRET_BYTES_MIN:
+        yield _bad("jwt_key", f"expected at least {SECRET_BYTES_MIN} bytes for HS256, found fewer")
+    elif algorithm != "HS256" and not is_pem:
+        yield _bad("jwt_key", f"expected a public key in PEM for {algorithm}, found something else")
+
+
+def _bad(name: str, message: str) -> Problem:
+    return bad_setting(variable(PREFIX, name), message)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str, str], str | Problem]:
+    def read(name: str, text: str) -> str | Problem:
+        if text in choices:
+            return text
+        return bad_setting(name, f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {shown(text)}")
+
+    return read
+
+
+def _read_text(_: str, text: str) -> str:
+    return text
+
+
+def _read_origins(_: str, text: str) -> tuple[str, ...]:
+    return tuple(origin.strip() for origin in text.split(",") if origin.strip())
+
+
+def _read_key(name: str, text: str) -> str | Problem:
+    """The key, or the file that holds it, as `@/run/secrets/jwt.pem`."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        return bad_setting(name, f"cannot read the file: {type(error).__name__}")
+
+
+_TEXTS: Final = (
+    "jwks",
+    "jwt_issuer",
+    "jwt_audience",
+    "claim_org",
+    "claim_user",
+    "claim_roles",
+    "claim_partition",
+)
+_READERS: Final = {
+    "jwt_key": _read_key,
+    "jwt_algorithm": _one_of(ALGORITHMS),
+    "roles_from": _one_of(ROLES_FROM),
+    "cors_origins": _read_origins,
+    **dict.fromkeys(_TEXTS, _read_text),
+}
+
+RateClass = Literal["workflows", "entities", "reads"]

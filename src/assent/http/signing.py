@@ -1,0 +1,82 @@
+"""What every route but health begins with: who calls, whether the key may be used for this, and how often.
+
+`Reading("workflows:read")` and `Writing("workflows:write", "workflows")` are dependencies that give a desk.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Header, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from assent.http.callers import Caller
+from assent.http.desk import Desk, House
+from assent.http.problems import RefusedByHttp
+from assent.http.replies import KEY_LENGTH_MAX
+from assent.http.scopes import Scope
+from assent.http.settings import RateClass
+from assent.model.mutation import Refused, Rejection
+
+_bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="bearer",
+    description="A JSON Web Token of your identity provider, or an API key of `assent keys create`.",
+)
+
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+
+RepeatKeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_LENGTH_MAX,
+        pattern=r"^[!-~]+$",
+        description="The same key with the same request gives the same answer again, and does nothing twice.",
+        examples=["5f1c1d0e-order-17"],
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Somebody wants to see something."""
+
+    scope: Scope
+
+    async def __call__(self, request: Request, credentials: Credentials) -> Desk:
+        return Desk(_house(request), await _caller(request, self.scope, "reads"), request)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Somebody wants to change something."""
+
+    scope: Scope
+    rate: RateClass
+
+    async def __call__(
+        self, request: Request, credentials: Credentials, idempotency_key: RepeatKeyHeader = None
+    ) -> Desk:
+        caller = await _caller(request, self.scope, self.rate)
+        return Desk(_house(request), caller, request, idempotency_key, request.headers.get("if-match"))
+
+
+def _house(request: Request) -> House:
+    house: Any = request.app.state.house
+    return house  # type: ignore[no-any-return]
+
+
+async def _caller(request: Request, scope: Scope, rate: RateClass) -> Caller:
+    house = _house(request)
+    place = request.client.host if request.client else None
+    caller = await house.sign_in.caller(request.headers.get("authorization"), place)
+    if isinstance(caller, Rejection):
+        challenge = {"www-authenticate": f'Bearer realm="assent", error="{caller.code.lower()}"'}
+        raise RefusedByHttp(caller, **(challenge if caller.code != "NOT_A_MEMBER" else {}))
+    if (refused := caller.may_use(scope)) is not None:
+        raise Refused(refused)
+    if wait_s := house.rates.wait_s(caller.org_id, caller.key, rate):
+        rejection = Rejection("TOO_MANY_REQUESTS", f"more than {rate} takes; try again in {wait_s} s")
+        raise RefusedByHttp(rejection, **{"retry-after": str(wait_s)})
+    return caller

@@ -1,0 +1,86 @@
+"""Stopping instances and setting them going again, mostly for operators. `/ui/workflows/{id}/…`"""
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+
+from assent.http.desk import Desk, Session
+from assent.http.instances import command_to
+from assent.http.permissions import may_operate
+from assent.http.problems import documented
+from assent.http.signing import Writing
+from assent.http.workflow_shapes import Again, InstanceBody, Reason
+from assent.runtime.listing import Row
+from assent.runtime.view import InstanceView
+
+router = APIRouter(prefix="/ui/workflows/{instance_id}", tags=["workflows"])
+
+Act = Annotated[Desk, Depends(Writing("workflows:write", "workflows"))]
+
+NO_REASON: Final = Reason()
+EVERYTHING: Final = Again()
+
+
+@router.post(
+    "/cancel",
+    response_model=InstanceBody,
+    summary="Cancel an instance",
+    responses=documented(400, 404, 409, 413, 422),
+)
+async def cancel_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
+    """For whoever started it, and for holders of `workflows:cancel`. What was done stays done."""
+
+    async def command(session: Session, row: Row) -> InstanceView:
+        may_operate(desk.caller.actor, "cancel", row)
+        return await session.runtime.cancel(desk.org_id, instance_id, desk.caller.actor, body.reason)
+
+    return await command_to(desk, instance_id, command)
+
+
+@router.post(
+    "/pause",
+    response_model=InstanceBody,
+    summary="Pause an instance",
+    responses=documented(400, 404, 409, 413, 422),
+)
+async def pause_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
+    """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
+
+    async def command(session: Session, row: Row) -> InstanceView:
+        may_operate(desk.caller.actor, "pause", row)
+        return await session.runtime.pause(desk.org_id, instance_id, desk.caller.actor, body.reason)
+
+    return await command_to(desk, instance_id, command)
+
+
+@router.post(
+    "/resume",
+    response_model=InstanceBody,
+    summary="Resume a paused instance",
+    responses=documented(404, 409, 413, 422),
+)
+async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
+    """For holders of `workflows:resume`."""
+
+    async def command(session: Session, row: Row) -> InstanceView:
+        may_operate(desk.caller.actor, "resume", row)
+        return await session.runtime.resume(desk.org_id, instance_id, desk.caller.actor)
+
+    return await command_to(desk, instance_id, command)
+
+
+@router.post(
+    "/retry",
+    response_model=InstanceBody,
+    summary="Try what failed again",
+    responses=documented(400, 404, 409, 413, 422),
+)
+async def retry_workflow(desk: Act, instance_id: UUID, body: Again = EVERYTHING) -> Response:
+    """For holders of `workflows:retry`."""
+
+    async def command(session: Session, row: Row) -> InstanceView:
+        may_operate(desk.caller.actor, "retry", row)
+        return await session.runtime.retry(desk.org_id, instance_id, desk.caller.actor, body.step)
+
+    return await command_to(desk, instance_id, command)

@@ -1,0 +1,44 @@
+"""A transaction that is under way, as a database: whatever is run in it commits or rolls back with it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from assent.store.connect import Connection
+from assent.store.database import Database, Isolation
+
+T = TypeVar("T")
+
+
+class JoinedDatabase(Database):
+    """The caller's transaction for one org. Each piece of work has a savepoint, so that its failure undoes it alone.
+
+    Nothing is run again here: what loses against others loses the whole transaction, and that is its owner's to repeat.
+    """
+
+    def __init__(self, database: Database, connection: Connection, org_id: str) -> None:
+        super().__init__(database._pool, database.url, database.settings, database.clock)
+        self._joined = connection
+        self._org_id = org_id
+
+    @asynccontextmanager
+    async def transaction(
+        self, org_id: str | None, *, isolation: Isolation = "read_committed"
+    ) -> AsyncIterator[Connection]:
+        if org_id != self._org_id:
+            raise ValueError(
+                f"expected work for org {self._org_id!r}, which the transaction is for, found {org_id!r}"
+            )
+        async with self._joined.transaction():
+            yield self._joined
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        org_id: str | None,
+        attempts_max: int | None = None,
+        isolation: Isolation = "read_committed",
+    ) -> T:
+        async with self.transaction(org_id) as connection:
+            return await work(connection)

@@ -1,0 +1,129 @@
+"""The application that the HTTP tests talk to: invoices with approval, expenses without a workflow, orders as a flow.
+
+`app` is for `assent serve --app tests.http.application:app`.
+"""
+
+from typing import Any
+
+from assent.app import App
+from assent.model.actor import SYSTEM
+from assent.model.contract import contract_from
+from assent.runtime.definitions import publish_contract, publish_flow, publish_patch
+from assent.store.database import Database
+from tests.authored import DESIGN, data_of
+from tests.kernel.company import EXPENSE
+
+ACME, GLOBEX = "acme", "globex"
+
+PEOPLE: dict[str, tuple[list[str], str]] = {
+    "alice": (["clerk"], "user"),
+    "bob": (["approver"], "user"),
+    "carol": (["approver"], "user"),
+    "fin": (["finance_manager"], "user"),
+    "max": (["manager"], "user"),
+    "olga": (["operator"], "user"),
+    "robot": (["clerk", "operator"], "service_account"),
+}
+CAPABILITIES = {
+    "clerk": ["orders:approve:execute"],
+    "operator": ["workflows:*", "events:emit", "approvals:reassign"],
+    "manager": ["orders:approve:escalated"],
+}
+
+SECRETS: dict[str, Any] = {
+    "contract": "dossier",
+    "version": 1,
+    "workflow": "none",
+    "fields": {"title": {"type": "text", "required": True}},
+    "lifecycle": {"initial": "open", "states": {"open": {"edit": "editable"}}, "transitions": {}},
+    "permissions": {"create": ["manager"], "read": ["manager"]},
+}
+
+SURVEY: dict[str, Any] = {
+    "flow": "survey",
+    "version": 1,
+    "start": "ask",
+    "steps": [
+        {
+            "id": "ask",
+            "type": "action",
+            "assignee": {"role": "clerk"},
+            "form": {
+                "rating": {"type": "integer", "required": True, "min": 1, "max": 5},
+                "note": {"type": "text"},
+            },
+        },
+        {"id": "paid", "type": "wait_event", "key": "payment:{workflow.order}"},
+        {"id": "done", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "ask", "event": "completed", "to": "paid"},
+        {"from": "paid", "event": "completed", "to": "done"},
+    ],
+}
+
+PAIR: dict[str, Any] = {
+    "flow": "pair",
+    "version": 1,
+    "start": "fork",
+    "steps": [
+        {"id": "fork", "type": "parallel_split"},
+        {"id": "left", "type": "action"},
+        {"id": "right", "type": "action"},
+        {"id": "both", "type": "parallel_join", "mode": "all"},
+        {"id": "done", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "fork", "to": "left"},
+        {"from": "fork", "to": "right"},
+        {"from": "left", "to": "both"},
+        {"from": "right", "to": "both"},
+        {"from": "both", "to": "done"},
+    ],
+}
+
+INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}
+
+app = App([data_of(DESIGN / "invoice.contract.yaml"), EXPENSE, SECRETS])
+
+
+@app.action("expense.round", payload={"to": {"type": "integer", "required": True, "min": 1}})
+def round_total(entity: Any, payload: Any) -> dict[str, Any]:
+    return {"total": entity.data["total"] // payload["to"] * payload["to"]}
+
+
+@app.operation("orders.confirm")
+def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
+    if arguments["order_id"] == "ord-broken":
+        raise RuntimeError("the warehouse is closed")
+    return {"confirmed_at": "2026-03-02T10:45:00Z"}
+
+
+async def furnish(database: Database) -> None:
+    """Definitions for everybody, and two companies with the same people."""
+    now = database.clock.now()
+    async with database.transaction(None) as connection:
+        await publish_contract(
+            connection, contract_from(data_of(DESIGN / "invoice.contract.yaml")), SYSTEM, now
+        )
+        for flow in (data_of(DESIGN / "orders.flow.yaml"), SURVEY, PAIR):
+            await publish_flow(connection, "*", flow, SYSTEM, now)
+        for org_id in (ACME, GLOBEX):
+            await publish_patch(connection, org_id, data_of(DESIGN / "invoice.patch.yaml"), SYSTEM, now)
+            await _people(connection, org_id)
+
+
+async def _people(connection: Any, org_id: str) -> None:
+    await connection.execute(
+        "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $1, $2)",
+        org_id,
+        {"trusted_vendors": ["v-1"], "budget_owners": {}},
+    )
+    await connection.executemany(
+        "INSERT INTO assent.members (org_id, user_id, name, roles, kind) VALUES ($1, $2, $2, $3, $4)",
+        [(org_id, user, roles, kind) for user, (roles, kind) in PEOPLE.items()],
+    )
+    await connection.executemany(
+        "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
+        [(org_id, role, capability) for role, held in CAPABILITIES.items() for capability in held],
+    )

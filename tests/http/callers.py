@@ -1,0 +1,63 @@
+"""People who call: each with a token of their own, on a client that talks to the application in this process."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import jwt
+from fastapi import FastAPI
+
+from assent.http.settings import HttpSettings
+
+SECRET = "a secret of tests, longer than thirty-two bytes"
+ISSUER = "https://id.example.com"
+AUDIENCE = "assent"
+PLACE = "203.0.113.7"
+SETTINGS = HttpSettings(jwt_key=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
+
+
+def claims(now: datetime, user: str, org: str = "acme", **more: Any) -> dict[str, Any]:
+    found = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": user,
+        "org_id": org,
+        "exp": now + timedelta(hours=1),
+        **more,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def token(now: datetime, user: str, org: str = "acme", **more: Any) -> str:
+    return jwt.encode(claims(now, user, org, **more), SECRET, algorithm="HS256")
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def client_of(door: FastAPI, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
+    """Whatever the application raises is raised here: a test never overlooks a 500."""
+    transport = httpx.ASGITransport(door, client=(PLACE, 4711))
+    return httpx.AsyncClient(transport=transport, base_url="http://assent", headers=headers)
+
+
+class People:
+    """Clients by who uses them."""
+
+    def __init__(self, door: FastAPI, now: datetime) -> None:
+        self._door = door
+        self._now = now
+
+    def __call__(self, user: str, org: str = "acme", **more: Any) -> httpx.AsyncClient:
+        return client_of(self._door, bearer(token(self._now, user, org, **more)))
+
+
+def problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem in an answer that must be one."""
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), (
+        response.text
+    )
+    found: dict[str, Any] = response.json()
+    assert found["status"] == status
+    return found

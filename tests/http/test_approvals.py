@@ -1,0 +1,166 @@
+"""Approvals through HTTP: what exactly is asked, who may answer, and what becomes of it."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from tests.http.application import INVOICE_DATA
+from tests.http.callers import problem
+from tests.runtime.flows import rows
+
+
+async def asked(people) -> tuple[str, str]:
+    """A flow whose review asks bob and carol: the instance and the request."""
+    async with people("alice") as client:
+        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+    return found["id"], found["steps"][0]["request_id"]
+
+
+async def submitted(people) -> tuple[str, str]:
+    """An invoice that fin is asked about: where it is, and the request."""
+    async with people("alice") as client:
+        created = await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})
+        place = created.headers["location"]
+        moved = (await client.post(f"{place}/transitions/submit")).json()
+    return place, moved["instance"]["steps"][0]["request_id"]
+
+
+async def act(people, user, request_id, verb, body=None, **more):
+    async with people(user, **more) as client:
+        return await client.post(f"/api/approvals/{request_id}/{verb}", json=body)
+
+
+async def test_a_request_shows_exactly_the_version_that_it_asks_about(people):
+    place, request_id = await submitted(people)
+    async with people("fin") as client:
+        found = (await client.get(f"/api/approvals/{request_id}")).json()
+    assert (found["status"], found["snapshot"], found["snapshot_state"]) == (
+        "pending",
+        INVOICE_DATA,
+        "submitted",
+    )
+    assert [(seat["user_id"], seat["status"]) for seat in found["seats"]] == [("fin", "open")]
+    assert place.endswith(found["entity_id"])
+
+
+async def test_whoever_is_asked_decides_and_the_gate_passes(people):
+    place, request_id = await submitted(people)
+    done = (await act(people, "fin", request_id, "decide", {"answer": "approved", "reason": "ok"})).json()
+    assert (done["request"]["status"], done["request"]["decisions"][0]["reason"]) == ("approved", "ok")
+    assert done["request"]["applied_at"] is not None
+    async with people("alice") as client:
+        found = (await client.get(place)).json()
+    assert (found["state"], found["edit_window"]) == ("active", "locked")
+
+
+async def test_a_rejection_goes_where_the_contract_says(people):
+    place, request_id = await submitted(people)
+    await act(people, "fin", request_id, "decide", {"answer": "rejected", "reason": "too much"})
+    async with people("alice") as client:
+        assert (await client.get(place)).json()["state"] == "draft"
+
+
+@pytest.mark.parametrize("user", ["alice", "max", "olga"])
+async def test_whoever_is_not_asked_does_not_decide(people, furnished, user):
+    _, request_id = await submitted(people)
+    refused = await act(people, user, request_id, "decide", {"answer": "approved"})
+    assert problem(refused, 403)["code"] in ("POLICY_DENIED", "SEPARATION_OF_DUTIES")
+    assert await rows(furnished, "approval_decisions") == []
+
+
+async def test_an_answer_that_is_none_is_told(people):
+    _, request_id = await asked(people)
+    refused = problem(await act(people, "bob", request_id, "decide", {"answer": "perhaps"}), 422)
+    assert (refused["code"], refused["problems"][0]["path"]) == ("INVALID_TRANSITION", ["answer"])
+
+
+async def test_what_is_decided_is_decided(people):
+    _, request_id = await asked(people)
+    await act(people, "bob", request_id, "decide", {"answer": "rejected"})
+    again = problem(await act(people, "carol", request_id, "decide", {"answer": "approved"}), 409)
+    assert again["code"] in ("APPROVAL_DECIDED", "WORKFLOW_NOT_ACTIVE")
+
+
+async def test_an_edit_makes_a_request_void(people):
+    place, request_id = await submitted(people)
+    async with people("alice") as client:
+        edited = await client.patch(place, json={"data": {"grand_total": 1}}, headers={"If-Match": "*"})
+        assert edited.status_code == 200
+    assert (
+        problem(await act(people, "fin", request_id, "decide", {"answer": "approved"}), 409)["code"]
+        == "APPROVAL_VOID"
+    )
+    async with people("fin") as client:
+        found = (await client.get(f"/api/approvals/{request_id}")).json()
+    assert (found["status"], found["snapshot"]["grand_total"]) == ("void", 120000)
+
+
+async def test_of_two_who_decide_at_once_one_does(people, furnished):
+    _, request_id = await asked(people)
+    answers = await asyncio.gather(
+        *(act(people, user, request_id, "decide", {"answer": "approved"}) for user in ("bob", "carol"))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    assert len(await rows(furnished, "approval_decisions")) == 1
+
+
+async def test_claimed_is_claimed_until_it_is_released(people):
+    _, request_id = await asked(people)
+    assert (await act(people, "bob", request_id, "claim")).json()["request"]["claimed_by"] == "bob"
+    for verb, body in (("claim", None), ("decide", {"answer": "approved"})):
+        assert problem(await act(people, "carol", request_id, verb, body), 409)["code"] == "CLAIMED"
+    assert problem(await act(people, "carol", request_id, "release"), 403)["code"] == "POLICY_DENIED"
+    assert (await act(people, "bob", request_id, "release")).json()["request"]["claimed_by"] is None
+    assert (await act(people, "carol", request_id, "decide", {"answer": "approved"})).status_code == 200
+
+
+async def test_reassigning_asks_another_and_keeps_both_names(people):
+    _, request_id = await asked(people)
+    body = {"from_user": "bob", "to_user": "max", "reason": "on holiday"}
+    assert problem(await act(people, "carol", request_id, "reassign", body), 403)["code"] == "POLICY_DENIED"
+    moved = (await act(people, "olga", request_id, "reassign", body)).json()
+    seats = {seat["user_id"]: seat for seat in moved["request"]["seats"]}
+    assert (seats["bob"]["status"], seats["max"]["status"], seats["max"]["via"]) == (
+        "closed",
+        "open",
+        "reassigned:bob",
+    )
+    assert problem(await act(people, "bob", request_id, "decide", {"answer": "approved"}), 403)
+    assert (await act(people, "max", request_id, "decide", {"answer": "approved"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"from_user": "bob", "to_user": "nobody"}, 422, "UNKNOWN_USER"),
+        ({"from_user": "bob", "to_user": "carol"}, 409, "ALREADY_ASKED"),
+        ({"from_user": "bob", "to_user": "alice"}, 403, "SEPARATION_OF_DUTIES"),
+        ({"from_user": "max", "to_user": "fin"}, 422, "NOT_ASKED"),
+    ],
+)
+async def test_reassigning_has_its_rules(people, body, status, code):
+    _, request_id = await asked(people)
+    assert problem(await act(people, "olga", request_id, "reassign", body), status)["code"] == code
+
+
+async def test_a_request_that_is_none_is_not_found(people):
+    for verb, body in (
+        ("decide", {"answer": "approved"}),
+        ("claim", None),
+        ("release", None),
+        ("reassign", {"from_user": "bob", "to_user": "max"}),
+    ):
+        assert problem(await act(people, "bob", uuid4(), verb, body), 404)["code"] == "NOT_FOUND"
+
+
+async def test_another_partition_is_not_there(people):
+    async with people("alice", partition_id="north") as client:
+        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+    request_id = found["steps"][0]["request_id"]
+    refused = await act(people, "bob", request_id, "decide", {"answer": "approved"}, partition_id="south")
+    assert problem(refused, 404)["code"] == "NOT_FOUND"
+    async with people("bob", partition_id="south") as client:
+        assert problem(await client.get(f"/api/approvals/{request_id}"), 404)["code"] == "NOT_FOUND"
+    done = await act(people, "bob", request_id, "decide", {"answer": "approved"}, partition_id="north")
+    assert done.status_code == 200

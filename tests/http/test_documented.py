@@ -1,0 +1,243 @@
+"""The OpenAPI document keeps its word: every status that it names for a route is provoked there."""
+
+import re
+from uuid import uuid4
+
+import pytest
+
+from assent.http.api_keys import create_api_key
+from assent.http.app import bare_app, create_app
+from assent.http.settings import HttpSettings
+from assent.http.statuses import codes_of
+from tests.http.application import INVOICE_DATA, app
+from tests.http.callers import AUDIENCE, ISSUER, SECRET, SETTINGS, People, bearer, client_of, problem
+from tests.runtime.company import tamper
+from tests.runtime.flows import rows
+
+DOCUMENT = bare_app(SETTINGS).openapi()
+OPERATIONS = {
+    operation["operationId"]: (method, path, operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+BODIES = {
+    "advance_workflow": {"event": "completed"},
+    "create_entity": {"data": {"title": "Taxi", "total": 1}},
+    "change_entity": {"data": {}},
+    "decide_approval": {"answer": "approved"},
+    "reassign_approval": {"from_user": "bob", "to_user": "max"},
+}
+NAMES = {
+    "workflow_id": "pair",
+    "entity_type": "expense",
+    "verb": "update",
+    "name": "post",
+    "a": "1",
+    "b": "1",
+    "key": "k",
+}
+
+SIGNED_IN = [name for name, (_, _, operation) in OPERATIONS.items() if "security" in operation]
+ANYWHERE = {400, 401, 403, 413, 422, 429, 503}
+"""What can be provoked at any route that names it, by the same means."""
+
+
+def documented(status: int) -> list[str]:
+    return [name for name, (_, _, operation) in OPERATIONS.items() if str(status) in operation["responses"]]
+
+
+async def call(client, name, given=None, **more):
+    method, path, _ = OPERATIONS[name]
+    ids = {"instance_id": uuid4(), "entity_id": uuid4(), "request_id": uuid4()}
+    headers = {"If-Match": "*", **more.pop("headers", {})}
+    body = {"json": BODIES.get(name, {})} if method != "get" and "content" not in more else {}
+    return await client.request(
+        method, path.format(**{**NAMES, **ids, **(given or {})}), headers=headers, **body, **more
+    )
+
+
+@pytest.mark.parametrize("name", documented(400))
+async def test_a_body_that_is_no_json(people, name):
+    async with people("alice") as client:
+        answer = await call(client, name, content=b"{", headers={"content-type": "application/json"})
+    assert problem(answer, 400)["code"] in codes_of(400)
+
+
+@pytest.mark.parametrize("name", documented(403))
+async def test_a_key_without_scopes(furnished, door, clock, name):
+    async with furnished.transaction("acme") as connection:
+        text, _ = await create_api_key(connection, "acme", "robot", "none", clock.now(), scopes=())
+    async with client_of(door, bearer(text)) as client:
+        assert problem(await call(client, name), 403)["code"] == "SCOPE_MISSING"
+
+
+@pytest.mark.parametrize("name", documented(413))
+async def test_a_request_that_is_too_large(people, name):
+    async with people("alice") as client:
+        answer = await call(client, name, content=b"x" * (SETTINGS.request_bytes_max + 1))
+    assert problem(answer, 413)["code"] in codes_of(413)
+
+
+@pytest.mark.parametrize("name", documented(422))
+async def test_a_request_with_something_wrong_in_it(people, name):
+    bad = {"limit": "many"} if "parameters" in OPERATIONS[name][2] else {}
+    given = dict.fromkeys(["instance_id", "entity_id", "request_id"], "no-uuid")
+    given |= dict.fromkeys(["workflow_id", "entity_type", "key"], "%00")
+    async with people("alice") as client:
+        assert problem(await call(client, name, given, params=bad), 422)["problems"]
+
+
+@pytest.mark.parametrize("name", documented(429))
+async def test_a_request_too_many(furnished, clock, name):
+    rates = {f"rate_{rate}_per_minute": 1 for rate in ("workflows", "entities", "reads")}
+    settings = HttpSettings(jwt_key=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, **rates)
+    people = People(create_app(app, furnished, settings), clock.now())
+    async with people("alice") as client:
+        assert (await call(client, name)).status_code != 429
+        answer = await call(client, name)
+        assert problem(answer, 429)["code"] in codes_of(429)
+        assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("name", documented(503))
+async def test_a_database_that_is_away(database, clock, name):
+    door = create_app(app, database, SETTINGS)
+    await database.close()
+    people = People(door, clock.now())
+    async with people("alice") as client:
+        assert problem(await call(client, name), 503)["code"] in codes_of(503)
+
+
+@pytest.mark.parametrize("name", documented(404))
+async def test_something_that_is_not_there(people, name):
+    names = {
+        "workflow_id": "no.such",
+        "entity_type": "unicorn" if name in ("create_entity", "list_entities_of_type") else "expense",
+    }
+    async with people("alice") as client:
+        assert problem(await call(client, name, names), 404)["code"] in codes_of(404)
+
+
+@pytest.fixture
+async def ended(people) -> dict[str, str]:
+    """An instance, a locked entity and a request about which nothing more can be done."""
+    async with people("alice") as client:
+        created = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
+        moved = (await client.post(f"/api/entities/invoice/{created['id']}/transitions/submit")).json()
+    found = {
+        "entity_type": "invoice",
+        "entity_id": created["id"],
+        "instance_id": moved["instance"]["id"],
+        "request_id": moved["instance"]["steps"][0]["request_id"],
+    }
+    async with people("fin") as client:
+        await client.post(f"/api/approvals/{found['request_id']}/decide", json={"answer": "approved"})
+    return found
+
+
+USERS = dict.fromkeys(("decide_approval", "claim_approval", "release_approval"), "fin") | dict.fromkeys(
+    ("cancel_workflow", "pause_workflow", "resume_workflow", "retry_workflow", "reassign_approval"), "olga"
+)
+ELSEWHERE = {"start_workflow", "show_workflow", "create_entity", "move_entity"}
+
+
+@pytest.mark.parametrize("name", sorted(set(documented(409)) - ELSEWHERE))
+async def test_something_that_cannot_be_done_any_more(people, ended, name):
+    async with people(USERS.get(name, "alice")) as client:
+        assert problem(await call(client, name, ended), 409)["code"] in codes_of(409)
+
+
+async def test_what_stands_still_is_not_moved(people):
+    async with people("alice") as client:
+        created = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
+        moved = (await client.post(f"/api/entities/invoice/{created['id']}/transitions/submit")).json()
+    async with people("olga") as client:
+        await client.post(f"/ui/workflows/{moved['instance']['id']}/pause", json={})
+    async with people("max") as client:
+        given = {"entity_type": "invoice", "entity_id": created["id"], "name": "cancel"}
+        assert problem(await call(client, "move_entity", given), 409)["code"] == "WORKFLOW_NOT_ACTIVE"
+
+
+async def test_what_is_there_is_not_created_again(people):
+    body = {"data": {"title": "Taxi", "total": 1}, "id": str(uuid4())}
+    async with people("alice") as client:
+        answers = [await client.post("/api/entities/expense", json=body) for _ in range(2)]
+    assert problem(answers[1], 409)["code"] == "ALREADY_EXISTS"
+
+
+@pytest.mark.parametrize("name", ["start_workflow", "show_workflow"])
+async def test_a_definition_that_somebody_touched_does_not_run(people, furnished, name, clock):
+    async with people("alice") as client:
+        found = (await client.post("/ui/workflows/pair/start", json={})).json()
+    for row in await rows(furnished, "workflow_definitions"):
+        if row["key"] == "pair":
+            await tamper(furnished, row["id"], compiled_json={**row["compiled_json"], "name": "touched"})
+    people = People(create_app(app, furnished, SETTINGS), clock.now())
+    async with people("alice") as client:
+        answer = await call(client, name, {"instance_id": found["id"]})
+    assert problem(answer, 409)["code"] == "WORKFLOW_HASH_MISMATCH"
+
+
+@pytest.mark.parametrize("name", documented(412))
+async def test_another_version_than_is_meant(people, furnished, name):
+    async with furnished.transaction("acme") as connection:
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'clerk', 'expense:*')"
+        )
+    async with people("alice") as client:
+        created = (await client.post("/api/entities/expense", json=BODIES["create_entity"])).json()
+        answer = await call(client, name, {"entity_id": created["id"]}, headers={"If-Match": '"7"'})
+    assert problem(answer, 412)["code"] == "VERSION_CONFLICT"
+
+
+@pytest.mark.parametrize("name", documented(428))
+async def test_no_version_at_all(people, name):
+    _, path, _ = OPERATIONS[name]
+    async with people("alice") as client:
+        answer = await client.patch(path.format(**NAMES, entity_id=uuid4()), json=BODIES[name])
+    assert problem(answer, 428)["code"] in codes_of(428)
+
+
+def test_no_status_is_documented_that_nothing_here_provokes():
+    named = {int(status) for _, _, operation in OPERATIONS.values() for status in operation["responses"]}
+    assert named == {200, 201, 202} | ANYWHERE | {404, 409, 412, 428}
+
+
+def test_every_route_says_what_it_is_for():
+    for name, (_, _, operation) in OPERATIONS.items():
+        assert operation["summary"], name
+        assert operation["tags"], name
+        assert re.fullmatch(r"[a-z_]+", name)
+
+
+def test_all_problems_have_one_shape_and_their_codes_are_examples():
+    for _, _, operation in OPERATIONS.values():
+        for status, response in operation["responses"].items():
+            if int(status) >= 400:
+                (media_type,) = response["content"]
+                assert media_type == "application/problem+json"
+                assert set(response["content"][media_type]["examples"]) == set(codes_of(int(status)))
+
+
+def test_every_body_has_an_example():
+    for name, (_, _, operation) in OPERATIONS.items():
+        if "requestBody" in operation:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            found = schema.get("examples") or _example_of(schema)
+            assert found, name
+
+
+def _example_of(schema):
+    name = next(part for part in (schema, *schema.get("allOf", ())) if "$ref" in part)["$ref"].rpartition(
+        "/"
+    )[2]
+    properties = DOCUMENT["components"]["schemas"][name]["properties"].values()
+    return [
+        each
+        for each in properties
+        if "examples" in each or any("examples" in one for one in each.get("anyOf", ()))
+    ]
+
+
+def test_every_route_but_health_documents_how_to_sign_in():
+    assert set(OPERATIONS) - set(SIGNED_IN) == {"healthz", "readyz"}

@@ -1,0 +1,149 @@
+"""Keys for repeats: nothing is done twice, whoever crashes, and nobody reads another's answer."""
+
+import asyncio
+from unittest import mock
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from assent.http.replies import RepeatKey
+from tests.http.callers import problem
+from tests.runtime.flows import rows
+
+EXPENSES = "/api/entities/expense"
+TAXI = {"data": {"title": "Taxi", "total": 1000}}
+
+
+async def create(people, key, body=TAXI, user="alice", path=EXPENSES, **more):
+    async with people(user, **more) as client:
+        return await client.post(path, json=body, headers={"Idempotency-Key": key})
+
+
+async def test_the_same_key_and_body_give_the_same_answer_to_the_byte(people, furnished):
+    first, second = await create(people, "k1"), await create(people, "k1")
+    assert (first.status_code, first.content) == (second.status_code, second.content)
+    assert first.status_code == 201
+    for header in ("etag", "location", "content-type"):
+        assert first.headers[header] == second.headers[header]
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert len(await rows(furnished, "entities")) == 1
+
+
+async def test_the_same_key_with_another_request_is_refused(people, furnished):
+    await create(people, "k1")
+    other_body = await create(people, "k1", {"data": {"title": "Bus", "total": 5}})
+    other_path = await create(people, "k1", {}, path="/ui/workflows/pair/start")
+    assert [problem(found, 422)["code"] for found in (other_body, other_path)] == [
+        "IDEMPOTENCY_KEY_REUSED"
+    ] * 2
+    assert len(await rows(furnished, "entities")) == 1
+    assert await rows(furnished, "workflow_instances") == []
+
+
+async def test_another_version_is_another_request(people):
+    place = (await create(people, "k1")).headers["location"]
+    async with people("alice") as client:
+        headers = {"Idempotency-Key": "k2", "If-Match": '"1"'}
+        changed = await client.patch(place, json={"data": {"total": 7}}, headers=headers)
+        again = await client.patch(place, json={"data": {"total": 7}}, headers=headers)
+        assert (changed.status_code, again.content) == (200, changed.content)
+        other = await client.patch(place, json={"data": {"total": 7}}, headers={**headers, "If-Match": '"2"'})
+    assert problem(other, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_a_key_is_only_its_callers(people, furnished):
+    """Otherwise one could guess another's key and read their answer."""
+    first = await create(people, "k1")
+    others = [
+        await create(people, "k1", user="robot"),
+        await create(people, "k1", org="globex"),
+    ]
+    assert {found.status_code for found in others} == {201}
+    assert len({found.json()["id"] for found in (first, *others)}) == 3
+
+
+async def test_of_requests_at_once_one_runs_and_all_get_its_answer(people, furnished):
+    answers = await asyncio.gather(*(create(people, "k1") for _ in range(8)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert len(await rows(furnished, "entities")) == 1
+
+
+async def test_a_refusal_is_an_answer_too(people, furnished):
+    first = await create(people, "k1", {"data": {"total": "much"}})
+    second = await create(people, "k1", {"data": {"total": "much"}})
+    assert (problem(first, 422), second.content) == (first.json(), first.content)
+    assert second.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_request_that_never_came_in_leaves_the_key_free(people):
+    """Nobody was signed in, or the body had no form: nothing was asked yet."""
+    async with people("alice") as client:
+        headers = {"Idempotency-Key": "k1"}
+        assert (await client.post(EXPENSES, json={}, headers=headers)).status_code == 422
+    assert (await create(people, "k1")).status_code == 201
+
+
+async def test_what_was_not_answered_was_not_done(people, furnished):
+    """The answer cannot be kept: then the command has not happened either, and runs when it is asked again."""
+    broken = mock.AsyncMock(side_effect=asyncpg.DiskFullError("no space"))
+    with mock.patch.object(RepeatKey, "keep", broken):
+        assert problem(await create(people, "k1"), 500)["code"] == "UNEXPECTED"
+    assert await rows(furnished, "entities") == []
+    assert (await create(people, "k1")).status_code == 201
+    assert len(await rows(furnished, "entities")) == 1
+
+
+async def test_a_start_under_a_key_starts_once(people, furnished):
+    answers = [await create(people, "k1", {"a": 1}, path="/ui/workflows/pair/start") for _ in range(3)]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(await rows(furnished, "workflow_instances")) == 1
+
+
+async def test_a_decision_under_a_key_is_made_once(people, furnished):
+    async with people("alice") as client:
+        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+    path = f"/api/approvals/{found['steps'][0]['request_id']}/decide"
+    answers = [await create(people, "k1", {"answer": "approved"}, "bob", path) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert len(await rows(furnished, "approval_decisions")) == 1
+
+
+async def test_a_key_is_forgotten_after_its_time_and_the_rows_go(people, furnished, clock):
+    await create(people, "k1")
+    for number in range(30):
+        await create(people, f"old-{number}")
+    clock.advance("23h")
+    assert (await create(people, "k1", exp=clock.now().timestamp() + 3600)).headers["idempotent-replayed"]
+    clock.advance("1h")
+    later = {"exp": clock.now().timestamp() + 3600}
+    again = await create(people, "k1", {"data": {"title": "Bus", "total": 5}}, **later)
+    assert again.status_code == 201
+    assert "idempotent-replayed" not in again.headers
+    await create(people, "k2", **later)
+    assert len(await rows(furnished, "http_replies")) == 2
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "two words", "ümlaut"])
+async def test_a_key_that_is_none_is_told(people, key):
+    async with people("alice") as client:
+        answer = await client.post(EXPENSES, json=TAXI, headers=[(b"idempotency-key", key.encode())])
+    assert problem(answer, 422)["problems"][0]["path"] == ["header", "Idempotency-Key"]
+
+
+async def test_another_partition_is_another_request(people):
+    path = "/ui/workflows/pair/start"
+    await create(people, "k1", {}, path=path, partition_id="north")
+    found = await create(people, "k1", {}, path=path, partition_id="south")
+    assert problem(found, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+async def test_rolled_back_work_inside_a_command_leaves_the_rest(people, furnished):
+    """A start that cannot begin leaves nothing behind, and its refusal is kept."""
+    path = "/ui/workflows/survey/start"
+    body = {"x": "a\u0000b"}
+    first, second = [await create(people, str(uuid4())[:4] if n else "k1", body, path=path) for n in (0, 1)]
+    assert {problem(found, 422)["code"] for found in (first, second)}
+    assert await rows(furnished, "workflow_instances") == []
