@@ -93,6 +93,14 @@ def test_mistakes_in_a_scenario_are_shown_with_their_line(run: Run, tmp_path: Pa
     assert "hint: did you mean `ann`?" in found.stdout
 
 
+def test_a_scenario_that_cannot_be_read_is_not_passed_over(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, "- {as: ann, submit: {}")
+    found = run()
+    assert found.exit_code == 1
+    assert "note.scenario.yaml:" in found.stdout
+    assert "✗ 1 of 1 scenario failed" in found.stdout
+
+
 def test_mistakes_in_a_definition_are_shown_with_their_line(run: Run, tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     (tmp_path / "note.yaml").write_text("contract: note\nversion: 1\nlifecycle: {initial: a, states: {}}\n")
@@ -120,8 +128,6 @@ def test_other_peoples_yaml_is_left_alone(run: Run, tmp_path: Path) -> None:
 
 def test_an_application_brings_its_contracts_and_actions(run: Run, tmp_path: Path) -> None:
     write(tmp_path, CREATED + "- {as: ann, shout: {}}\n- {expect: {data: {text: HELLO}}}")
-    scenario = tmp_path / "note.scenario.yaml"
-    scenario.write_text(scenario.read_text().replace("steps:", 'roles: {writer: ["note:shout"]}\nsteps:'))
     (tmp_path / "office.py").write_text(
         "from assent.app import App\n"
         "from assent.testing.sources import read_file\n"

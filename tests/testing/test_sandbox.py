@@ -1,5 +1,7 @@
 """A sandbox is an application by itself: with its own database, people and definitions, gone when the test is."""
 
+from typing import Any, ClassVar
+
 import asyncpg
 import pytest
 
@@ -96,6 +98,8 @@ async def test_people_who_make_no_sense_are_refused(postgres_url: str) -> None:
     async with Sandbox(server=postgres_url) as sandbox:
         with pytest.raises(Invalid, match="boss"):
             await sandbox.people(ann={"boss": "max"})
+        with pytest.raises(Invalid, match="BAD_CAPABILITY"):
+            await sandbox.roles(clerk=["NOT A CAPABILITY"])
 
 
 async def test_settings_are_added_to_those_that_are_there(postgres_url: str) -> None:
@@ -104,3 +108,61 @@ async def test_settings_are_added_to_those_that_are_there(postgres_url: str) -> 
         await sandbox.org_settings(two=3)
         async with sandbox.database.transaction(sandbox.org_id) as connection:
             assert await connection.fetchval("SELECT settings FROM assent.orgs") == {"one": 1, "two": 3}
+
+
+class TestSending:
+    """What goes out: kept, unless the test wants it sent."""
+
+    FLOW: ClassVar = {
+        "flow": "a.b",
+        "version": 1,
+        "start": "pay",
+        "steps": [
+            {
+                "id": "pay",
+                "type": "system",
+                "operation": {"sdk": "bank.pay"},
+                "output": {"paid": "result.paid"},
+            },
+            {"id": "tell", "type": "notification", "channel": "sms", "to": "+49", "text": "Paid."},
+            {"id": "done", "type": "terminal"},
+        ],
+        "transitions": [
+            {"from": "pay", "event": "completed", "to": "tell"},
+            {"from": "tell", "event": "completed", "to": "done"},
+        ],
+    }
+
+    @pytest.fixture
+    def sent(self) -> list[str]:
+        return []
+
+    @pytest.fixture
+    def app(self, sent: list[str]) -> App:
+        app = App()
+
+        @app.operation("bank.pay", outside=True)
+        async def pay(arguments: Any, key: str) -> dict[str, Any]:
+            sent.append("pay")
+            return {"paid": True}
+
+        async def text(message: Any) -> None:
+            sent.append("sms")
+
+        return app.adapter("sms", text)
+
+    async def status(self, sandbox: Sandbox) -> str:
+        async with sandbox.database.transaction(None) as connection:
+            return str(await connection.fetchval("SELECT status FROM assent.workflow_instances"))
+
+    @pytest.mark.parametrize(
+        ("send", "outcome"), [(True, ("completed", ["pay", "sms"])), (False, ("running", []))]
+    )
+    async def test_effects_are_sent_when_the_test_wants_it(
+        self, app: App, sent: list[str], postgres_url: str, send: bool, outcome: tuple[str, list[str]]
+    ) -> None:
+        async with Sandbox(app, [self.FLOW], send=send, server=postgres_url) as sandbox:
+            await sandbox.people(ann=[])
+            await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+            await sandbox.advance_time("1 day")
+            assert (await self.status(sandbox), sent) == outcome

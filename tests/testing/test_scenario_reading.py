@@ -55,7 +55,6 @@ def test_all_mistakes_are_told_at_once() -> None:
     [
         ("people: {ann: {boss: max}}\n", "UNKNOWN_KEY"),
         ("people: {ann: {manager: max}}\n", "UNKNOWN_PERSON"),
-        ("roles: {clerk: [NOT A CAPABILITY]}\n", "BAD_CAPABILITY"),
         ("now: 2026-03-02\n", "WRONG_TYPE"),
         ("persons: {}\n", "UNKNOWN_KEY"),
     ],

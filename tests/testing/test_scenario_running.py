@@ -7,7 +7,7 @@ import pytest
 from assent.app import App
 from assent.compiler.source import read_sources
 from assent.testing.run import run_scenario
-from tests.testing.written import COMPANY, CREATED, NOTE, SUBMITTED, read, run
+from tests.testing.written import CREATED, NOTE, SUBMITTED, read, run
 
 STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"
 FORM = "- {as: ann, start: desk.form}\n"
@@ -64,16 +64,20 @@ GOOD = {
 - {reply: call, refused: STEP_NOT_FOUND}""",
     "pause and resume": SUBMITTED
     + """\
-- {as: ann, workflow: pause, reason: wait}
+- {as: ann, workflow: pause, refused: POLICY_DENIED}
+- {as: oli, workflow: pause, reason: wait}
 - {expect: {status: paused}}
 - {as: rob, approve: reader, refused: WORKFLOW_NOT_ACTIVE}
-- {as: ann, workflow: resume}
+- {as: oli, workflow: resume}
 - {as: rob, approve: reader}
 - {expect: {status: completed, state: signed}}""",
     "cancel the workflow": STARTED
-    + "- {as: ann, workflow: cancel, reason: no}\n- {expect: {status: cancelled}}",
+    + """\
+- {as: rob, workflow: cancel, refused: POLICY_DENIED}
+- {as: ann, workflow: cancel, reason: no}
+- {expect: {status: cancelled}}""",
     "fail the workflow": STARTED
-    + "- {as: ann, workflow: fail, reason: no}\n- {expect: {status: failed, incident: FORCED}}",
+    + "- {as: oli, workflow: fail, reason: no}\n- {expect: {status: failed, incident: FORCED}}",
     "a form": FORM
     + """\
 - {expect: {waiting: [fill], asked: {fill: [eve, rob]}}}
@@ -228,8 +232,7 @@ async def test_what_breaks_is_told_with_the_step(postgres_url: str) -> None:
     def burn(note: Any, payload: Any) -> dict[str, Any]:
         raise RuntimeError("too wet")
 
-    roles = COMPANY + 'roles: {writer: ["note:burn"]}\n'
-    outcome = await run(f"{CREATED}- {{as: ann, burn: {{}}}}", postgres_url, roles, app)
+    outcome = await run(f"{CREATED}- {{as: ann, burn: {{}}}}", postgres_url, app=app)
     assert outcome.failure is not None
     assert outcome.failure.message == "it broke with RuntimeError: too wet"
     assert (outcome.steps_done, outcome.failure.step.number) == (1, 2)

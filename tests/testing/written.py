@@ -72,13 +72,14 @@ transitions:
   - {from: fill, event: drop, to: dropped}
 """
 
-COMPANY = "people: {ann: [writer], rob: [reader], eve: [reader], wim: [writer]}\n"
+COMPANY = "people: {ann: [writer], rob: [reader], eve: [reader], wim: [writer], oli: [operator]}\n"
+RIGHTS = 'roles: {operator: ["workflows:*"], writer: ["note:shout", "note:burn"]}\n'
 CREATED = "- {as: ann, create: note, data: {text: hello}}\n"
 SUBMITTED = CREATED + "- {as: ann, submit: {}}\n"
 
 
 def scenario_text(steps: str, head: str = COMPANY) -> str:
-    return f"scenario: a note\n{head}steps:\n{indent(dedent(steps).strip(), '  ')}\n"
+    return f"scenario: a note\n{head}steps:\n{indent(dedent(steps).strip(), '  ')}\n{RIGHTS}"
 
 
 def read(steps: str, head: str = COMPANY) -> tuple[Scenario | None, list[Problem]]:

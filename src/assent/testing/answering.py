@@ -25,9 +25,9 @@ async def answer(stage: Stage, step: Answer) -> None:
     sandbox, standing = stage.sandbox, await stage.standing(step)
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
     wait = standing.wait_at(step.node)
-    if wait is not None and wait.waiting.kind != "approval" and standing.view is not None:
+    if wait is not None and wait.waiting.kind != "approval":
         await sandbox.runtime.advance(
-            sandbox.org_id, standing.view.id, step.verb, actor, data, step=step.node
+            sandbox.org_id, standing.instance_id, step.verb, actor, data, step=step.node
         )
         return
     request_id = standing.request_of(step.node)

@@ -86,6 +86,8 @@ class Scenario:
 def read_scenario(source: Source) -> tuple[Scenario | None, list[Problem]]:
     """The scenario in a source, or every problem that it has, each at its line."""
     problems = list(source.problems)
+    if source.data is None:
+        return None, problems
     head, found = parse_declaration(ScenarioHead, source.data)
     problems += located(found, source)
     if head is None:

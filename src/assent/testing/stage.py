@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID
 
 from assent.model.mutation import Refused, Rejection
 from assent.testing.sandbox import Sandbox
@@ -49,13 +48,6 @@ class Stage:
 
     async def standing(self, step: Act | Expect | Reply) -> Standing:
         return await standing_of(self.sandbox, self.document(step.on))
-
-    async def instance_id(self, step: Act) -> UUID:
-        """The document's instance, the newest one."""
-        standing = await self.standing(step)
-        if standing.view is None:
-            raise Refused(Rejection("NOT_FOUND", f"{standing.name} has no workflow"))
-        return standing.view.id
 
 
 def not_waiting(standing: Standing, node: str) -> Refused:

@@ -9,7 +9,7 @@ from uuid import UUID
 from assent.engine.instance import Token
 from assent.engine.plan import Plan
 from assent.kernel.read import read_entity
-from assent.model.mutation import Entity
+from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.view import InstanceView, Waiting, view_of
 from assent.runtime.work import Job, Work
 from assent.store.database import Connection
@@ -63,6 +63,8 @@ class Standing:
     name: str
     entity: Entity | None = None
     view: InstanceView | None = None
+    subject_id: str | None = None
+    """Who started the workflow."""
     waits: tuple[Wait, ...] = ()
     requests: tuple[tuple[str, UUID, str], ...] = ()
     """What was asked: the step's name, the request and its status, the newest first."""
@@ -70,6 +72,13 @@ class Standing:
     happened: tuple[Happened, ...] = ()
     """The newest first."""
     failures: tuple[Row, ...] = field(default=())
+
+    @property
+    def instance_id(self) -> UUID:
+        """Of its newest instance; raises `Refused` where there is none."""
+        if self.view is None:
+            raise Refused(Rejection("NOT_FOUND", f"{self.name} has no workflow"))
+        return self.view.id
 
     @property
     def void(self) -> list[str]:
@@ -114,6 +123,7 @@ async def _read(connection: Connection, sandbox: Sandbox, document: Document) ->
         document.name,
         entity,
         view,
+        instance.subject_id,
         tuple(_wait(waiting, instance.tokens[waiting.token_id], asked) for waiting in view.waiting),
         tuple((_name(plan, row["node_id"]), row["id"], row["status"]) for row in requests),
         tuple((row["effect_type"], row["payload_json"]) for row in effects),

@@ -1,6 +1,6 @@
 """Scenarios in files: found, read, and run with the contracts, patches and flows that they use."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,26 +40,24 @@ def find_scenarios(paths: Iterable[Path | str]) -> list[FoundScenario]:
     return [found for file in dict.fromkeys(files) for found in _scenarios_in(file)]
 
 
-async def run_scenarios(
-    found: Sequence[FoundScenario], app: App | None = None, *, server: str | None = None
-) -> AsyncIterator[Outcome]:
-    """Each scenario's outcome as it is known."""
-    for one in found:
-        yield await one.run(app, server=server)
-
-
 def _files(path: Path) -> list[Path]:
     return list(files_below(path)) if path.is_dir() else [path]
 
 
 def _scenarios_in(file: Path) -> list[FoundScenario]:
     documents = read_file(file)
-    scenarios = [source for source in documents if kind_of(source) is DeclarationKind.SCENARIO]
-    return [_found(source, documents) for source in scenarios]
+    return [_found(source, documents) for source in documents if _is_scenario(source)]
+
+
+def _is_scenario(source: Source) -> bool:
+    """Also one that cannot be read: it must not be passed over in silence."""
+    unreadable = kind_of(source) is None and bool(source.problems)
+    meant = unreadable and any(line.startswith("scenario:") for line in source.lines)
+    return meant or kind_of(source) is DeclarationKind.SCENARIO
 
 
 def _found(source: Source, documents: Sequence[Source]) -> FoundScenario:
-    name = str(source.value(("scenario",)))
+    name = str(source.value(("scenario",)) or Path(source.name).name)
     scenario, problems = read_scenario(source)
     if scenario is None:
         return FoundScenario(name, source, None, problems=tuple(problems))
