@@ -1,6 +1,7 @@
 """A valid row of every table, as plain columns: the ground on which tests break one thing at a time."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from itertools import count
 from secrets import token_hex
 from typing import Any, Final
@@ -118,6 +119,16 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "position": 1,
         "via": "role:finance_manager",
     },
+    "workflow_forms": lambda: {
+        "id": uuid4(),
+        "instance_id": uuid4(),
+        "node_id": "intake",
+        "node_name": "intake",
+        "schema_json": {"type": "object"},
+        "answers": ["submitted"],
+        "assignee": {},
+        "requested_by": "ann",
+    },
     "approval_delegations": lambda: {
         "id": uuid4(),
         "from_user": "bea",
@@ -126,6 +137,14 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "created_by": "bea",
     },
     "approval_turns": lambda: {"role": _word("role"), "user_id": "bea", "last_at": START},
+    "http_replies": lambda: {
+        "actor_id": "ann",
+        "key": _word("key"),
+        "request_hash": token_hex(32),
+        "status": 201,
+        "body": "{}",
+        "expires_at": START + timedelta(days=1),
+    },
     "workflow_rules": lambda: {
         "id": uuid4(),
         "name": _word("rule"),

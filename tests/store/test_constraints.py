@@ -42,9 +42,17 @@ insert_rule = partial(insert, table="workflow_rules")
 insert_evaluation = partial(insert, table="workflow_rule_evaluations")
 insert_chain = partial(insert, table="approval_chains")
 insert_seat = partial(insert, table="workflow_seats")
+insert_form = partial(insert, table="workflow_forms")
 insert_delegation = partial(insert, table="approval_delegations")
+insert_reply = partial(insert, table="http_replies")
 
 CHECKS = [
+    ("reply_key_is_short", insert_reply, {"key": ""}),
+    ("reply_key_is_short", insert_reply, {"key": "k" * 256}),
+    ("request_is_kept_as_sha256", insert_reply, {"request_hash": "what was asked"}),
+    ("reply_has_a_status_of_http", insert_reply, {"status": 0}),
+    ("reply_has_a_status_of_http", insert_reply, {"status": 600}),
+    ("reply_is_kept_for_a_time", insert_reply, {"expires_at": START}),
     ("org_id_is_a_short_word", insert_org, {"org_id": ""}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "two words"}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "acme\n"}),
@@ -127,6 +135,17 @@ CHECKS = [
     ("only_what_was_applied_has_its_step", insert_request, {"applied_step_id": NOBODY}),
     ("seat_kind_is_known", insert_seat, {"kind": "chair"}),
     ("seat_status_is_known", insert_seat, {"status": "warm"}),
+    ("form_status_is_known", insert_form, {"status": "lost", "ended_at": START}),
+    ("form_ends_when_its_status_says_so", insert_form, {"status": "answered"}),
+    ("form_ends_when_its_status_says_so", insert_form, {"ended_at": START}),
+    ("form_claim_is_dated", insert_form, {"claimed_by": "bea"}),
+    ("form_claim_is_dated", insert_form, {"claimed_at": START}),
+    ("form_draft_is_signed_dated_and_checked", insert_form, {"draft_json": {}}),
+    (
+        "form_draft_is_signed_dated_and_checked",
+        insert_form,
+        {"draft_json": {}, "draft_by": "bea", "draft_at": START},
+    ),
     ("decision_is_known", insert_decision, {"decision": "perhaps"}),
     ("returned_says_as_what", insert_decision, {"decision": "returned"}),
     ("returned_says_as_what", insert_decision, {"decision": "approved", "outcome": "more_information"}),

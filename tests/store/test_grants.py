@@ -40,11 +40,17 @@ MAY = {
     | {"UPDATE applied_at applied_step_id claimed_at claimed_by decided_at reason status"},
     "approval_decisions": APPEND,
     "workflow_seats": APPEND | {"UPDATE closed_at note status"},
+    "workflow_forms": APPEND
+    | {
+        "UPDATE claimed_at claimed_by draft_at draft_by draft_json draft_problems ended_at reason status",
+    },
     "approval_delegations": APPEND | {"UPDATE revoked_at"},
     "approval_turns": APPEND | {"UPDATE last_at"},
     "workflow_rules": KEEP,
     "workflow_rule_evaluations": APPEND,
     "step_compactions": set(),
+    "http_replies": APPEND
+    | {"UPDATE body created_at expires_at headers media_type request_hash status", "DELETE"},
 }
 """What assent_app may do. A set of columns stands where it may update only those; partitions: nothing."""
 
@@ -144,6 +150,7 @@ async def test_no_function_can_be_executed_by_everybody(owner):
 
 async def test_application_can_execute_the_functions_of_this_list_only(owner):
     assert [found["proname"] for found in await owner.fetch(FUNCTIONS, APP_ROLE)] == [
+        "emit_event",
         "lock_entities",
         "now",
         "org_id",

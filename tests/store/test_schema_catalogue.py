@@ -17,6 +17,8 @@ TRIGGERS = {
     "entity_rows_are_guarded": "test_truth_wall.test_content_of_a_locked_entity_is_not_edited",
     "event_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "event_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "form_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "forms_keep_what_they_ask": "test_form_guards.test_what_a_form_asks_never_changes",
     "instance_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "outbox_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "outbox_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",

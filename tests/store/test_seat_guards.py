@@ -22,6 +22,7 @@ IDENTITY_COLUMNS = {
     "group_name": "another",
     "position": 7,
     "via": "user",
+    "email": "mallory@evil.example",
     "replaces_id": SOME_ID,
     "created_at": START.replace(day=3),
 }

@@ -5,7 +5,7 @@ import pytest
 from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
-from tests.rows import insert, insert_instance, update
+from tests.rows import insert, update
 
 LIVES = {
     "workflow_instances": "instance",
@@ -15,20 +15,22 @@ LIVES = {
     "workflow_definitions": "definition",
     "approval_requests": "request",
     "workflow_seats": "seat",
+    "workflow_forms": "form",
 }
+
+ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at"}
+"""Where a row ends exactly when its status does, and says when."""
 
 
 async def _insert_at(connection, table, status):
-    if table == "workflow_instances":
-        return await insert_instance(connection, status=status)
-    return await insert(connection, table, status=status)
+    return await insert(connection, table, **_columns(table, status))
 
 
 def _columns(table, status):
-    """What goes with a new status: an instance ends exactly when its status does."""
-    if table != "workflow_instances":
+    """What goes with a new status."""
+    if table not in ENDED_AT:
         return {"status": status}
-    return {"status": status, "completed_at": START if is_terminal(MOVES[table], status) else None}
+    return {"status": status, ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}
 
 
 async def _may_move(connection, table, old, new):

@@ -29,6 +29,7 @@ OF_THE_INSTANCE = (
     "workflow_side_effects_outbox",
     "workflow_step_receipts",
     "workflow_outbox_receipts",
+    "workflow_forms",
 )
 EVIDENCE = ("entities", "entity_versions", "audit_log", "approval_requests", "approval_decisions")
 DELETED_ONE = {"instances": 1, "steps": 2, "events": 1, "effects": 1, "receipts": 2}
@@ -53,6 +54,8 @@ async def whole_instance(database: Database, *, org_id: str = "acme", outbox: st
         await insert_effect(connection, **about, status=outbox)
         for table in ("workflow_step_receipts", "workflow_outbox_receipts"):
             await insert(connection, table, **about)
+        form = await insert(connection, "workflow_forms", **about)
+        await insert(connection, "workflow_seats", **about, kind="form", request_id=form["id"])
         request = await insert_request(connection, **about)
         await insert_decision(connection, org_id=org_id, request_id=request["id"])
     return instance
@@ -77,6 +80,15 @@ async def test_ended_instance_goes_with_all_that_is_its_own_when_the_policy_says
     clock.advance("1s")
     assert await Retention(place).run_once() == Done(1, parts=DELETED_ONE)
     assert await counts(database, OF_THE_INSTANCE) == [0] * len(OF_THE_INSTANCE)
+
+
+async def test_seats_of_forms_go_with_them_and_those_of_approvals_stay(place, database, clock):
+    await set_policy(database, 30)
+    await whole_instance(database)
+    clock.advance("31d")
+    await Retention(place).run_once()
+    seats = await fetch(database, "SELECT * FROM assent.workflow_seats")
+    assert [seat["kind"] for seat in seats] == ["approval"]
 
 
 async def test_evidence_about_the_entity_stays(place, database, clock):

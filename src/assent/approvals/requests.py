@@ -8,7 +8,8 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.model.approval import Decision, Group, Request, Seat
+from assent.approvals.seats import seat_from, write_seats
+from assent.model.approval import Decision, Group, Request
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -41,12 +42,10 @@ async def write_requests(connection: Connection, requests: Sequence[Request], no
     """Make true what the engine decided about requests; what is written already is not written again."""
     new = [_request_row(request) for request in requests if request.is_new]
     changed = [_changed_row(request) for request in requests if request.changed and not request.is_new]
-    seats = [_seat_row(request, seat, now) for request in requests for seat in request.touched_seats.values()]
     decisions = [_decision_row(request, d) for request in requests for d in request.new_decisions]
     if new:
         await connection.execute(_SQL.insert_requests, new)
-    if seats:
-        await connection.execute(_SQL.put_seats, seats)
+    await write_seats(connection, "approval", [(request.org_id, request) for request in requests], now)
     if decisions:
         # Before the request ends: the database takes decisions on open requests only.
         await connection.execute(_SQL.insert_decisions, decisions)
@@ -54,7 +53,7 @@ async def write_requests(connection: Connection, requests: Sequence[Request], no
         await connection.execute(_SQL.update_requests_if_live, changed)
     for request in requests:
         request.is_new = request.changed = False
-        request.touched_seats, request.new_decisions = {}, []
+        request.new_decisions = []
 
 
 async def consume_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> set[UUID]:
@@ -106,22 +105,8 @@ def request_from(row: Row) -> Request:
         claimed_at=row["claimed_at"],
         skipped=tuple(asked["skipped"]),
         tier=asked["tier"],
-        seats=tuple(_seat_from(seat, asked["emails"]) for seat in row["seats"]),
+        seats=tuple(seat_from(seat) for seat in row["seats"]),
         decisions=tuple(_decision_from(decision) for decision in row["decisions"]),
-    )
-
-
-def _seat_from(row: Row, emails: Mapping[str, str]) -> Seat:
-    return Seat(
-        UUID(row["id"]),
-        row["user_id"],
-        row["group_name"],
-        row["position"],
-        row["via"],
-        row["status"],
-        emails.get(row["user_id"]),
-        UUID(row["replaces_id"]) if row["replaces_id"] else None,
-        row["note"],
     )
 
 
@@ -160,7 +145,7 @@ def _request_row(request: Request) -> dict[str, Any]:
         "originators": sorted(request.originators),
         "partition_id": request.partition_id,
         "title": request.title,
-        "figure": _number(request.figure),
+        "figure": plain_number(request.figure),
         "due_at": request.due_at,
         "created_at": request.created_at,
     }
@@ -172,12 +157,11 @@ def _asked(request: Request) -> dict[str, Any]:
         "groups": [group.to_json() for group in request.groups],
         "people": [{"user": s.user_id, "group": s.group, "via": s.via} for s in request.seats],
         "skipped": [dict(skipped) for skipped in request.skipped],
-        "emails": {seat.user_id: seat.email for seat in request.seats if seat.email},
         "tier": request.tier,
     }
 
 
-def _number(figure: Any) -> str | None:
+def plain_number(figure: Any) -> str | None:
     is_number = isinstance(figure, int | float | Decimal | str) and not isinstance(figure, bool)
     return str(figure) if is_number else None
 
@@ -193,25 +177,6 @@ def _changed_row(request: Request) -> dict[str, Any]:
         "decided_at": request.decided_at,
         "claimed_by": request.claimed_by,
         "claimed_at": request.claimed_at,
-    }
-
-
-def _seat_row(request: Request, seat: Seat, now: datetime) -> dict[str, Any]:
-    return {
-        "org_id": request.org_id,
-        "id": seat.id,
-        "kind": "approval",
-        "request_id": request.id,
-        "instance_id": request.instance_id,
-        "user_id": seat.user_id,
-        "group_name": seat.group,
-        "position": seat.position,
-        "via": seat.via,
-        "status": seat.status,
-        "replaces_id": seat.replaces,
-        "note": seat.note,
-        "created_at": now,
-        "closed_at": now if seat.status in ("decided", "closed") else None,
     }
 
 

@@ -44,19 +44,6 @@ UPDATE assent.approval_requests r
     claimed_by text, claimed_at timestamptz)
  WHERE r.org_id = u.org_id AND r.id = u.id AND r.status IN ('pending', 'approved') AND r.applied_at IS NULL;
 
--- name: put_seats
--- New seats, and how the others stand now; a seat that is decided or closed stays so.
-INSERT INTO assent.workflow_seats AS s (org_id, id, kind, request_id, instance_id, user_id, group_name, position, via,
-       status, replaces_id, note, created_at, closed_at)
-SELECT org_id, id, kind, request_id, instance_id, user_id, group_name, position, via, status, replaces_id, note,
-       created_at, closed_at
-  FROM jsonb_to_recordset($1::jsonb) AS n (
-    org_id text, id uuid, kind text, request_id uuid, instance_id uuid, user_id text, group_name text,
-    position integer, via text, status text, replaces_id uuid, note text, created_at timestamptz,
-    closed_at timestamptz)
-ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status, closed_at = excluded.closed_at, note = excluded.note
- WHERE s.status IN ('later', 'open');
-
 -- name: insert_decisions
 -- What people answered.
 INSERT INTO assent.approval_decisions (org_id, id, request_id, seat_id, approver_id, on_behalf_of, decision, outcome,

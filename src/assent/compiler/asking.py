@@ -1,7 +1,7 @@
-"""What approvals take from the contract, and what is enough of their groups.
+"""What approvals and forms take from the contract, and what is enough of an approval's groups.
 
 Separation of duties, what inboxes show and the amount that tiers go by are written once, for all approvals; here
-each approval gets them. What is enough is an expression of the names of groups, of AND and OR and nothing else.
+each approval gets them, and each form what inboxes show. What is enough is an expression of the names of groups, of AND and OR and nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,9 @@ _DUTIES: Final = tuple(SeparationSpec.model_fields)
 
 
 def complete_approvals(draft: Draft) -> Draft:
-    """Every approval with what it takes from contract and flow, and with canonical `enough`."""
-    shared = {"separation": relaxed(draft), "inbox": shown_in_inbox(draft.contract)}
+    """Every approval and form with what it takes from contract and flow, and with canonical `enough`."""
+    inbox = shown_in_inbox(draft.contract)
+    shared = {"separation": relaxed(draft), "inbox": inbox}
     nodes = dict(draft.nodes)
     problems: list[Problem] = []
     for node in draft.nodes.values():
@@ -33,6 +34,8 @@ def complete_approvals(draft: Draft) -> Draft:
                 node, config=config | {key: said for key, said in shared.items() if said}
             )
             problems += (as_written(draft, node.id, problem) for problem in found)
+        elif node.kind is NodeKind.FORM and inbox:
+            nodes[node.id] = replace(node, config={**node.config, "inbox": inbox})
     return draft.noting(problems).evolve(nodes=nodes)
 
 

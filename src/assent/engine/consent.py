@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assent.model.actor import Actor
-from assent.model.approval import ESCALATION, Decision, Delegation, Group, Request, Seat
+from assent.model.approval import ESCALATION, Decision, Delegation, Group, Request, Seat, Seated
 from assent.model.mutation import Rejection
 
 Enough = Callable[[Mapping[str, bool]], bool]
@@ -33,13 +33,15 @@ def tally(request: Request, enough: Enough) -> Literal["approved", "rejected"] |
 
 
 def has_agreed(request: Request, group: Group) -> bool:
+    if group.mode == "any":
+        return _first_answer(request, group.name) == "approved"
     return len(_answers(request, group.name, "approved")) >= group.needed
 
 
 def _may_agree(request: Request, group: Group) -> bool:
     agreed = _answers(request, group.name, "approved")
-    if group.mode == "any" and _answers(request, group.name, "rejected"):
-        return bool(agreed)
+    if group.mode == "any" and (first := _first_answer(request, group.name)) is not None:
+        return first == "approved"
     waiting = [seat for seat in request.seats_of(group.name) if seat.status in ("open", "later")]
     return len(agreed) + len(waiting) >= group.needed
 
@@ -59,6 +61,13 @@ def _first_answer(request: Request, group: str) -> Literal["approved", "rejected
 
 def _is_open(request: Request, group: str) -> bool:
     return any(seat.status == "open" for seat in request.seats_of(group))
+
+
+def idle_seats(request: Request) -> list[Seat]:
+    """The seats of groups that have agreed, or cannot any more: nobody needs their answer."""
+    groups = [group for group in request.groups if group.name != ESCALATION]
+    settled = [g.name for g in groups if has_agreed(request, g) or not _may_agree(request, g)]
+    return [seat for seat in request.seats if seat.group in settled and seat.status in ("open", "later")]
 
 
 def next_seats(request: Request) -> list[Seat]:
@@ -94,7 +103,7 @@ def seat_for(
     """The seat that they may fill. Nobody approves what is their own, nor fills two seats, by whatever route."""
     if refused := _may_not_answer(request, who.actor.id):
         return refused
-    seat = _seat(request, who)
+    seat = open_seat(request, who)
     if isinstance(seat, Rejection):
         return seat
     if seat.user_id in request.originators:
@@ -125,7 +134,8 @@ def _separate(message: str) -> Rejection:
     return Rejection("SEPARATION_OF_DUTIES", message, ("actor",), hint=hint)
 
 
-def _seat(request: Request, who: Answerer) -> Seat | Rejection:
+def open_seat(request: Seated, who: Answerer) -> Seat | Rejection:
+    """The seat that is theirs, or of somebody for whom they may act."""
     seats = [seat for seat in request.seats if who.group in (None, seat.group)]
     mine = [seat for seat in seats if seat.user_id == who.actor.id and who.on_behalf_of is None]
     lent = _lent(request, who)
@@ -139,7 +149,7 @@ def _seat(request: Request, who: Answerer) -> Seat | Rejection:
     return Rejection("POLICY_DENIED", f"{who.actor.id} is not asked; asked are: {asked}", ("actor",))
 
 
-def _lent(request: Request, who: Answerer) -> set[str]:
+def _lent(request: Seated, who: Answerer) -> set[str]:
     """For whom they may act in this matter."""
     return {
         d.from_user for d in who.delegations if not d.entity_types or request.entity_type in d.entity_types

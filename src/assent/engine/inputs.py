@@ -75,6 +75,40 @@ class Release(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class FormInput(Input):
+    """Something is done about a form besides answering it."""
+
+    step_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimForm(FormInput):
+    """One of several who may fill it in takes it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseForm(FormInput):
+    """It is open again to all who may fill it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveDraft(FormInput):
+    """What somebody has written so far, right or wrong."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignForm(FormInput):
+    """Somebody else is asked to fill it in."""
+
+    from_user: str = ""
+    to_user: str = ""
+    to_email: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventArrived(Input):
     """What a step waited for under a key has come."""
 

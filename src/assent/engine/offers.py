@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from assent.engine.choose import choose
+from assent.engine.forms import claim_form, reassign_form, release_form, save_draft
 from assent.engine.inputs import (
     Advance,
     Cancel,
     CancelToken,
     Claim,
+    ClaimForm,
     Decide,
     Drifted,
     EventArrived,
@@ -18,10 +20,13 @@ from assent.engine.inputs import (
     Pause,
     Poke,
     Reassign,
+    ReassignForm,
     Release,
+    ReleaseForm,
     Repin,
     Resume,
     Retry,
+    SaveDraft,
     Skip,
     Start,
     TimerDue,
@@ -350,6 +355,10 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     Reassign: lambda run, given: reassign(run, given) or ACCEPTED,
     Claim: lambda run, given: claim(run, given) or ACCEPTED,
     Release: lambda run, given: release(run, given) or ACCEPTED,
+    ClaimForm: lambda run, given: claim_form(run, given) or ACCEPTED,
+    ReleaseForm: lambda run, given: release_form(run, given) or ACCEPTED,
+    ReassignForm: lambda run, given: reassign_form(run, given) or ACCEPTED,
+    SaveDraft: lambda run, given: save_draft(run, given) or ACCEPTED,
     EventArrived: _notice,
     TimerDue: _notice,
     Expired: _expired,

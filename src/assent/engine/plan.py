@@ -59,6 +59,7 @@ class Plan:
     definition_version: int = 0
     asks_people: bool = False
     """Whether there are approvals in it: then its instances have requests."""
+    has_forms: bool = False
 
     def window(self, node_id: str) -> EditWindow:
         return self.workflow.edit_windows[node_id]
@@ -84,9 +85,18 @@ def plan_of(
     nodes = {node.id: _planned_node(workflow, node, edges, scope) for node in workflow.nodes.values()}
     rank = {node_id: index for index, node_id in enumerate(workflow.topological_order)}
     join_of_split = {join.split: node_id for node_id, join in workflow.joins.items()}
-    asks = any(node.kind is NodeKind.APPROVAL for node in workflow.nodes.values())
+    kinds = {node.kind for node in workflow.nodes.values()}
     return Plan(
-        workflow, nodes, edges, rank, join_of_split, contract, definition_id, definition_version, asks
+        workflow,
+        nodes,
+        edges,
+        rank,
+        join_of_split,
+        contract,
+        definition_id,
+        definition_version,
+        asks_people=NodeKind.APPROVAL in kinds,
+        has_forms=NodeKind.FORM in kinds,
     )
 
 

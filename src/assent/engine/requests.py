@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from assent.engine.inputs import Claim, Decide, Reassign, Release
+from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
-from assent.model.approval import Request, Seat
+from assent.model.approval import Request, Seat, Seated
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -48,9 +48,18 @@ def reassign(run: "Run", given: Reassign) -> Rejection | None:
         return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
     if refused := _may_reassign(request, given):
         return refused
+    heir = hand_on(request, seat, given, new_id(run.world.now))
+    if request.claimed_by == given.from_user:
+        request.unclaim()
+    run.notify(token, request, [heir] if heir.status == "open" else [])
+    return None
+
+
+def hand_on(request: Seated, seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
+    """Close a seat and put another's in its place."""
     note = f"by {given.actor.id}" + (f": {given.reason}" if given.reason else "")
     heir = Seat(
-        new_id(run.world.now),
+        heir_id,
         given.to_user,
         seat.group,
         seat.position,
@@ -61,10 +70,7 @@ def reassign(run: "Run", given: Reassign) -> Rejection | None:
         note,
     )
     request.put_seats([seat.evolve(status="closed", note=f"reassigned to {given.to_user} {note}"), heir])
-    if request.claimed_by == given.from_user:
-        request.claimed_by, request.claimed_at, request.changed = None, None, True
-    run.notify(token, request, [heir] if heir.status == "open" else [])
-    return None
+    return heir
 
 
 def _may_reassign(request: Request, given: Reassign) -> Rejection | None:
@@ -86,6 +92,9 @@ def claim(run: "Run", given: Claim) -> Rejection | None:
     request, _ = found
     if not _is_asked(run, request, given.actor.id):
         return Rejection("POLICY_DENIED", f"{given.actor.id} is not asked", ("actor",))
+    if request.mode != "any":
+        message = "several must answer: a claim would keep them from it"
+        return Rejection("NOT_CLAIMABLE", message, ("request_id",))
     if request.claimed_by not in (None, given.actor.id):
         return Rejection("CLAIMED", f"{request.claimed_by} was first", ("request_id",))
     request.claimed_by, request.claimed_at, request.changed = given.actor.id, run.world.now, True
@@ -100,7 +109,7 @@ def release(run: "Run", given: Release) -> Rejection | None:
     if request.claimed_by not in (None, given.actor.id) and not given.actor.can(REASSIGN):
         message = f"{request.claimed_by} has claimed it; another's claim takes {REASSIGN}"
         return Rejection("POLICY_DENIED", message, ("actor",))
-    request.claimed_by, request.claimed_at, request.changed = None, None, True
+    request.unclaim()
     return None
 
 

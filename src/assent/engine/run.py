@@ -21,7 +21,7 @@ from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
-from assent.model.approval import Request, Seat
+from assent.model.approval import Seat, Seated
 from assent.model.effect import Effect
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
@@ -148,6 +148,8 @@ class Run:
         if rest.request is not None:
             self.world.requests[step.id] = rest.request
             step.request_id, step.snapshot_version_id = rest.request.id, rest.request.snapshot_version_id
+        if rest.form is not None:
+            self.world.forms[step.id] = rest.form
         self._open[step.id] = step
         self._record(step)
         self._enqueue(step, rest.effects)
@@ -162,7 +164,7 @@ class Run:
             self.stays.append((token, stay))
         self._enqueue(opened or self._step(visit, "pending", {}), stay.effects)
 
-    def notify(self, token: Token, request: Request, seats: list[Seat]) -> None:
+    def notify(self, token: Token, request: Seated, seats: list[Seat]) -> None:
         """Tell people that they are asked now."""
         visit = self.visit(token)
         told = messages_to(visit, visit.node.node.config, request, seats)

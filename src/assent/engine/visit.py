@@ -9,7 +9,8 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.model.actor import Actor
-from assent.model.approval import Delegation, Request
+from assent.model.approval import Delegation, Request, Seated
+from assent.model.form import AskedForm
 from assent.model.mutation import Entity
 from assent.model.views import actor_view, entity_view
 
@@ -27,8 +28,15 @@ class World:
     """The org's, read as `org`."""
     requests: dict[UUID, Request] = field(default_factory=dict)
     """Step → what it asked people, in the present generation."""
+    forms: dict[UUID, AskedForm] = field(default_factory=dict)
+    """Step → the form that somebody is to fill in there; where nobody acts on it, it may be missing."""
     delegations: Mapping[str, tuple[Delegation, ...]] = field(default_factory=dict)
     """Whoever acts here → those for whom they may."""
+
+    @property
+    def asked(self) -> dict[UUID, Seated]:
+        """Step → what people are asked there."""
+        return {**self.requests, **self.forms}
 
 
 @dataclass

@@ -136,8 +136,43 @@ class Delegation:
     workflows: tuple[str, ...] = ()
 
 
+class Seated:
+    """Something that people are asked, each in a seat: a request for approval, or a form."""
+
+    id: UUID
+    instance_id: UUID
+    created_at: datetime
+    entity_type: str | None
+    entity_version: int
+    title: str | None
+    due_at: datetime | None
+    claimed_by: str | None
+    claimed_at: datetime | None
+    seats: tuple[Seat, ...]
+    changed: bool
+    touched_seats: dict[UUID, Seat]
+    """Seats that are new or have another status than their rows."""
+
+    def unclaim(self) -> None:
+        if self.claimed_by is not None:
+            self.claimed_by, self.claimed_at, self.changed = None, None, True
+
+    def set_seats(self, statuses: Mapping[UUID, SeatStatus]) -> None:
+        self.put_seats(seat.evolve(status=statuses[seat.id]) for seat in self.seats if seat.id in statuses)
+
+    def put_seats(self, seats: Iterable[Seat]) -> None:
+        """Seats that are new, or take the place of those with their id."""
+        found = {seat.id: seat for seat in self.seats}
+        for seat in seats:
+            found[seat.id] = self.touched_seats[seat.id] = seat
+        self.seats = tuple(found.values())
+
+    def seats_of(self, group: str) -> list[Seat]:
+        return [seat for seat in self.seats if seat.group == group]
+
+
 @dataclass(slots=True)
-class Request:
+class Request(Seated):
     """A question to approvers about one version of one entity, or about a flow."""
 
     org_id: str
@@ -183,27 +218,13 @@ class Request:
     """Whether the row has to be written again."""
     new_decisions: list[Decision] = field(default_factory=list)
     touched_seats: dict[UUID, Seat] = field(default_factory=dict)
-    """Seats that are new or have another status than their rows."""
 
     def end(self, status: RequestStatus, now: datetime, reason: str | None = None) -> None:
         """Nobody is asked any more."""
         self.status, self.decided_at, self.reason, self.changed = status, now, reason, True
         self.set_seats({seat.id: "closed" for seat in self.seats if seat.status in ("open", "later")})
 
-    def set_seats(self, statuses: Mapping[UUID, SeatStatus]) -> None:
-        self.put_seats(seat.evolve(status=statuses[seat.id]) for seat in self.seats if seat.id in statuses)
-
-    def put_seats(self, seats: Iterable[Seat]) -> None:
-        """Seats that are new, or take the place of those with their id."""
-        found = {seat.id: seat for seat in self.seats}
-        for seat in seats:
-            found[seat.id] = self.touched_seats[seat.id] = seat
-        self.seats = tuple(found.values())
-
     def add_decision(self, decision: Decision) -> None:
         self.decisions = (*self.decisions, decision)
         self.new_decisions.append(decision)
         self.set_seats({decision.seat_id: "decided"})
-
-    def seats_of(self, group: str) -> list[Seat]:
-        return [seat for seat in self.seats if seat.group == group]

@@ -56,6 +56,8 @@ REQUEST_MOVES = _moves(
 
 SEAT_MOVES = _moves(later="open closed", open="decided closed", decided="", closed="")
 
+FORM_MOVES = _moves(open="answered cancelled", answered="", cancelled="")
+
 MOVES: Mapping[str, Moves] = {
     "workflow_instances": INSTANCE_MOVES,
     "workflow_step_executions": STEP_MOVES,
@@ -64,6 +66,7 @@ MOVES: Mapping[str, Moves] = {
     "workflow_definitions": DEFINITION_MOVES,
     "approval_requests": REQUEST_MOVES,
     "workflow_seats": SEAT_MOVES,
+    "workflow_forms": FORM_MOVES,
 }
 
 

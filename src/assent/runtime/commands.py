@@ -31,9 +31,11 @@ from assent.runtime.arrivals import arrival
 from assent.runtime.definitions import Wanted
 from assent.runtime.inputs_of_events import ON_START, read_event
 from assent.runtime.view import InstanceView, view_of
+from assent.runtime.watch import commanding, watching
 from assent.runtime.work import Birth, Job, Work
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
+from assent.telemetry import current_trace
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
@@ -97,14 +99,19 @@ class Commands:
 
     async def emit(self, org_id: str, key: str, data: Any = None, *, cause: str | None = None) -> bool:
         """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
-        checked({"key": key, "data": data})
-        now = self.database.clock.now()
-        event = arrival(org_id, key, now, cause, data=data)
 
         async def work(connection: Connection) -> bool:
-            return await emit_events(connection, [event], now) == 1
+            return await self.emit_in(connection, org_id, key, data, cause=cause)
 
         return await self.database.run(work, org_id=org_id)
+
+    async def emit_in(
+        self, connection: Connection, org_id: str, key: str, data: Any = None, *, cause: str | None = None
+    ) -> bool:
+        """The same inside the caller's transaction: it is told when the caller commits, or never."""
+        checked({"key": key, "data": data})
+        now = self.database.clock.now()
+        return await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
 
     async def advance(  # noqa: PLR0913
         self,
@@ -202,31 +209,48 @@ class Commands:
         given: Input,
         birth: Birth | None = None,
     ) -> InstanceView:
+        job = await self.run_job(org_id, whose, given, birth)
+        return _view(job)
+
+    async def run_job(
+        self,
+        org_id: str,
+        whose: UUID | Find,
+        given: Input,
+        birth: Birth | None = None,
+    ) -> Job:
         """Hand an input to an instance, in one transaction with finding out whose it is."""
 
         async def work(connection: Connection) -> Job | None:
             instance_id = whose if isinstance(whose, UUID) else await whose(connection)
             await connection.execute(_SQL.lock_instances, [instance_id])
             now = self.database.clock.now()
-            item = await with_open_events(connection, Work(org_id, instance_id, birth=birth), now)
+            mine = Work(org_id, instance_id, birth=birth, trace=current_trace())
+            item = await with_open_events(connection, mine, now)
             item.inputs.append(given)
-            jobs = await self.advancing.advance(connection, [item], now, as_owner=False)
+            jobs = await self.advancing.advance(connection, [item], now, as_owner=False, watch=watch)
             if birth is not None and jobs and jobs[0].is_new:
-                _answer(jobs[0], given)  # an instance that cannot begin leaves nothing behind
+                _require_taken(jobs[0], given)  # an instance that cannot begin leaves nothing behind
             return jobs[0] if jobs else None
 
-        job = await self.database.run(work, org_id=org_id)
-        if job is None:
-            raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
-        return _answer(job, given)
+        with commanding(org_id, whose, given):
+            with watching(self.database.clock.now, inline=True) as watch:
+                job = await self.database.run(work, org_id=org_id)
+            if job is None:
+                raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
+            _require_taken(job, given)
+            return job
 
 
-def _answer(job: Job, given: Input) -> InstanceView:
+def _require_taken(job: Job, given: Input) -> None:
     outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
     already_there = isinstance(given, Start) and not job.is_new
     if isinstance(outcome, Rejection) and not already_there:
         raise Refused(outcome)
-    return view_of(job.run.plan, job.run.instance, job.run.world.requests)
+
+
+def _view(job: Job) -> InstanceView:
+    return view_of(job.run.plan, job.run.instance, job.run.world.asked)
 
 
 def checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -251,4 +275,5 @@ def add_events(work: Work, rows: list[Any]) -> Work:
         work.inputs.append(given)
         work.events[given.id] = row
         work.birth = work.birth or birth
+        work.trace = work.trace or row["trace_id"]
     return work

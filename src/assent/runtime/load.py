@@ -7,14 +7,30 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.approvals.delegations import load_delegations
+from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
-from assent.engine.inputs import Advance, Claim, Decide, Input, Repin
+from assent.engine.inputs import (
+    Advance,
+    Claim,
+    ClaimForm,
+    Decide,
+    Drifted,
+    EventArrived,
+    Expired,
+    Input,
+    Poke,
+    Repin,
+    SaveDraft,
+    TimerDue,
+)
 from assent.engine.instance import Instance
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
 from assent.engine.visit import World
 from assent.kernel import Kernel
+from assent.kernel.read import read_entity
 from assent.kernel.rows import entity_from
+from assent.model.graph import NodeKind
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.definitions import Definition, Definitions, Pin
 from assent.runtime.rows import Row, instance_from, new_instance_row
@@ -24,6 +40,8 @@ from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
+_ELSEWHERE: Final = (EventArrived, Expired, Drifted, Poke, Repin)
+"""What never asks a form anything; where it ends one, the step alone is enough to close it."""
 
 
 @dataclass
@@ -58,6 +76,23 @@ class Loader:
         await self._insert_ahead(connection, jobs, now)
         await _load_people(connection, jobs, now)
         return jobs
+
+    async def look(self, connection: Connection, work: Work, now: datetime) -> Job | None:
+        """An instance as it stands and no lock taken: for whoever only wants to see what could happen to it."""
+        rows = await self._instances(connection, [work])
+        if work.key not in rows:
+            return None
+        definition = (await self._definitions(connection, [work], rows))[work.key]
+        instance = instance_from(rows[work.key])
+        entity = (
+            await read_entity(connection, work.org_id, instance.entity_id) if instance.entity_id else None
+        )
+        settings = await self._settings(connection, [work])
+        job = self._job(
+            work, definition, instance, World(now, entity, settings.get(work.org_id, {})), False, {}
+        )
+        await _load_people(connection, [job], now)
+        return job
 
     def _job(  # noqa: PLR0913, PLR0917
         self,
@@ -137,20 +172,56 @@ async def _load_people(connection: Connection, jobs: Sequence[Job], now: datetim
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
         job.run.world.requests = requests[job.work.key]
+    filling = await _load_forms(
+        connection, [job for job in jobs if job.run.plan.has_forms and not job.is_new]
+    )
+    await _load_delegations(connection, [*asking, *filling], now)
+
+
+async def _load_forms(connection: Connection, jobs: Sequence[Job]) -> list[Job]:
+    """The forms at which instances rest, where somebody or a timer may have to do with them; answers where."""
+    steps = [(job, _form_steps(job)) for job in jobs]
+    filling = [(job, found) for job, found in steps if found and _is_about(job.work.inputs, found)]
+    forms = await load_forms(
+        connection, [(job.work.org_id, step) for job, found in filling for step in found]
+    )
+    for job, found in filling:
+        places = ((step, (job.work.org_id, step)) for step in found)
+        job.run.world.forms = {step: forms[place] for step, place in places if place in forms}
+    return [job for job, _ in filling]
+
+
+def _form_steps(job: Job) -> set[UUID]:
+    nodes = job.run.plan.nodes
+    resting = [token for token in job.run.instance.tokens.values() if token.state == "resting"]
+    return {t.step_id for t in resting if t.step_id and nodes[t.node].kind is NodeKind.FORM}
+
+
+def _is_about(inputs: Sequence[Input], steps: set[UUID]) -> bool:
+    """Whether a form can matter. Most of what workers do leaves it alone, or ends it unread."""
+    if not inputs:
+        return True  # whoever only looks wants to see it
+    return any(
+        given.step_id in steps if isinstance(given, TimerDue) else not isinstance(given, _ELSEWHERE)
+        for given in inputs
+    )
+
+
+async def _load_delegations(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
     answering = {
-        (job.work.org_id, given.actor.id) for job in asking for given in job.work.inputs if _answers(given)
+        (job.work.org_id, given.actor.id) for job in jobs for given in job.work.inputs if _answers(given)
     }
     if not answering:
         return
     delegations = await load_delegations(connection, sorted(answering), now)
-    for job in asking:
+    for job in jobs:
         job.run.world.delegations = {
             user: found for (org, user), found in delegations.items() if org == job.work.org_id
         }
 
 
 def _answers(given: Input) -> bool:
-    return isinstance(given, Advance | Decide | Claim) and given.actor.kind == "user"
+    return isinstance(given, Advance | Decide | Claim | ClaimForm | SaveDraft) and given.actor.kind == "user"
 
 
 async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:

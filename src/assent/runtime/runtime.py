@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from assent.approvals.directory import Directory, MembersDirectory
 from assent.kernel import Kernel
 from assent.runtime.advance import Advancing
-from assent.runtime.approval_commands import ApprovalCommands
 from assent.runtime.definitions import Definitions
 from assent.runtime.effect_letters import EffectLetters
+from assent.runtime.form_commands import FormCommands
 from assent.runtime.load import Loader
 from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
@@ -22,7 +22,7 @@ Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
 
 
-class Runtime(ApprovalCommands, Recovery, Repairs, EffectLetters):
+class Runtime(FormCommands, Recovery, Repairs, EffectLetters):
     """Commands for people, batches for workers, repairs for operators; all end in the same `advance`."""
 
     def __init__(

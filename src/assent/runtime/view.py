@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
-from assent.model.approval import Request
+from assent.model.approval import Seated
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,11 @@ class Waiting:
     step_id: UUID | None
     answers: tuple[str, ...]
     request_id: UUID | None = None
-    """What is asked of people here."""
+    """What is asked of people here; a form has the id of its step."""
     asked: tuple[str, ...] = ()
     """Who is asked now."""
     due_at: datetime | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class InstanceView:
     expires_at: datetime | None
 
 
-def view_of(plan: Plan, instance: Instance, requests: Mapping[UUID, Request] | None = None) -> InstanceView:
+def view_of(plan: Plan, instance: Instance, asked: Mapping[UUID, Seated] | None = None) -> InstanceView:
+    """`asked`: of each step, what people are asked there."""
     resting = [token for token in instance.tokens.values() if token.state in ("resting", "failed")]
     return InstanceView(
         org_id=instance.org_id,
@@ -57,16 +59,16 @@ def view_of(plan: Plan, instance: Instance, requests: Mapping[UUID, Request] | N
         context=dict(instance.context),
         version=instance.version,
         waiting=tuple(
-            _waiting(plan, token, requests or {}) for token in sorted(resting, key=lambda token: token.id)
+            _waiting(plan, token, asked or {}) for token in sorted(resting, key=lambda token: token.id)
         ),
         incident=instance.incident,
         expires_at=instance.expires_at,
     )
 
 
-def _waiting(plan: Plan, token: Token, requests: Mapping[UUID, Request]) -> Waiting:
+def _waiting(plan: Plan, token: Token, asked: Mapping[UUID, Seated]) -> Waiting:
     node = plan.nodes[token.node]
-    request = requests.get(token.step_id) if token.step_id else None
+    request = asked.get(token.step_id) if token.step_id else None
     seats = request.seats if request is not None else ()
     return Waiting(
         token.node,
@@ -78,4 +80,5 @@ def _waiting(plan: Plan, token: Token, requests: Mapping[UUID, Request]) -> Wait
         request.id if request else None,
         tuple(sorted({seat.user_id for seat in seats if seat.status == "open"})),
         request.due_at if request else None,
+        token.step_at,
     )

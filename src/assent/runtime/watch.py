@@ -1,8 +1,8 @@
 """Looking on while a batch is advanced: spans for those whose traces are sampled, and metrics.
 
 Each instance of a batch goes on in the trace that brought its event: event → advance → nodes. The batch itself is a
-span of its own, and they are linked. What is seen counts when the batch has committed; of one that was rolled back
-only the failure of a single instance is told, for the others are tried again at once.
+span of its own, and they are linked. What is seen counts when the batch has committed. Of one that was rolled back
+nothing is told, for it is tried again at once, in halves; the failure of an instance by itself is.
 """
 
 import time
@@ -102,9 +102,7 @@ class Watch:
             self._count(self._metrics, now)
 
     def failed(self, error: BaseException) -> None:
-        """Whoever is told never to have been here is not sent; an instance by itself says why."""
-        if len(self._traced) == 1:
-            (traced,) = self._traced.values()
+        for traced in self._traced.values():
             if isinstance(error, Refused):
                 traced.advance.note(rejection=error.code)
             else:
@@ -178,8 +176,13 @@ class Watch:
 
 
 @contextmanager
-def watching(now: Callable[[], datetime], *, inline: bool = False) -> Iterator[Watch | None]:
-    """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks."""
+def watching(
+    now: Callable[[], datetime], *, inline: bool = False, alone: bool = False
+) -> Iterator[Watch | None]:
+    """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks.
+
+    A command is `inline`, and an event that is tried by itself is `alone`: what fails then is its own failure.
+    """
     tracer, metrics = telescope.tracer, telescope.metrics
     if tracer is None and metrics is None:
         yield None
@@ -188,7 +191,8 @@ def watching(now: Callable[[], datetime], *, inline: bool = False) -> Iterator[W
     try:
         yield watch
     except BaseException as error:
-        watch.failed(error)
+        if inline or alone:
+            watch.failed(error)
         raise
     watch.committed(now())
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from assent.approvals.directory import Directory
+from assent.approvals.picking import Asked
 from assent.approvals.requests import consume_requests, write_requests
-from assent.approvals.resolve import Asked, find_people
+from assent.approvals.resolve import find_people
 from assent.engine.nodes.base import Ask, AskRule, Call, Mutate, Wish
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
@@ -22,6 +23,7 @@ from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Job
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.telemetry import scope
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -96,6 +98,7 @@ def _asked(job: Job, visit: Visit, wish: Ask) -> Asked:
         subject_id=instance.subject_id,
         groups=wish.groups,
         originators=frozenset({visit.actor.id}),
+        separates=wish.separates,
     )
 
 
@@ -134,6 +137,7 @@ def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
         entity_id=instance.entity_id if own else wish.entity_id,
         channel="workflow",
         reason=wish.reason or f"step {visit.node.node.name}",
+        trace_id=job.trace_of(visit.step_id),
         by_instance=instance.id if own else None,
         to_state=wish.to_state,
     )
@@ -186,10 +190,12 @@ async def _call(connection: Connection, operations: Any, job: Job, visit: Visit,
     function = operations.get(wish.name)
     if function is None:
         return Rejection("UNKNOWN_OPERATION", f"no operation `{wish.name}` is registered")
+    org_id, instance_id = job.work.key
     try:
-        async with connection.transaction():
-            answer = function(connection, wish.arguments)
-            return _kept(await answer if inspect.isawaitable(answer) else answer)
+        with scope(org_id=org_id, instance_id=instance_id, trace=job.trace_of(visit.step_id)):
+            async with connection.transaction():
+                answer = function(connection, wish.arguments)
+                return _kept(await answer if inspect.isawaitable(answer) else answer)
     except Refused as refusal:
         return refusal.rejection
     except Exception as error:

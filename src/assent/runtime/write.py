@@ -7,6 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
+from assent.approvals.forms import EndedForm, write_forms
 from assent.approvals.requests import mark_steps_applied, write_requests
 from assent.effects.outbox import Wanted, enqueue
 from assent.engine.inputs import Unreadable
@@ -14,6 +15,7 @@ from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
 from assent.model.contract import EditWindow, strictest
+from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
 from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.rows import (
@@ -39,6 +41,9 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await _end_steps(connection, [step for step in steps if not step.is_new])
     await _write_times(connection, jobs)
     await write_requests(connection, [r for job in jobs for r in job.run.world.requests.values()], now)
+    await write_forms(
+        connection, [f for job in jobs for f in job.run.world.forms.values()], _ended(steps), now
+    )
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await _write_instances(connection, changed, now)
@@ -72,9 +77,8 @@ def _effects(job: Job) -> list[Wanted]:
     """What the job's steps want to be sent, each once for its step (WF-11)."""
     if not job.run.effects:
         return []
-    trace_id = next((event["trace_id"] for event in job.work.events.values() if event["trace_id"]), None)
     return [
-        Wanted(step.org_id, step.instance_id, step.id, step.created_at, effect, trace_id)
+        Wanted(step.org_id, step.instance_id, step.id, step.created_at, effect, job.trace_of(step.id))
         for step, effect in job.run.effects
     ]
 
@@ -99,6 +103,19 @@ async def _write_times(connection: Connection, jobs: Sequence[Job]) -> None:
     if stays:
         rows = [(org, at, step, stay.resume_at) for org, at, step, stay in stays.values()]
         await connection.execute(_SQL.set_times_of_steps, *map(list, zip(*rows, strict=True)))
+
+
+def _ended(steps: Sequence[Step]) -> list[EndedForm]:
+    """A form ends with its step, however that ended."""
+    ended = [step for step in steps if step.node_type == NodeKind.FORM and step.status != "pending"]
+    return [_ended_form(step) for step in ended]
+
+
+def _ended_form(step: Step) -> EndedForm:
+    answered = step.status == "completed" and not step.output.get("timed_out")
+    reason = step.output.get("reason") or step.output.get("outcome")
+    assert step.completed_at is not None
+    return EndedForm(step.org_id, step.id, answered, reason, step.completed_at)
 
 
 async def _mark_consumed(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:

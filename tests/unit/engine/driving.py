@@ -18,6 +18,7 @@ from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import Delegation, Found, FoundGroup, Person, Request
 from assent.model.effect import Effect
+from assent.model.form import AskedForm
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -52,6 +53,7 @@ class Case:
         """Role → who has it."""
         self.delegations: dict[str, tuple[Delegation, ...]] = {}
         self.requests: dict[UUID, Request] = {}
+        self.forms: dict[UUID, AskedForm] = {}
         self.effects: list[Effect] = []
         self.times: dict[UUID | None, datetime | None] = {}
 
@@ -69,7 +71,8 @@ class Case:
         self.now += timedelta(seconds=seconds)
 
     def give(self, given: Input) -> Offered:
-        world = World(self.now, requests=self._requests(), delegations=self.delegations)
+        asked = {"requests": self._requests(), "forms": self._forms()}
+        world = World(self.now, **asked, delegations=self.delegations)
         run = Run(self.plan, self.instance, world, deque([given]), self.chain_steps_max)
         while (visit := run.next_visit()) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
@@ -80,6 +83,7 @@ class Case:
         for step in run.steps:
             self.steps[step.id] = step
         self.requests |= {request.id: request for request in world.requests.values()}
+        self.forms |= world.forms
         self.effects += [effect for _, effect in run.effects]
         self.times |= {token.step_id: stay.resume_at for token, stay in run.stays}
         self.check()
@@ -88,6 +92,10 @@ class Case:
     def _requests(self) -> dict[UUID, Request]:
         now = [r for r in self.requests.values() if r.generation == self.instance.generation]
         return {request.step_id: request for request in now}
+
+    def _forms(self) -> dict[UUID, AskedForm]:
+        resting = {token.step_id for token in self.instance.tokens.values()}
+        return {step: form for step, form in self.forms.items() if step in resting}
 
     def _find(self, wish: Ask) -> Found:
         groups = []

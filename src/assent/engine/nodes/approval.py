@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from assent.engine.choose import guard_against
-from assent.engine.consent import Answerer, Enough, all_of_them, next_seats, seat_for, tally
+from assent.engine.consent import Answerer, Enough, all_of_them, idle_seats, next_seats, seat_for, tally
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
 from assent.engine.nodes.asking import Asking, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
@@ -131,6 +131,7 @@ class Approval(Handler):
         if decided is not None:
             request.end(decided, visit.now, given.reason if decided == "rejected" else None)
             return _done(visit, request, decided, data)
+        request.set_seats({seat.id: "closed" for seat in idle_seats(request)})
         turn = next_seats(request)
         request.set_seats({seat.id: "open" for seat in turn})
         told = messages_to(visit, self.node.config, request, turn)
@@ -142,7 +143,9 @@ class Approval(Handler):
         reminded, escalated = (
             find(visit, request) for find in (self._patience.reminded, self._patience.escalated)
         )
-        request.set_seats({seat.id: "open" for seat in escalated})
+        if escalated:
+            request.set_seats({seat.id: "open" for seat in escalated})
+            request.unclaim()  # whoever sat on it does not keep the others from it
         told = messages_to(visit, self.node.config, request, escalated, "escalated")
         told += messages_to(visit, self.node.config, request, reminded, "reminded")
         return Stay(self._patience.next_time(visit, request), told)

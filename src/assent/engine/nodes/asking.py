@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assent.engine.programs import program
 from assent.language import Scope
-from assent.model.approval import Pick, Request, Seat, Seek, WantedGroup
+from assent.model.approval import Pick, Seat, Seated, Seek, WantedGroup
 from assent.model.effect import Effect, EffectType
+from assent.model.graph import NodeKind
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -68,7 +69,7 @@ def _names(value: Any) -> Iterable[str]:
 def messages_to(
     visit: "Visit",
     config: Mapping[str, Any],
-    request: Request,
+    request: Seated,
     seats: Sequence[Seat],
     occasion: Occasion = "asked",
 ) -> tuple[Effect, ...]:
@@ -79,7 +80,7 @@ def messages_to(
     return tuple(_message(visit, channel, request, seat, occasion) for seat in seats)
 
 
-def _message(visit: "Visit", channel: str, request: Request, seat: Seat, occasion: Occasion) -> Effect:
+def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion: Occasion) -> Effect:
     node = visit.node.node
     about = request.title or request.entity_type or visit.plan.workflow.key
     begin = {
@@ -88,13 +89,18 @@ def _message(visit: "Visit", channel: str, request: Request, seat: Seat, occasio
         "escalated": "Nobody answered, so you are asked",
     }
     what = f"{node.label or node.name}: {about}"
+    wanted = (
+        f"fill in {what}"
+        if node.kind is NodeKind.FORM
+        else f"decide {what}, version {request.entity_version}"
+    )
     due = f" It is due {request.due_at:%Y-%m-%d %H:%M} UTC." if request.due_at else ""
     payload = {
         "channel": channel,
         "to": (seat.email or "") if channel == "email" else seat.user_id,
         "user": seat.user_id,
         "subject": what,
-        "text": f"{begin[occasion]} to decide {what}, version {request.entity_version}.{due}",
+        "text": f"{begin[occasion]} to {wanted}.{due}",
         "occasion": occasion,
         "at": visit.now.isoformat(),
         "request": str(request.id),

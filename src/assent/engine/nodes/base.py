@@ -9,6 +9,7 @@ from uuid import UUID
 from assent.language import Scope
 from assent.model.approval import Request, WantedGroup
 from assent.model.effect import Effect
+from assent.model.form import AskedForm
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 
@@ -38,6 +39,8 @@ class Rest:
     effects: tuple[Effect, ...] = ()
     request: Request | None = None
     """What is asked of people meanwhile."""
+    form: AskedForm | None = None
+    """What somebody is to fill in meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ class Ask:
     """Who these people are; the answer is a `Found`, or a rejection."""
 
     groups: tuple[WantedGroup, ...]
+    separates: bool = True
+    """Whether those who had a part in it are passed over where one of many is picked."""
 
 
 Verdict = Done | Rest | Stay | Failure

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from assent.engine.nodes.waiting import deadline
-from assent.model.approval import ESCALATION, Request, Seat
+from assent.model.approval import ESCALATION, Seat, Seated
 from assent.model.graph import Node
 
 if TYPE_CHECKING:
@@ -17,22 +17,22 @@ class Patience:
         self._remind = timedelta(seconds=config["remind"]) if "remind" in config else None
         self._escalate = timedelta(seconds=config["escalate"]["after"]) if "escalate" in config else None
 
-    def is_over(self, visit: "Visit", request: Request) -> bool:
+    def is_over(self, visit: "Visit", request: Seated) -> bool:
         end = deadline(visit, request.created_at)
         return end is not None and visit.now >= end
 
-    def escalated(self, visit: "Visit", request: Request) -> list[Seat]:
+    def escalated(self, visit: "Visit", request: Seated) -> list[Seat]:
         """Those who are asked from now on, because the others have not answered."""
         if self._escalate is None or visit.now < request.created_at + self._escalate:
             return []
         return [seat for seat in request.seats_of(ESCALATION) if seat.status == "later"]
 
-    def reminded(self, visit: "Visit", request: Request) -> list[Seat]:
+    def reminded(self, visit: "Visit", request: Seated) -> list[Seat]:
         if self._remind is None or visit.now < request.created_at + self._remind:
             return []
         return [seat for seat in request.seats if seat.status == "open"]
 
-    def next_time(self, visit: "Visit", request: Request) -> datetime | None:
+    def next_time(self, visit: "Visit", request: Seated) -> datetime | None:
         """The next moment at which something is due; what was missed meanwhile is not made up for."""
         times = [deadline(visit, request.created_at)]
         if self._escalate and any(seat.status == "later" for seat in request.seats_of(ESCALATION)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assent.engine.consent import next_seats
 from assent.engine.instance import root_id
-from assent.model.approval import Found, FoundGroup, Group, Request, Seat
+from assent.model.approval import ESCALATION, Found, FoundGroup, Group, Request, Seat
 from assent.model.ids import new_id
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def new_request(
         created_at=now,
         partition_id=visit.instance.partition_id,
         chain_id=found.chain_id,
-        mode=needed[0].mode if len(needed) == 1 else "groups",
+        mode=_mode(needed),
         due_at=now + timedelta(seconds=due) if due else None,
         skipped=tuple(skipped for group in groups for skipped in group.skipped),
         tier=tier,
@@ -77,6 +77,11 @@ def new_request(
     request.put_seats(_seats(groups, now))
     request.set_seats({seat.id: "open" for seat in next_seats(request)})
     return request
+
+
+def _mode(groups: tuple[Group, ...]) -> str:
+    asked = [group for group in groups if group.name != ESCALATION]
+    return asked[0].mode if len(asked) == 1 else "groups"
 
 
 def _pin(visit: "Visit", request: Request) -> None:
