@@ -5,10 +5,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Column
 from rich.text import Text
-
-from assent.cli.report import console
 
 if TYPE_CHECKING:
     from assent.testing.run import Outcome
@@ -20,14 +20,16 @@ class ScenarioTable:
     """A table that grows as outcomes come, above a bar that only terminals show."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._out = console()
+        # The bar needs a console that knows its width; rows are as long as they are.
+        self._out = Console(highlight=False, emoji=False, markup=False)
         self._name_cells = min(NAME_CELLS_MAX, max(map(cell_len, names), default=0))
         self._bar = Progress(
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
             console=self._out,
             transient=True,
+            expand=True,
             disable=not self._out.is_terminal,
         )
         self._task = self._bar.add_task("", total=len(names))
@@ -45,10 +47,10 @@ class ScenarioTable:
 
     def end(self, outcome: "Outcome") -> None:
         self._bar.advance(self._task)
-        self._out.print(self._row(outcome))
+        self._out.print(self._row(outcome), soft_wrap=True)
 
     def _row(self, outcome: "Outcome") -> Text:
-        mark = Text("✓", "green") if outcome.passed else Text("✗", "red")
+        row = Text().append("✓", "green") if outcome.passed else Text().append("✗", "red")
         steps = f"{outcome.steps_done}/{outcome.steps}"
-        row = mark.append(f" {set_cell_size(outcome.scenario, self._name_cells)}", "default")
+        row.append(f" {set_cell_size(outcome.scenario, self._name_cells)}")
         return row.append(f"  {steps:>7} steps  {outcome.took_s:5.2f} s  {outcome.file}", "dim")
