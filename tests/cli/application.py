@@ -4,13 +4,14 @@ from typing import Any
 
 from assent.app import App
 from tests.authored import invoice_contract
-from tests.kernel.company import EXPENSE
+from tests.kernel.company import EXPENSE, INVOICE
 
 SECRET: dict[str, Any] = {
-    **EXPENSE,
+    **INVOICE,
     "contract": "secret",
-    "permissions": {"create": ["clerk"], "read": ["clerk"]},
+    "permissions": {**INVOICE["permissions"], "read": ["clerk"]},
 }
+"""What only clerks may see."""
 
 
 class Shop:

@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from assent.model.actor import SYSTEM
+from assent.model.contract import contract_from
 from assent.runtime import Runtime
+from assent.runtime.definitions import publish_contract
 from assent.store.database import Database
-from tests.cli.application import app, shop
+from tests.cli.application import SECRET, app, shop
 from tests.cli.desk import Desk
 from tests.postgres import SETTINGS
 from tests.runtime.flows import END, ORG, arrows, call, form, publish
@@ -32,6 +35,8 @@ async def company(database_url: str) -> AsyncIterator[Database]:
                 [(ORG, role, capability) for role, capability in CAPABILITIES],
             )
         await publish_invoices(database)
+        async with database.transaction(None) as connection:
+            await publish_contract(connection, contract_from(SECRET), SYSTEM, database.clock.now())
         await _publish_flows(database)
         yield database
     finally:
@@ -47,6 +52,7 @@ async def _publish_flows(database: Database) -> None:
         [{"from": "ask", "event": "go", "to": "confirm"}, *arrows("confirm", "end")],
         capabilities=["orders:start"],
     )
+    await publish(database, "confirmation", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
     await publish(database, "payment", [wait, END], arrows("wait", "end"))
 
 

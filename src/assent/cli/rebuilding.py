@@ -96,10 +96,8 @@ async def rebuild_one(session: Session, instance_id: UUID, *, check: bool) -> Re
         changed = await session.runtime.rebuild(session.org_id, instance_id)
         return Rebuilt(instance_id, differences if changed else {}, changed)
     except Exception as error:
-        rejection = rejection_from(error)
-        if rejection is None:
-            raise
-        return Rebuilt(instance_id, {}, rejection=rejection)
+        surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")
+        return Rebuilt(instance_id, {}, rejection=rejection_from(error) or surprise)
 
 
 def differences_of(kept: Instance, rebuilt: Instance) -> dict[str, tuple[Any, Any]]:

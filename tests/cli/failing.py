@@ -1,0 +1,66 @@
+"""What goes wrong and is given up, so that operators have something to look at."""
+
+from uuid import UUID
+
+from assent.effects.sending import Sending
+from assent.runtime import Runtime
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from tests.cli.application import shop
+from tests.cli.desk import Desk
+from tests.effects.sending import LOCAL, Office
+from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
+from tests.runtime.spoiling import projection, put_back
+
+
+async def given_up(runtime: Runtime, database: Database) -> UUID:
+    """An instance whose one event was tried for the last time while the shop was closed."""
+    (instance_id,) = await given_up_many(runtime, database, 1)
+    return instance_id
+
+
+async def given_up_many(runtime: Runtime, database: Database, number: int) -> list[UUID]:
+    shop.is_open = False
+    ids = await runtime.start_many(ORG, "confirmation", ANN, [{}] * number)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE status = 'pending'"
+        )
+    await drain(runtime)
+    assert {row["status"] for row in await rows(database, "workflow_instances") if row["id"] in ids} == {
+        "paused"
+    }
+    return ids
+
+
+async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = False) -> UUID:
+    """An instance with an effect that a worker has given up, because it goes to no address."""
+    tell = {"id": "tell", "type": "webhook_out", "url": "{workflow.url}", "body": {"a": "1"}}
+    key = "awaiting" if awaited else "telling"
+    await publish(
+        database, key, [{**tell, **({"await": True} if awaited else {})}, END], arrows("tell", "end")
+    )
+    view = await runtime.start(ORG, key, ANN, {"url": "http://[::1"})
+    office = Office(Workplace(database, runtime=runtime, sending=Sending(LOCAL)))
+    try:
+        await office.work()
+    finally:
+        await office.close()
+    return view.id
+
+
+async def stuck(desk: Desk, database: Database) -> UUID:
+    """An instance that has ended by its steps, while its row says that it runs, since an hour ago."""
+    started = await desk.json("start", "orders")
+    instance_id = UUID(started["id"])
+    before = await projection(database, instance_id)
+    await desk.run("advance", instance_id, "go")
+    async with database.transaction(None) as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(
+            "UPDATE assent.workflow_instances SET status = 'running', completed_at = NULL,"
+            " updated_at = updated_at - interval '1 hour' WHERE id = $1",
+            instance_id,
+        )
+    await put_back(database, instance_id, before)
+    return instance_id

@@ -1,0 +1,241 @@
+"""What operators do: tell events, look at what is open and at what was given up, try again, rebuild."""
+
+from uuid import UUID
+
+import pytest
+
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.cli import failing
+from tests.cli.application import shop
+from tests.cli.desk import Desk, lines
+from tests.cli.failing import given_up, given_up_many, unsendable
+from tests.runtime.flows import drain, rows
+from tests.runtime.spoiling import projection, put_back
+
+NOTHING = {"events": 0, "effects": 0, "instances": 0, "refused": []}
+
+
+async def test_an_event_is_told_to_whoever_waits_for_it(desk: Desk, runtime: Runtime) -> None:
+    started = await desk.json("start", "payment", "-d", "order=7")
+    told = await desk.json("events", "emit", "paid:7", "-d", "amount=5", user="ops")
+    assert told == {"key": "paid:7", "new": True}
+    await drain(runtime)
+    assert (await desk.json("show", started["id"]))["instance"]["status"] == "completed"
+
+
+async def test_one_cause_is_told_once(desk: Desk) -> None:
+    first = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
+    again = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
+    assert first.stdout == "paid:7: told; a worker takes it from here\n"
+    assert again.stdout == "paid:7: this cause had told it before; nothing happens\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        (["events", "emit", "paid:7"], "events:emit"),
+        (["events", "list"], "workflows:retry"),
+        (["dlq", "list"], "workflows:retry"),
+        (["dlq", "retry", "01890a5d"], "workflows:retry"),
+        (["dlq", "retry-all"], "workflows:retry"),
+        (["rebuild", "01890a5d"], "workflows:repair"),
+        (["rebuild", "--all-stuck"], "workflows:repair"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+async def test_operators_work_takes_a_capability(desk: Desk, company: Database, command, wanted) -> None:
+    refused = await desk.refusal(*command)
+    assert refused["code"] == "POLICY_DENIED"
+    assert refused["message"].endswith(f"it takes {wanted}")
+    assert await rows(company, "workflow_events_outbox") == []
+
+
+async def test_what_is_open_is_listed_queue_by_queue(desk: Desk, runtime: Runtime) -> None:
+    assert (await desk.run("events", "list", user="ops")).stdout == "Nothing is open.\n"
+    await desk.run("events", "emit", "paid:7", user="ops")
+    await drain(runtime)
+    await desk.run("events", "emit", "paid:8", user="ops")
+    heading, event, kept = lines(await desk.run("events", "list", user="ops"))
+    assert heading == ["queue", "what", "status", "age"]
+    assert (event[:3], kept[:3]) == (["events", "paid:8", "pending"], ["kept", "paid:7", "kept"])
+    found = await desk.json("events", "list", user="ops")
+    assert [(item["queue"], item["event_key"]) for item in found] == [
+        ("events", "paid:8"),
+        ("kept", "paid:7"),
+    ]
+
+
+async def test_dead_events_and_dead_effects_are_one_list_newest_first(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    assert (await desk.run("dlq", "list", user="ops")).stdout == "There are no dead letters.\n"
+    confirming = await given_up(runtime, company)
+    telling = await unsendable(runtime, company)
+    found = await desk.json("dlq", "list", user="ops")
+    assert [(letter["kind"], letter["instance_id"]) for letter in found] == [
+        ("effect", str(telling)),
+        ("event", str(confirming)),
+    ]
+    assert "the shop is closed" in found[1]["error"]
+    table = (await desk.run("dlq", "list", user="ops")).stdout
+    assert all(letter["id"] in table and letter["error"][:40] in table for letter in found)
+
+
+async def test_a_dead_event_is_tried_again_by_its_id(desk: Desk, runtime: Runtime, company: Database) -> None:
+    instance_id = await given_up(runtime, company)
+    (letter,) = await desk.json("dlq", "list", user="ops")
+    shop.is_open = True
+    result = await desk.run("dlq", "retry", letter["id"], user="ops")
+    assert result.stdout == "✓ tried again: 1 event\n"
+    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
+    assert await desk.json("dlq", "list", user="ops") == []
+
+
+async def test_an_instance_is_tried_again_as_its_page_says(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    instance_id = await given_up(runtime, company)
+    shop.is_open = True
+    retried = await desk.json("dlq", "retry", instance_id, user="ops")
+    assert retried == {**NOTHING, "instances": 1}
+    await drain(runtime)
+    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
+    assert await desk.json("dlq", "list", user="ops") == []
+
+
+async def test_a_dead_effect_is_sent_again(desk: Desk, runtime: Runtime, company: Database) -> None:
+    await unsendable(runtime, company)
+    (letter,) = await desk.json("dlq", "list", user="ops")
+    assert await desk.json("dlq", "retry", letter["id"], user="ops") == {**NOTHING, "effects": 1}
+    (effect,) = await rows(company, "workflow_side_effects_outbox")
+    assert (effect["status"], effect["attempts"]) == ("pending", 0)
+
+
+async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    instance_id = await unsendable(runtime, company, awaited=True)
+    (letter,) = await desk.json("dlq", "list", user="ops")
+    assert letter["awaited"]
+    assert "retry the instance" in (await desk.run("dlq", "list", user="ops")).stdout
+    refused = await desk.json("dlq", "retry", letter["id"], user="ops", code=1)
+    assert [one["code"] for one in refused["refused"]] == ["EFFECT_WAS_AWAITED"]
+    await desk.run("dlq", "retry", instance_id, user="ops")
+    statuses = sorted(effect["status"] for effect in await rows(company, "workflow_side_effects_outbox"))
+    assert statuses == ["dead_letter", "pending"]
+
+
+async def test_what_is_refused_is_told_and_does_not_hold_the_others_back(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    instance_id = await given_up(runtime, company)
+    shop.is_open = True
+    nobody = "01890a5d-ac96-774b-bcce-b302099a8057"
+    result = await desk.run("dlq", "retry", nobody, "01890a5d", instance_id, user="ops", code=1)
+    assert result.stdout == "✓ tried again: 1 instance\n"
+    assert f"{nobody}: ✗ NOT_FOUND id: no dead letter or instance {nobody}" in result.stderr
+    assert "01890a5d: ✗ NOT_FOUND id: no instance 01890a5d" in result.stderr
+
+
+async def test_everything_that_died_is_tried_again_more_than_a_batch_of_it(
+    desk: Desk, runtime: Runtime, company: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assent.cli.letters.BATCH", 2)
+    await given_up_many(runtime, company, 5)
+    await unsendable(runtime, company)
+    shop.is_open = True
+    assert await desk.json("dlq", "retry-all", user="ops") == {**NOTHING, "events": 5, "effects": 1}
+    assert await desk.json("dlq", "list", user="ops") == []
+    done = await desk.json("list", "--workflow", "confirmation")
+    assert [one["status"] for one in done] == ["completed"] * 5
+
+
+async def test_what_fails_again_stays_dead_and_is_told_once(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    await given_up_many(runtime, company, 3)
+    retried = await desk.json("dlq", "retry-all", user="ops", code=1)
+    assert retried["events"] == 0
+    assert [one["code"] for one in retried["refused"]] == ["STEP_FAILED"] * 3
+    assert len(await desk.json("dlq", "list", user="ops")) == 3
+
+
+async def test_an_event_that_can_be_nobodys_is_not_said_to_be_tried_again(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    await desk.run("events", "emit", "paid:7", user="ops")
+    async with company.transaction(None) as connection:
+        await connection.execute("UPDATE assent.workflow_events_outbox SET payload_json = '{}'")
+    await drain(runtime)
+    retried = await desk.json("dlq", "retry-all", user="ops", code=1)
+    assert (retried["events"], len(retried["refused"])) == (0, 1)
+
+
+async def spoiled(desk: Desk, company: Database) -> UUID:
+    """An instance whose row was put back to before its last step, and that is older than it looks."""
+    started = await desk.json("start", "payment", "-d", "order=7")
+    before = await projection(company, UUID(started["id"]))
+    await put_back(company, UUID(started["id"]), {**before, "active_tokens": [], "current_nodes": []})
+    return UUID(started["id"])
+
+
+async def test_a_sound_instance_is_as_its_steps_make_it(desk: Desk) -> None:
+    started = await desk.json("start", "orders")
+    result = await desk.run("rebuild", started["id"], user="ops")
+    assert result.stdout == f"{started['id']}  ✓ as its steps make it\n"
+
+
+async def test_check_finds_what_differs_and_changes_nothing(desk: Desk, company: Database) -> None:
+    instance_id = await spoiled(desk, company)
+    before = await projection(company, instance_id)
+    (found,) = await desk.json("rebuild", instance_id, "--check", user="ops", code=1)
+    assert (found["changed"], list(found["differences"])) == (False, ["tokens"])
+    assert found["differences"]["tokens"]["kept"] == []
+    assert [token["node"] for token in found["differences"]["tokens"]["rebuilt"]] == ["wait"]
+    assert await projection(company, instance_id) == before
+    assert "✗ differs" in (await desk.run("rebuild", instance_id, "--check", user="ops", code=1)).stdout
+
+
+async def test_a_rebuilt_instance_goes_on(desk: Desk, runtime: Runtime, company: Database) -> None:
+    instance_id = await spoiled(desk, company)
+    assert "✓ rebuilt" in (await desk.run("rebuild", instance_id, user="ops")).stdout
+    assert await desk.json("rebuild", instance_id, "--check", user="ops")
+    await desk.run("events", "emit", "paid:7", user="ops")
+    await drain(runtime)
+    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
+
+
+async def test_every_stuck_instance_is_rebuilt(desk: Desk, company: Database) -> None:
+    assert (await desk.run("rebuild", "--all-stuck", user="ops")).stdout == "No instance is stuck.\n"
+    stuck = await failing.stuck(desk, company)
+    await desk.run("start", "orders")
+    assert await desk.json("rebuild", "--all-stuck", "--still-for", "2h", user="ops") == []
+    found = await desk.json("rebuild", "--all-stuck", user="ops")
+    assert [(one["id"], one["changed"]) for one in found] == [(str(stuck), True)]
+    assert (await desk.json("show", stuck))["instance"]["status"] == "completed"
+
+
+async def test_one_that_cannot_be_rebuilt_does_not_hold_the_others_back(
+    desk: Desk, company: Database
+) -> None:
+    broken = (await desk.json("start", "payment", "-d", "order=7"))["id"]
+    async with company.transaction(None) as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute("UPDATE assent.workflow_step_executions SET output_json = '{}'")
+    sound = (await desk.json("start", "orders"))["id"]
+    found = await desk.json("rebuild", broken, sound, user="ops", code=1)
+    assert [one.get("error", {}).get("code") for one in found] == ["UNEXPECTED", None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "expected the id of an instance, or --all-stuck"),
+        (["01890a5d", "--all-stuck"], "expected the id of an instance, or --all-stuck"),
+        (["--all-stuck", "--still-for", "soon"], "is not a duration"),
+    ],
+    ids=["neither", "both", "no length"],
+)
+async def test_what_is_to_be_rebuilt_must_be_said_once(desk: Desk, arguments, told) -> None:
+    assert told in (await desk.run("rebuild", *arguments, user="ops", code=2)).stderr

@@ -1,0 +1,193 @@
+"""`assent list` and `assent show`: what they say of instances, and what they keep to themselves."""
+
+import os
+import pty
+import re
+import subprocess
+
+from assent.http.approval_shapes import RequestBody
+from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
+from assent.model.mutation import Command
+from assent.runtime import Runtime
+from tests.cli.desk import ASSENT, ROOT, Desk, lines
+from tests.cli.failing import given_up
+from tests.runtime.flows import ANN, ORG, drain
+from tests.runtime.invoices import FIN, LARGE, MIDDLE, actor, create, decide, edit, request_id, submitted
+
+
+async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, runtime: Runtime) -> None:
+    older = await submitted(runtime, MIDDLE)
+    newer = await desk.json("start", "orders")
+    heading, first, second = lines(await desk.run("list"))
+    assert heading[:5] == ["instance", "workflow", "status", "stands", "at"]
+    assert first[:5] == [newer["id"], "orders", "running", "ask", "ann"]
+    assert second[:5] == [str(older.id), "invoice", "running", "one", "ann"]
+
+
+async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime: Runtime) -> None:
+    about = await submitted(runtime, MIDDLE)
+    flows = [(await desk.json("start", "orders"))["id"] for _ in range(3)]
+    await desk.run("advance", flows[0], "go")
+    assert await ids(desk, "--status", "completed") == [flows[0]]
+    assert (
+        await ids(desk, "--status", "completed", "--status", "running", "--workflow", "orders") == flows[::-1]
+    )
+    assert await ids(desk, "--entity-type", "invoice") == [str(about.id)]
+    assert await ids(desk, "--limit", 2) == [flows[2], flows[1]]
+    assert await ids(desk, "--after", flows[1]) == [flows[0], str(about.id)]
+    assert (await desk.run("list", "--status", "failed")).stdout == "There is no such instance.\n"
+
+
+async def ids(desk: Desk, *options: object) -> list[str]:
+    return [row["id"] for row in await desk.json("list", *options)]
+
+
+async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk, runtime: Runtime) -> None:
+    created = await runtime.kernel.mutate(Command(ORG, "secret.create", ANN, {"number": "7"}))
+    await drain(runtime)
+    (instance_id,) = await ids(desk)
+    assert (await desk.json("show", instance_id))["entity"]["data"]["number"] == "7"
+    assert await desk.json("list", user="fin") == []
+    for command in (["show"], ["advance", "submit"], ["rebuild"]):
+        for named in (instance_id, created.entity.id):
+            words = [command[0], named, *command[1:]]
+            assert (await desk.refusal(*words, user="ops"))["code"] == "POLICY_DENIED"
+
+
+async def test_a_page_says_who_is_waited_for_what_was_answered_and_what_happened(
+    desk: Desk, runtime: Runtime
+) -> None:
+    view = await submitted(runtime, LARGE)
+    await decide(runtime, view, "finance", FIN, reason="fine by me")
+    page = (await desk.run("show", view.id, user="bea")).stdout
+    budget = str(request_id(view, "budget"))
+    told = [" ".join(line.split()) for line in page.splitlines()]
+    assert told[0] == f"invoice {view.entity_id} submitted, version 2, edits amend_only"
+    assert told[1] == f"invoice 1 {view.id} running"
+    assert told[3] == "waits at kind asks waiting request"
+    assert told[4].startswith("budget approval bea ")
+    assert told[4].endswith(budget)
+    assert told[5] == "you could budget: abstained | approved | rejected"
+    asked = [line.partition(" ")[2].partition(" ")[2] for line in told[told.index("asked") + 2 :]]
+    assert asked[:3] == [
+        "budget pending asks bea version 2",
+        "finance approved asked by ann version 2",
+        "approved fin fine by me",
+    ]
+    happened = [line.partition(" ")[2].partition(" ")[2] for line in told[told.index("happened") + 2 :]]
+    assert happened[-2:] == ["budget approval waits ann", "finance approval completed → approved fin"]
+
+
+async def test_what_one_could_do_is_shown_to_whoever_could(desk: Desk, runtime: Runtime) -> None:
+    entity = await create(runtime, MIDDLE)
+    await drain(runtime)
+    assert "you could  draft: submit" in (await desk.run("show", entity.id)).stdout
+    assert "submit" not in (await desk.run("show", entity.id, user="bea")).stdout.partition("you could")[2]
+
+
+async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) -> None:
+    view = await submitted(runtime, MIDDLE)
+    await edit(runtime, view.entity_id, grand_total=80_000)
+    await drain(runtime)
+    await runtime.transition(ORG, view.entity_id, "submit", actor("ann"))
+    shown = await desk.json("show", view.entity_id)
+    assert [request["status"] for request in shown["requests"]] == ["pending", "void"]
+
+
+async def test_an_instance_that_stopped_says_why_and_what_to_do(
+    desk: Desk, runtime: Runtime, company
+) -> None:
+    instance_id = await given_up(runtime, company)
+    result = await desk.run("show", instance_id)
+    assert "stopped: ATTEMPTS_USED_UP at confirm: RuntimeError: the shop is closed" in result.stdout
+    assert f"to do:   Correct the cause, then run `assent dlq retry {instance_id}`." in result.stdout
+    shown = (await desk.json("show", instance_id))["instance"]
+    assert (shown["incident"]["code"], str(instance_id) in shown["advice"]) == ("ATTEMPTS_USED_UP", True)
+
+
+async def test_an_entity_without_a_workflow_is_shown_as_it_is(desk: Desk, runtime: Runtime) -> None:
+    created = await runtime.kernel.mutate(Command(ORG, "expense.create", ANN, {"title": "taxi", "total": 1}))
+    result = await desk.run("show", created.entity.id)
+    assert result.stdout.splitlines() == [
+        f"expense {created.entity.id}  draft, version 1, edits editable",
+        "No workflow has ever run for it.",
+    ]
+    assert (await desk.json("show", created.entity.id))["instance"] is None
+
+
+async def test_an_entity_whose_workflow_ended_shows_the_one_that_ran(desk: Desk, runtime: Runtime) -> None:
+    view = await submitted(runtime, MIDDLE)
+    await decide(runtime, view, "one", FIN)
+    shown = await desk.json("show", view.entity_id)
+    assert (shown["entity"]["state"], shown["instance"]["id"]) == ("active", str(view.id))
+    assert shown["instance"]["status"] == "completed"
+
+
+async def test_an_id_that_names_nothing_is_not_found(desk: Desk) -> None:
+    refused = await desk.refusal("show", "01890a5d")
+    assert (refused["code"], refused["message"]) == ("NOT_FOUND", "no instance or entity 01890a5d")
+
+
+async def test_data_cannot_steer_the_terminal(desk: Desk, runtime: Runtime) -> None:
+    view = await submitted(runtime, {**MIDDLE, "number": "\x1b[2Jgone"})
+    for result in (await desk.run("inbox", user="fin"), await desk.run("show", view.id)):
+        assert "\x1b" not in result.stdout
+
+
+async def test_both_doors_call_the_same_things_by_the_same_names(desk: Desk, runtime: Runtime) -> None:
+    view = await submitted(runtime, MIDDLE)
+    started = await desk.json("start", "orders")
+    assert set(InstanceBody.model_fields) <= set(started)
+    assert set(StepBody.model_fields) <= set(started["steps"][0])
+    shown = await desk.json("show", view.id)
+    assert set(Descriptor.model_fields) <= set(shown["instance"])
+    assert set(PossibleStep.model_fields) <= set(shown["instance"]["steps"][0])
+    assert set(TimelineStep.model_fields) <= set(shown["instance"]["timeline"][0])
+    only_there = {"snapshot", "snapshot_state"}
+    assert set(RequestBody.model_fields) - only_there <= set(shown["requests"][0])
+
+
+async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
+    desk: Desk, runtime: Runtime
+) -> None:
+    view = await submitted(runtime, MIDDLE)
+    shown = _on_a_terminal(desk, "list", columns=60)
+    assert "\x1b[32m" in shown
+    plain = "".join(_without_colours(shown).split())
+    assert all(part in plain for part in str(view.id).split("-"))
+
+
+def _without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _on_a_terminal(desk: Desk, *arguments: str, columns: int) -> str:
+    """What a command shows on a terminal of this width."""
+    ours, theirs = pty.openpty()
+    environment = {
+        **os.environ,
+        **desk.environment,
+        "ASSENT_USER": "ann",
+        "COLUMNS": str(columns),
+        "TERM": "xterm",
+    }
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen([ASSENT, *arguments], cwd=ROOT, env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while more := _read(ours):
+            shown += more
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return shown.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4_096)
+    except OSError:  # the other end is closed
+        return b""
