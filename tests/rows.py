@@ -120,7 +120,8 @@ async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Recor
     """A decision, with its request and its seat where none are named."""
     org_id = given.get("org_id", "acme")
     if "request_id" not in given:
-        given["request_id"] = (await insert_request(connection, org_id=org_id))["id"]
+        # Of a request that lets one person answer twice, so that a copy is refused for being one.
+        given["request_id"] = (await insert_request(connection, org_id=org_id, may_repeat=True))["id"]
     if "seat_id" not in given:
         holder = given.get("on_behalf_of") or given.get("approver_id", "bea")
         seat = {"org_id": org_id, "request_id": given["request_id"], "user_id": holder}

@@ -189,13 +189,12 @@ UNIQUES = [
     ("definition_version_is_unique", insert_definition, ["definition_kind", "key", "version"]),
     ("instance_idempotency_key_is_unique", insert_instance, ["idempotency_key"]),
     ("approval_chain_name_is_unique", insert_chain, ["name"]),
-    ("one_decision_per_approver", insert_decision, ["request_id", "approver_id"]),
     ("one_decision_per_seat", insert_stand_in, ["request_id", "seat_id"]),
     ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
 ]
 """Of each constraint, the columns beside the org that two rows must not share."""
 
-OPTIONAL = {"idempotency_key": "k", "seat_id": NOBODY}
+OPTIONAL = {"idempotency_key": "k"}
 """Columns that a blank row leaves open, and two open ones are not the same."""
 
 NAMES = """

@@ -34,6 +34,24 @@ async def test_whoever_has_no_seat_does_not_decide(owner):
             await insert_decision(owner, request_id=asked["id"], approver_id="bob", **wrong)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"approver_id": "bea"}, {"approver_id": "bea"}),
+        ({"approver_id": "bea"}, {"approver_id": "bea", "on_behalf_of": "bob"}),
+        ({"approver_id": "bob", "on_behalf_of": "bea"}, {"approver_id": "bea"}),
+    ],
+)
+async def test_nobody_fills_two_seats_of_a_request_unless_it_says_so(owner, first, second):
+    asked = await insert_request(owner)
+    await insert_decision(owner, request_id=asked["id"], **first)
+    async with refused(owner, NOT_ASKED, saying="fills another seat"):
+        await insert_decision(owner, request_id=asked["id"], **second)
+    relaxed = await insert_request(owner, may_repeat=True)
+    await insert_decision(owner, request_id=relaxed["id"], **first)
+    assert await insert_decision(owner, request_id=relaxed["id"], **second)
+
+
 async def test_whoever_stands_in_decides_for_the_seat(owner):
     asked = await insert_request(owner)
     seat = await insert(owner, "workflow_seats", request_id=asked["id"], user_id="bea")

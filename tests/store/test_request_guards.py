@@ -44,6 +44,7 @@ ASKED = {
     "partition_id": "north",
     "title": "Another",
     "figure": 7,
+    "may_repeat": True,
     "node_name": "another",
 }
 

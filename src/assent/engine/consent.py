@@ -97,9 +97,7 @@ class Answerer:
     group: str | None = None
 
 
-def seat_for(
-    request: Request, who: Answerer, siblings: Iterable[Request], *, may_repeat: bool
-) -> Seat | Rejection:
+def seat_for(request: Request, who: Answerer, siblings: Iterable[Request]) -> Seat | Rejection:
     """The seat that they may fill. Nobody approves what is their own, nor fills two seats, by whatever route."""
     if refused := _may_not_answer(request, who.actor.id):
         return refused
@@ -108,7 +106,7 @@ def seat_for(
         return seat
     if seat.user_id in request.originators:
         return _separate(f"{seat.user_id} had a part in what is to be approved")
-    filled = set() if may_repeat else _fillers([request, *siblings])
+    filled = set() if request.may_repeat else _fillers([request, *siblings])
     if twice := filled & {who.actor.id, seat.user_id}:
         return _separate(f"{twice.pop()} fills another seat of this round")
     return seat
@@ -117,7 +115,8 @@ def seat_for(
 def _may_not_answer(request: Request, user_id: str) -> Rejection | None:
     if request.claimed_by not in (None, user_id):
         return Rejection("CLAIMED", f"{request.claimed_by} has claimed it", hint="it must be released first")
-    if any(decision.approver_id == user_id for decision in request.decisions):
+    has_answered = any(decision.approver_id == user_id for decision in request.decisions)
+    if has_answered and not request.may_repeat:
         return Rejection("ALREADY_DECIDED", f"{user_id} has answered this request", ("actor",))
     if user_id in request.originators:
         return _separate(f"{user_id} had a part in what is to be approved")

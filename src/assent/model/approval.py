@@ -198,6 +198,8 @@ class Request(Seated):
     title: str | None = None
     figure: Any = None
     node_name: str | None = None
+    may_repeat: bool = False
+    """Whether one person may fill several seats; contracts may relax that."""
     mode: str = "any"
     due_at: datetime | None = None
     status: RequestStatus = "pending"

@@ -32,7 +32,7 @@ async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[
     await read_json(connection)
     try:
         async with connection.transaction():  # a savepoint
-            stood = await connection.fetchrow(_SQL.read_standing)
+            (stood,) = await connection.fetch(_SQL.read_standing)
             await connection.execute(_SQL.take_stand, APP_ROLE, org_id, time_for_sql(database.clock))
             yield connection
             await connection.execute(_SQL.take_stand, *stood)

@@ -263,6 +263,16 @@ def test_one_person_does_not_fill_two_seats_on_two_branches() -> None:
     assert decide(case, "bob", request=two) == "accepted"
 
 
+def test_contracts_may_let_one_person_fill_two_seats_of_a_request() -> None:
+    case = asking(**GROUPS, flow_keys={"separation": {"twice": "allowed"}})
+    case.people |= {"finance": ("bea", "fay"), "legal": ("bea",)}
+    case.start()
+    for group in ("finance", "legal"):
+        assert decide(case, "bea", group=group) == "accepted"
+    assert code(decide(case, "bea")) == "POLICY_DENIED"
+    assert play(case, ("fay", "approved")) == "yes"
+
+
 def test_contracts_may_let_one_person_fill_two_seats() -> None:
     case = parallel(separation={"twice": "allowed"})
     decide(case, "bea", request=request_at(case, "one"))

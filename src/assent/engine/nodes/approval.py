@@ -61,13 +61,11 @@ class Approval(Handler):
         if not self._enough[tier](there):
             return Failure("NO_APPROVERS", nobody(self.node.name, groups, empty))
         request = new_request(visit, answer, groups, originators, tier)
+        request.may_repeat = self._may_repeat
         asked = [seat for seat in request.seats if seat.status == "open"]
+        told = messages_to(visit, self.node.config, request, asked)
         output = {"request": str(request.id), "asked": [seat.user_id for seat in request.seats]}
-        told, due = (
-            messages_to(visit, self.node.config, request, asked),
-            self._patience.next_time(visit, request),
-        )
-        return Rest(due, output=output, effects=told, request=request)
+        return Rest(self._patience.next_time(visit, request), output=output, effects=told, request=request)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
         request = _open_request(visit)
@@ -121,7 +119,7 @@ class Approval(Handler):
         delegations = visit.world.delegations.get(given.actor.id, ())
         usable = [d for d in delegations if not d.workflows or workflow in d.workflows]
         who = Answerer(given.actor, usable, given.on_behalf_of, given.group)
-        return seat_for(request, who, _siblings(visit, request), may_repeat=self._may_repeat)
+        return seat_for(request, who, _siblings(visit, request))
 
     def _after(self, visit: "Visit", request: Request, given: Decide, data: dict[str, Any]) -> Done | Stay:
         if given.answer in self._own_answers:
@@ -211,6 +209,8 @@ def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None
             given.answer if is_own else None,
         )
     )
+    if request.may_repeat:
+        return
     names = {given.actor.id, seat.user_id}
     others = [s for s in request.seats if s.user_id in names and s.status in ("open", "later")]
     request.set_seats({other.id: "closed" for other in others})

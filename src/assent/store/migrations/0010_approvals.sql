@@ -163,6 +163,7 @@ ALTER TABLE assent.approval_requests
   ADD COLUMN node_name    text,                         -- and of the step that asks
   ADD COLUMN reason       text,                         -- why it ended as it did
   ADD COLUMN applied_step_id uuid,                      -- the gate's step that consumed it
+  ADD COLUMN may_repeat   boolean NOT NULL DEFAULT false, -- whether one person may fill several seats
   ADD COLUMN claimed_by   text,
   ADD COLUMN claimed_at   timestamptz,
   DROP CONSTRAINT request_status_is_known,
@@ -227,10 +228,13 @@ CREATE TRIGGER seats_keep_their_identity BEFORE UPDATE ON assent.workflow_seats
 ALTER TABLE assent.approval_decisions
   ADD COLUMN seat_id uuid,
   ADD COLUMN outcome text,                      -- an answer of the node's own, when the decision is `returned`
+  DROP CONSTRAINT one_decision_per_approver, -- of a seat; who may fill several, the trigger below asks
   DROP CONSTRAINT decision_is_known,
   ADD CONSTRAINT decision_is_known CHECK (decision IN ('approved', 'rejected', 'abstained', 'returned')),
   ADD CONSTRAINT returned_says_as_what CHECK ((decision = 'returned') = (outcome IS NOT NULL)),
   ADD CONSTRAINT one_decision_per_seat UNIQUE (org_id, seat_id);
+-- What was answered to a request, also for the guard below.
+CREATE INDEX decisions_by_request ON assent.approval_decisions (org_id, request_id);
 
 -- A decision is given on a request that is open, by whoever has the seat or stands in for them, and never by somebody who
 -- had a part in what is to be approved: also when somebody writes it by hand.
@@ -250,6 +254,13 @@ BEGIN
   IF asked.originators && ARRAY[NEW.approver_id, NEW.on_behalf_of] THEN
     RAISE EXCEPTION USING ERRCODE = 'AS010',
       MESSAGE = format('%s had a part in what request %s is about', NEW.approver_id, asked.id);
+  END IF;
+  IF NOT asked.may_repeat AND EXISTS (
+       SELECT FROM assent.approval_decisions d
+        WHERE d.org_id = NEW.org_id AND d.request_id = NEW.request_id
+          AND ARRAY[d.approver_id, d.on_behalf_of] && ARRAY[NEW.approver_id, NEW.on_behalf_of]) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s fills another seat of request %s', NEW.approver_id, asked.id);
   END IF;
   IF NOT EXISTS (SELECT FROM assent.workflow_seats s
                   WHERE s.org_id = NEW.org_id AND s.id = NEW.seat_id AND s.request_id = NEW.request_id
