@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.report import LOAD_BEFORE
 
-NAMES = ("expressions", "compile", "kernel", "steps", "history", "latency", "documents", "inbox")
+NAMES = ("expressions", "compile", "kernel", "steps", "history", "latency", "documents", "inbox", "effects")
 """The one list; each is a module here with `measure() -> Report`, plain or async."""
 
 

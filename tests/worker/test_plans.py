@@ -5,6 +5,7 @@ import pytest
 from assent.store.queries import load_queries
 from assent.worker.compact import KEPT_KEYS
 from assent.worker.plans import look_up_by_index
+from tests.postgres import START
 
 STATEMENTS = {
     "timers.sql": ("claim_due_steps", (500,)),
@@ -27,6 +28,32 @@ async def fill(connection, number: int) -> None:
         number,
     )
     await connection.execute("ANALYZE assent.workflow_step_executions")
+
+
+EFFECTS = load_queries("assent.effects", "outbox.sql")
+CLAIMS = {
+    "find_destinations": ("", "", 500),
+    "claim_effects": (["acme"], ["one.example"], 100, 8, START),
+    "settle_effects": ([],),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+async def test_no_backlog_of_effects_is_read_as_a_whole(database, name):
+    """Ten thousand wait for one destination; a claim looks at as many as it may take."""
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_execution_id,"
+            " step_created_at, effect_type, event_idempotency_key, destination) SELECT 'acme', assent.now(),"
+            " gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), assent.now(), 'webhook', g::text,"
+            " 'one.example' FROM generate_series(1, 10000) g"
+        )
+        await connection.execute("ANALYZE assent.workflow_side_effects_outbox")
+        await look_up_by_index(connection)
+        found = await plan(connection, getattr(EFFECTS, name), CLAIMS[name])
+    assert "Seq Scan on workflow" not in found
+    if name != "settle_effects":
+        assert "effects_of_destination_to_process" in found or "destination_coalesce" in found
 
 
 @pytest.mark.parametrize("file", STATEMENTS)

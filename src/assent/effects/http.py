@@ -9,20 +9,18 @@ import asyncio
 import ssl
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import httpcore
 import httpx
 
 from assent.effects.addresses import Allowed
+from assent.effects.connections import Connections
 from assent.effects.guard import AddressRefused, GuardedBackend, Resolve, resolve
 from assent.effects.outcome import Undelivered
 from assent.effects.redirects import follow
 from assent.effects.requests import Answer, Request
 from assent.effects.settings import EffectSettings
-
-KEEPALIVE_S: Final = 5.0
-"""Shorter than receivers keep an idle connection, so that few are lost in the moment they are used again."""
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Progress:
 
 
 class HttpSender:
-    """Connections to everywhere that is allowed. What must not be sent twice never uses one for the second time."""
+    """Sends to everywhere that is allowed."""
 
     def __init__(
         self,
@@ -53,25 +51,21 @@ class HttpSender:
     ) -> None:
         self._settings = settings
         network = GuardedBackend(settings.allow if allowed is None else allowed, resolve)
-        context = ssl_context or httpx.create_ssl_context()
-        # On a connection that was idle a request may be lost without anybody having seen it, and nobody could tell.
-        self._kept = httpcore.AsyncConnectionPool(
-            context, max_connections=None, keepalive_expiry=KEEPALIVE_S, network_backend=network
-        )
-        self._fresh = httpcore.AsyncConnectionPool(
-            context, max_connections=None, max_keepalive_connections=0, network_backend=network
-        )
+        self._connections = Connections(network, ssl_context or httpx.create_ssl_context())
 
     async def close(self) -> None:
-        await self._kept.aclose()
-        await self._fresh.aclose()
+        await self._connections.close()
 
     async def send(self, request: Request, *, bytes_max: int, once: bool = False) -> Answer | Undelivered:
-        """One attempt, with the redirects that it leads to. `once`: a repetition would do harm."""
+        """One attempt, with the redirects that it leads to.
+
+        `once`: a repetition would do harm. On a connection that was idle a request may be lost without anybody having
+        seen it, and nobody could tell; so such a request gets a fresh one.
+        """
         progress = Progress()
         try:
             async with asyncio.timeout(self._settings.total_timeout_ms / 1000):
-                return await self._follow(request, progress, bytes_max, self._fresh if once else self._kept)
+                return await self._follow(request, progress, bytes_max, once)
         except AddressRefused as error:
             return Undelivered("ADDRESS_REFUSED", str(error), permanent=True)
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol, UnicodeError) as error:
@@ -82,12 +76,12 @@ class HttpSender:
             return _unanswered("CONNECTION_FAILED", str(error) or type(error).__name__, progress)
 
     async def _follow(
-        self, request: Request, progress: Progress, bytes_max: int, pool: httpcore.AsyncConnectionPool
+        self, request: Request, progress: Progress, bytes_max: int, once: bool
     ) -> Answer | Undelivered:
         started_s = time.monotonic()
         for _ in range(self._settings.redirects_max + 1):
             progress.sent, progress.answer = False, None
-            answer = await self._exchange(request, progress, bytes_max, pool)
+            answer = await self._exchange(request, progress, bytes_max, once)
             following = follow(request, answer)
             if following is None:
                 took_ms = round((time.monotonic() - started_s) * 1000)
@@ -100,18 +94,17 @@ class HttpSender:
             "TOO_MANY_REDIRECTS", f"redirected {len(progress.redirects)} times", permanent=True
         )
 
-    async def _exchange(
-        self, request: Request, progress: Progress, bytes_max: int, pool: httpcore.AsyncConnectionPool
-    ) -> Answer:
+    async def _exchange(self, request: Request, progress: Progress, bytes_max: int, once: bool) -> Answer:
         connect_s, silent_s = self._settings.connect_timeout_ms / 1000, self._settings.read_timeout_ms / 1000
-        timeouts = {"connect": connect_s, "pool": connect_s, "read": silent_s, "write": silent_s}
-        async with pool.stream(
+        timeouts = {"connect": connect_s, "read": silent_s, "write": silent_s}
+        given = httpcore.Request(
             request.method,
             _httpcore_url(request.url),
-            headers=[(name.encode("ascii"), value.encode()) for name, value in request.headers.items()],
+            headers=_raw_headers(request),
             content=request.body,
             extensions={"timeout": timeouts, "trace": progress.trace},
-        ) as response:
+        )
+        async with self._connections.stream(given, fresh=once) as response:
             progress.answer = Answer(response.status, response.headers, cut="lost")
             return await _read(response, progress.answer, bytes_max)
 
@@ -131,6 +124,14 @@ async def _read(response: httpcore.Response, answer: Answer, bytes_max: int) -> 
 
 def _httpcore_url(url: httpx.URL) -> httpcore.URL:
     return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+
+
+def _raw_headers(request: Request) -> list[tuple[bytes, bytes]]:
+    headers = [(b"host", request.url.netloc)]
+    headers += [(name.encode("ascii"), value.encode()) for name, value in request.headers.items()]
+    if request.body is not None or request.method != "GET":
+        headers.append((b"content-length", str(len(request.body or b"")).encode()))
+    return headers
 
 
 def _unanswered(code: str, message: str, progress: Progress) -> Undelivered:

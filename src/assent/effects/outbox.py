@@ -86,6 +86,7 @@ def _host(url: str) -> str:
 
 async def find_destinations(connection: Connection, after: Place, limit: int) -> list[Place]:
     """Where effects wait, in order, from a place on."""
+    await connection.execute(_SQL.keep_plans)
     rows = await connection.fetch(_SQL.find_destinations, *after, limit)
     return [(row["org_id"], row["destination"]) for row in rows]
 
@@ -104,6 +105,7 @@ async def claim(
 
 async def settle(connection: Connection, marks: Sequence[Mark]) -> set[UUID]:
     """Write down what became of attempts; answers which effects it was written of: others were faster elsewhere."""
+    await connection.execute(_SQL.keep_plans)
     rows = await connection.fetch(_SQL.settle_effects, [_mark_row(mark) for mark in marks])
     return {row["id"] for row in rows}
 

@@ -18,7 +18,6 @@ from assent.kernel.outbox import emit_events
 from assent.store.database import Connection
 from assent.worker.answers import answer_of
 from assent.worker.duty import Done, Pace, Workplace
-from assent.worker.plans import look_up_by_index
 from assent.worker.watch import Sending, begin_sending, count_marks
 
 DESTINATIONS_MAX: Final = 500
@@ -78,7 +77,6 @@ class Effects:
         room = self._under_way_max - len(self._under_way)
         if room <= 0:
             return []
-        await look_up_by_index(connection)
         places = await find_destinations(connection, self._after, DESTINATIONS_MAX)
         claimed = await claim(connection, places, room, self._per_destination_max, self._database.clock.now())
         self._after = places[-1] if len(places) == DESTINATIONS_MAX else BEFORE_ALL
@@ -118,7 +116,6 @@ class Effects:
 
 async def write_marks(connection: Connection, marks: Sequence[Mark]) -> None:
     """Mark attempts, and tell the steps that await them what became of them, in one transaction."""
-    await look_up_by_index(connection)
     written = await settle(connection, marks)
     answers = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
     if answers:

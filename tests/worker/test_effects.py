@@ -1,0 +1,111 @@
+"""The duty that sends effects, as a worker has it: woken, drained, and stopped."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from assent.app import App
+from assent.effects.sending import Sending
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from assent.worker.effects import Effects
+from assent.worker.supervisor import Supervisor
+from tests.effects.receiver import Receiver, Reply, receiving
+from tests.effects.sending import LOCAL, Office, publish_webhook
+from tests.worker.process import run, worker
+from tests.worker.queues import fetch, with_options
+from tests.worker.test_loop import Runs
+
+EFFECTS = ("--app", "tests.processes.application:app", "--only", "effects")
+LOCALLY = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
+NEVER_MS = 86_400_000
+WAIT_MAX_S = 30
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def office(database: Database) -> Office:
+    place = Workplace(database, runtime=App().runtime(database), sending=Sending(LOCAL))
+    return Office(with_options(place, effects_interval_ms=NEVER_MS))
+
+
+async def until_received(receiver: Receiver, number: int) -> None:
+    async with asyncio.timeout(WAIT_MAX_S):
+        while len(receiver.received) < number:  # noqa: ASYNC110 - the receiver is a thread of its own
+            await asyncio.sleep(0.01)
+
+
+async def statuses(database: Database) -> list[str]:
+    found = await fetch(database, "SELECT status FROM assent.workflow_side_effects_outbox ORDER BY id")
+    return [row["status"] for row in found]
+
+
+async def test_notification_wakes_the_duty_and_stopping_waits_for_what_is_under_way(
+    office: Office, receiver: Receiver
+) -> None:
+    """Nothing happens by polling. The attempt hangs when the worker is told to stop, and is marked all the same."""
+    await publish_webhook(office.database)
+    release = threading.Event()
+    receiver.will(Reply(wait_for=release))
+    runs = Runs()
+    supervisor = Supervisor(office.database, [office.duty], office.place.options, [runs])
+    running = asyncio.create_task(supervisor.run())
+    await runs.next()
+    await office.start("telling", url=receiver.url, order=7)
+    await until_received(receiver, 1)
+    supervisor.stop()
+    asyncio.get_running_loop().call_later(0.15, release.set)
+    assert await asyncio.wait_for(running, WAIT_MAX_S) is True
+    assert await statuses(office.database) == ["completed"]
+
+
+async def test_worker_process_sends_and_finishes_what_it_has_begun_when_it_is_told_to_stop(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_webhook(office.database)
+    release = threading.Event()
+    receiver.will(Reply(), Reply(wait_for=release))
+    async with worker(office.database.url, *EFFECTS, **LOCALLY) as process:
+        await office.start("telling", url=receiver.url, order=1)
+        await until_received(receiver, 1)
+        await office.start("telling", url=receiver.url, order=2)
+        await until_received(receiver, 2)
+        process.send(signal.SIGTERM)
+        await process.line("worker stopping")
+        release.set()
+        assert await process.ended() == 0
+    assert await statuses(office.database) == ["completed", "completed"]
+
+
+async def test_attempt_that_outlives_the_grace_period_is_left_to_others(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_webhook(office.database)
+    receiver.will(receiver.silence())
+    async with worker(
+        office.database.url, *EFFECTS, **LOCALLY, ASSENT_WORKER_GRACE_PERIOD_MS="50"
+    ) as process:
+        await office.start("telling", url=receiver.url, order=1)
+        await until_received(receiver, 1)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 3
+    assert await statuses(office.database) == ["processing"]
+
+
+async def test_duty_without_an_application_is_refused(database: Database) -> None:
+    with pytest.raises(ValueError, match="ways out"):
+        Effects(Workplace(database))
+
+
+async def test_bad_setting_ends_the_worker_with_its_name(database: Database) -> None:
+    code, _, error = await run(database.url, *EFFECTS, "--once", ASSENT_EFFECTS_LOG="pigeon")
+    assert code == 1
+    assert "ASSENT_EFFECTS_LOG" in error
