@@ -92,7 +92,7 @@ class Worker:
                 await self.advancing.advance(connection, batch.works, now, as_owner=True, watch=watch)
             return put_off + sum(len(item.events) for item in batch.works)
 
-        with watching(self.database.clock.now) as watch:
+        with watching(self.database.clock.now, alone=batch.events_max == 1) as watch:
             return await self.database.run(work, org_id=None)
 
     @asynccontextmanager

@@ -95,7 +95,10 @@ def _report_by(given: Mapping[str, str]) -> Callable[[], None] | None:
         from assent.telemetry.sentry import Sentry
 
         messages = given.get("ASSENT_SENTRY_MESSAGES", "").lower() in ("1", "true", "yes")
-        sentry = Sentry(dsn, messages=messages, environment=given.get("SENTRY_ENVIRONMENT"))
+        try:
+            sentry = Sentry(dsn, messages=messages, environment=given.get("SENTRY_ENVIRONMENT"))
+        except ValueError as error:
+            raise NotConfigured(f"SENTRY_DSN: {error}") from error
     telescope.errors = sentry
     return sentry.close
 

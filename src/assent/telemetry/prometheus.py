@@ -42,7 +42,7 @@ class PrometheusMetrics:
             registry=to,
         )
         self._dead = Gauge("assent_dead_letters", "What was given up", ["queue"], registry=to)
-        self._died = Counter("assent_dead_letters_total", "What this process gave up", ["queue"], registry=to)
+        self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
         self._retries = Counter(
             "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to
         )

@@ -17,7 +17,6 @@ class Sentry:
         sentry_sdk.init(
             dsn,
             environment=environment,
-            send_default_pii=False,
             include_local_variables=False,
             include_source_context=True,
             max_breadcrumbs=0,

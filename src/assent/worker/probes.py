@@ -11,10 +11,10 @@ from typing import Final, Self
 
 import asyncpg
 
-from assent.model.problems import Problem
+from assent.model.problems import Invalid, Problem
 from assent.runtime.metrics_page import MetricsPage
 from assent.store.database import Database
-from assent.store.environment import number, read_environment
+from assent.store.environment import bad_setting, number, read_environment
 from assent.store.errors import StoreError
 
 _log = logging.getLogger(__name__)
@@ -65,9 +65,15 @@ class Probes:
     @asynccontextmanager
     async def serving(self, settings: ProbeSettings) -> AsyncIterator[int]:
         """Inside, requests are answered; gives the port."""
-        server = await asyncio.start_server(
-            self._serve, settings.host, settings.port, limit=REQUEST_BYTES_MAX
-        )
+        try:
+            server = await asyncio.start_server(
+                self._serve, settings.host, settings.port, limit=REQUEST_BYTES_MAX
+            )
+        except OSError as error:
+            place = f"{settings.host}:{settings.port}"
+            raise Invalid(
+                [bad_setting(f"{PREFIX}PORT", f"nobody can listen on {place}: {error.strerror}")]
+            ) from error
         port: int = server.sockets[0].getsockname()[1]
         _log.info("probes are answered", extra={"host": settings.host, "port": port})
         async with server:

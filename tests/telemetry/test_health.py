@@ -1,0 +1,198 @@
+"""Health says what waits, how fast it goes, what stands still and what was given up; and when that is wrong."""
+
+import json
+import subprocess
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from assent.runtime import Runtime
+from assent.runtime.health import Health, HealthLimits, health
+from assent.runtime.queues import Queue
+from assent.store.clock import MovedClock
+from assent.store.connect import Connection
+from assent.store.database import Database
+from assent.store.queries import load_queries
+from tests.postgres import START
+from tests.rows import insert_effect, insert_event, insert_instance, insert_request, insert_seat, insert_step
+from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, script
+from tests.worker.process import ASSENT, ROOT
+
+SQL = load_queries("assent.runtime", "health.sql")
+MINUTE = timedelta(minutes=1)
+
+
+def queue(found: Health, name: str) -> Queue:
+    (one,) = [queue for queue in found.queues if queue.name == name]
+    return one
+
+
+async def put(database: Database, insert: Callable[..., Awaitable[Any]], **given: Any) -> Any:
+    async with database.transaction(None) as connection:
+        return await insert(connection, **given)
+
+
+async def test_nothing_waits_and_all_is_well(database: Database) -> None:
+    found = await health(database)
+    assert found.is_healthy
+    assert [queue.name for queue in found.queues] == ["events", "effects", "timers", "people"]
+    assert {(queue.pending, queue.delayed, queue.oldest_s, queue.dead) for queue in found.queues} == {
+        (0, 0, 0, 0)
+    }
+    assert (found.latency.events, found.latency.p95_s) == (0, None)
+
+
+@pytest.mark.parametrize(("name", "insert"), [("events", insert_event), ("effects", insert_effect)])
+async def test_what_is_due_is_pending_and_what_waits_for_its_time_is_delayed(
+    database: Database, clock: MovedClock, name: str, insert: Any
+) -> None:
+    await put(database, insert, created_at=START - 3 * MINUTE)
+    await put(
+        database, insert, created_at=START - 9 * MINUTE, status="failed", next_retry_at=START - 5 * MINUTE
+    )
+    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", next_retry_at=START + MINUTE)
+    await put(database, insert, created_at=START - 9 * MINUTE, status="completed", completed_at=START)
+    await put(database, insert, created_at=START - 9 * MINUTE, status="dead_letter")
+    assert queue(await health(database), name) == Queue(name, 2, 1, 300.0, 1)
+
+
+async def test_events_of_a_paused_instance_are_delayed_for_as_long_as_it_takes(
+    runtime: Runtime, database: Database
+) -> None:
+    await put(database, insert_event, created_at=START - 90 * MINUTE)
+    async with database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.workflow_events_outbox SET next_retry_at = 'infinity'")
+    found = await health(database)
+    assert queue(found, "events") == Queue("events", 0, 1, 0.0, 0)
+    assert found.is_healthy
+
+
+async def test_timers_are_late_by_the_time_since_they_were_due(database: Database) -> None:
+    await put(database, insert_step, resume_at=START - 2 * MINUTE)
+    await put(database, insert_step, resume_at=START + MINUTE)
+    found = await health(database)
+    assert queue(found, "timers") == Queue("timers", 1, 1, 120.0, 0)
+    assert found.problems == ("timers: 1 wait, the oldest for 120 s; is a worker running?",)
+
+
+async def test_people_who_take_their_time_are_no_problem(database: Database) -> None:
+    request = await put(database, insert_request)
+    await put(database, insert_seat, request=request, created_at=START - timedelta(days=3))
+    gone = {"status": "closed", "closed_at": START}
+    await put(database, insert_seat, request=request, created_at=START - timedelta(days=5), **gone)
+    found = await health(database)
+    assert queue(found, "people") == Queue("people", 1, 0, 3 * 86_400.0, 0)
+    assert found.is_healthy
+
+
+async def test_latency_is_of_the_events_of_the_last_hour(database: Database) -> None:
+    for seconds in range(1, 101):
+        at = START - MINUTE
+        await put(
+            database,
+            insert_event,
+            created_at=at - timedelta(seconds=seconds),
+            status="completed",
+            completed_at=at,
+        )
+    long_ago = START - timedelta(hours=2)
+    await put(
+        *(database, insert_event),
+        created_at=long_ago - timedelta(days=1),
+        status="completed",
+        completed_at=long_ago,
+    )
+    latency = (await health(database)).latency
+    assert (latency.events, latency.p50_s, latency.p95_s) == (100, pytest.approx(50.5), pytest.approx(95.05))
+
+
+async def test_slow_processing_is_a_problem(database: Database) -> None:
+    await put(database, insert_event, created_at=START - MINUTE, status="completed", completed_at=START)
+    assert (await health(database)).problems == ("one event in twenty takes longer than 60.0 s; add workers",)
+    assert (await health(database, limits=HealthLimits(latency_p95_max_ms=60_000))).is_healthy
+
+
+async def test_stuck_instance_is_a_problem_and_named(database: Database) -> None:
+    instance = await put(database, insert_instance, updated_at=START - timedelta(hours=1), status="running")
+    found = await health(database)
+    assert [finding.instance_id for finding in found.stuck] == [instance["id"]]
+    assert found.problems == (f"stuck: 1 instances, the first of them {instance['id']}",)
+
+
+async def test_dead_letters_are_counted_by_kind_and_only_recent_ones_are_a_problem(
+    database: Database,
+) -> None:
+    await put(
+        database,
+        insert_event,
+        event_type="on_timer",
+        status="dead_letter",
+        created_at=START - timedelta(days=9),
+    )
+    await put(database, insert_effect, effect_type="email", status="dead_letter", created_at=START - MINUTE)
+    found = await health(database)
+    assert [(each.queue, each.kind, each.number, each.recent) for each in found.dead_letters] == [
+        ("effects", "email", 1, 1),
+        ("events", "on_timer", 1, 0),
+    ]
+    assert found.problems == ("dead letters: 1 recent effects of kind email",)
+
+
+async def test_org_sees_only_what_is_its_own(database: Database) -> None:
+    await put(database, insert_event, org_id="acme", created_at=START - 2 * MINUTE)
+    await put(database, insert_event, org_id="other", created_at=START - 9 * MINUTE)
+    await put(database, insert_event, org_id="other", status="dead_letter")
+    assert queue(await health(database), "events") == Queue("events", 2, 0, 540.0, 1)
+    assert queue(await health(database, "acme"), "events") == Queue("events", 1, 0, 120.0, 0)
+    assert queue(await health(database, "nobody"), "events") == Queue("events", 0, 0, 0.0, 0)
+
+
+async def test_look_at_the_queues_reads_indexes_and_no_table(runtime: Runtime, database: Database) -> None:
+    await publish(database, "line", [script("a"), END], arrows("a", "end"))
+    await runtime.start_many(ORG, "line", ANN, [{}] * 50)
+    await drain(runtime)
+    async with database.transaction(None) as connection:
+        await connection.execute(SQL.find_by_index)
+        plan = await explain(connection, SQL.look_at_queues, START, 1000)
+    assert "Index Only Scan" in plan
+    assert "Seq Scan on" not in plan
+
+
+async def explain(connection: Connection, sql: str, *given: Any) -> str:
+    rows = await connection.fetch(f"EXPLAIN {sql}", *given)
+    return "\n".join(row[0] for row in rows)
+
+
+def run(url: str, *arguments: str) -> tuple[int, str]:
+    environment = {"ASSENT_DATABASE_URL": url, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [ASSENT, "health", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+async def test_command_ends_with_zero_when_all_is_well_and_says_so(database: Database) -> None:
+    code, out = run(database.url)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[:5]] == [
+        "queue",
+        "events",
+        "effects",
+        "timers",
+        "people",
+    ]
+    assert out.splitlines()[-1] == "✓ all is well"
+
+
+async def test_command_ends_with_one_and_says_what_is_wrong(database: Database) -> None:
+    await put(database, insert_event, created_at=START)
+    code, out = run(database.url)
+    assert code == 1
+    assert "✗ events: 1 wait" in out
+    code, out = run(database.url, "--json")
+    told = json.loads(out)
+    assert (code, told["healthy"], told["queues"][0]["pending"]) == (1, False, 1)
+    assert run(database.url, "--org", "somebody else")[0] == 0

@@ -1,0 +1,157 @@
+"""What is counted after some work is what was done, once, also where something was rolled back and tried again."""
+
+from datetime import timedelta
+
+import pytest
+
+from assent.app import App
+from assent.model.mutation import Refused
+from assent.runtime import Runtime
+from assent.runtime.metrics_page import MetricsPage
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.worker.duty import Done, Run
+from assent.worker.watch import watch_run
+from tests.authored import invoice_contract
+from tests.effects.offices import office_of
+from tests.effects.receiver import Receiver, Reply
+from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, script
+from tests.runtime.invoices import BEA, FIN, LARGE, decide, edit, open_shop, submitted
+from tests.telemetry.application import enlarge, order_that_is_watched
+from tests.telemetry.seen import Counted
+
+LINE = [script("a"), script("b"), END]
+
+
+async def test_events_and_steps_are_counted_with_how_long_they_took(
+    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+) -> None:
+    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await runtime.start_many(ORG, "line", ANN, [{}, {}, {}])
+    clock.advance(timedelta(seconds=7))
+    await drain(runtime)
+    assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 3
+    assert counted("assent_event_latency_seconds_count", event_type="on_start") == 3
+    assert counted("assent_event_latency_seconds_sum", event_type="on_start") == pytest.approx(21)
+    assert counted("assent_steps_total", kind="script", status="completed") == 6
+    assert counted("assent_step_duration_seconds_count", kind="script") == 6
+    assert 0 < (counted("assent_step_duration_seconds_sum", kind="script") or 0) < 1
+
+
+async def test_step_that_rested_says_how_long(
+    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+) -> None:
+    await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
+    view = await runtime.start(ORG, "asking", ANN)
+    assert counted("assent_steps_total", kind="form", status="pending") == 1
+    clock.advance(timedelta(hours=3))
+    await runtime.advance(ORG, view.id, "completed", ANN)
+    assert counted("assent_step_wait_seconds_sum", kind="form") == 3 * 3600
+    assert counted("assent_steps_total", kind="form", status="completed") == 1
+
+
+async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
+    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+) -> None:
+    steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
+    await publish(database, "bad", steps, arrows("it", "end"))
+    await runtime.start_many(ORG, "bad", ANN, [{"fails": True}, {"fails": False}])
+    for _ in range(5):
+        await drain(runtime)
+        clock.advance(timedelta(hours=1))
+    assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 1
+    assert counted("assent_retries_total", queue="events") == 4
+    assert counted("assent_given_up_total", queue="events") == 1
+    assert counted("assent_events_total", event_type="on_start", outcome="dead_letter") == 1
+    assert counted("assent_steps_total", kind="system", status="completed") == 1
+
+
+async def test_command_that_is_refused_counts_no_step(
+    runtime: Runtime, database: Database, counted: Counted
+) -> None:
+    await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
+    view = await runtime.start(ORG, "asking", ANN)
+    with pytest.raises(Refused):
+        await runtime.advance(ORG, view.id, "sideways", ANN)
+    assert counted("assent_steps_total", kind="form", status="completed") is None
+
+
+async def test_effects_are_counted_by_what_became_of_them(
+    app: App, runtime: Runtime, clock: MovedClock, counted: Counted, receiver: Receiver
+) -> None:
+    database = runtime.database
+    entity = await order_that_is_watched(runtime, receiver.url)
+    receiver.will(Reply(503))
+    await enlarge(runtime, entity)
+    await drain(runtime)
+    office = office_of(app, database)
+    await office.send()
+    clock.advance(timedelta(minutes=10))
+    await office.send()
+    await office.close()
+    assert counted("assent_effects_total", effect_type="webhook", outcome="failed") == 1
+    assert counted("assent_effects_total", effect_type="webhook", outcome="completed") == 1
+    assert counted("assent_retries_total", queue="effects") == 1
+    assert counted("assent_effect_send_seconds_count", effect_type="webhook") == 2
+    assert counted("assent_effect_latency_seconds_sum", effect_type="webhook") == 600
+
+
+async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
+    watch_run(Run("timers", 0.5, Done(3)))
+    watch_run(Run("timers", 0.5, Done(), ValueError("no")))
+    watch_run(Run("released", 0.1, Done(3, parts={"events": 2, "effects": 1})))
+    assert counted("assent_duty_runs_total", duty="timers", outcome="done") == 1
+    assert counted("assent_duty_runs_total", duty="timers", outcome="error") == 1
+    assert counted("assent_duty_run_seconds_sum", duty="timers") == 1
+    assert counted("assent_duty_done_total", duty="timers", part="all") == 3
+    assert counted("assent_duty_done_total", duty="released", part="events") == 2
+
+
+async def test_approvals_are_counted_when_asked_and_when_they_end(
+    database: Database, counted: Counted
+) -> None:
+    await open_shop(database)
+    runtime = App([invoice_contract()]).runtime(database)
+    view = await submitted(runtime, LARGE)
+    assert counted("assent_approvals_total", outcome="asked") == 2
+    view = await decide(runtime, view, "finance", FIN)
+    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await drain(runtime)
+    assert view.entity_id is not None
+    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)
+    again = await decide(runtime, again, "finance", FIN)
+    await decide(runtime, again, "budget", BEA)
+    assert counted("assent_approvals_total", outcome="asked") == 4
+    assert counted("assent_approvals_total", outcome="approved") == 3
+    assert counted("assent_approvals_total", outcome="rejected") is None
+
+
+async def test_page_has_the_queues_and_asks_for_them_now_and_then(
+    runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
+) -> None:
+    seconds = [100.0]
+    page = MetricsPage(database, lambda: seconds[0])
+    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await runtime.start_many(ORG, "line", ANN, [{}, {}])
+    clock.advance(timedelta(seconds=40))
+    text, kind = await page.render()
+    assert kind.startswith("text/plain")
+    assert b'assent_pending{queue="events"} 2.0' in text
+    assert b'assent_oldest_pending_seconds{queue="events"} 40.0' in text
+    assert b"assent_database_up 1.0" in text
+    await drain(runtime)
+    assert b'assent_pending{queue="events"} 2.0' in (await page.render())[0]
+    seconds[0] += 5
+    assert b'assent_pending{queue="events"} 0.0' in (await page.render())[0]
+
+
+async def test_page_answers_while_the_database_does_not(
+    runtime: Runtime, database: Database, counted: Counted
+) -> None:
+    seconds = [100.0]
+    page = MetricsPage(database, lambda: seconds[0])
+    await page.render()
+    async with database.transaction(None) as connection:
+        await connection.execute("ALTER TABLE assent.workflow_seats RENAME TO gone")
+    seconds[0] += 5
+    assert b"assent_database_up 0.0" in (await page.render())[0]
