@@ -1,19 +1,24 @@
 """Forms end to end on rows: asked, claimed, drafted, answered, closed with their step whatever ends it."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import jsonschema
 import pytest
+import yaml
 
 from assent.app import App
 from assent.approvals import InboxQuery, read_inbox
 from assent.approvals.delegations import NewDelegation, delegate
+from assent.engine.forms import REASSIGN_FORM
 from assent.model.actor import SYSTEM, Actor
 from assent.model.form import DRAFT_BYTES_MAX
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import InstanceView, Runtime
+from assent.runtime.work import Work
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Workplace
@@ -438,3 +443,73 @@ async def test_a_form_that_somebody_claims_meanwhile_is_not_taken_from_them(
     refused = [answer for answer in answers if isinstance(answer, Refused)]
     assert [refusal.code for refusal in refused] == ["CLAIMED"]
     assert (await the_form(database))["claimed_by"] in refused[0].rejection.message
+
+
+@pytest.mark.parametrize("way", ["skip", "force_fail", "cancel"])
+async def test_however_the_step_ends_the_form_ends_with_it(
+    runtime: Runtime, database: Database, way: str
+) -> None:
+    view = await started(runtime, database, assignee=FINANCE)
+    admin = actor("eve", "*")
+    if way == "skip":
+        (arrow,) = await _arrows_of(runtime, view)
+        await runtime.skip(ORG, view.id, admin, "ask", arrow, "nobody is there")
+    else:
+        await getattr(runtime, way)(ORG, view.id, admin, "nobody is there")
+    found = await the_form(database)
+    assert (found["status"], found["reason"]) == ("cancelled", "nobody is there")
+    assert set((await seats(database)).values()) == {"closed"}
+
+
+async def _arrows_of(runtime: Runtime, view: InstanceView) -> list[str]:
+    async with runtime.database.transaction(ORG) as connection:
+        job = await runtime.advancing.loader.look(
+            connection, Work(ORG, view.id), runtime.database.clock.now()
+        )
+    assert job is not None
+    return [edge.id for edge in job.run.plan.nodes["ask"].everything]
+
+
+async def test_a_paused_instance_keeps_its_form_and_says_who_is_asked(
+    runtime: Runtime, database: Database
+) -> None:
+    view = await started(runtime, database, assignee=FINANCE)
+    paused = await runtime.pause(ORG, view.id, actor("eve", "*"))
+    assert [waiting.asked for waiting in paused.waiting] == [("fay", "fin")]
+    with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
+        await send(runtime, view, FIN)
+    await runtime.resume(ORG, view.id, actor("eve", "*"))
+    assert (await send(runtime, view, FIN)).status == "completed"
+
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "forms.md").read_text()
+
+
+async def test_the_guides_flow_runs_as_written(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    (source,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    flow = yaml.safe_load(source)
+    await found_company(database, {"cal": ["purchasing"], "dee": ["purchasing"]})
+    await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
+    cal = Actor("cal", roles=frozenset({"purchasing"}))
+    view = await runtime.start(ORG, "vendors.intake", ANN)
+    assert (await runtime.read_form(ORG, step_of(view))).answers == ("declined", "submitted")
+    answered = {"name": "Acme", "currency": "EUR"}
+    done = await runtime.advance(ORG, view.id, "submitted", cal, answered, step="details")
+    assert (done.status, done.context) == ("completed", answered)
+    await runtime.start(ORG, "vendors.intake", ANN)
+    clock.advance("14d")
+    await Timers(Workplace(database)).run_once()
+    await drain(runtime)
+    assert sorted(row["reason"] for row in await rows(database, "workflow_forms")) == ["submitted", "timeout"]
+
+
+def test_what_the_guide_names_is_there() -> None:
+    assert f"{DRAFT_BYTES_MAX:,} bytes" in GUIDE
+    assert f"`{REASSIGN_FORM}`" in GUIDE
+    assert set(re.findall(r"runtime\.(\w+)\(", GUIDE)) <= set(dir(Runtime))
+    source = "".join(path.read_text() for path in (Path(__file__).parents[2] / "src/assent").rglob("*.py"))
+    codes = set(re.findall(r"`([A-Z][A-Z_]{5,})`", GUIDE)) - {"SYSTEM"}
+    assert codes
+    assert {code for code in codes if f'"{code}"' not in source} == set()
