@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -16,6 +17,7 @@ from assent.effects.settings import SmtpSettings
 
 ADDRESS_CHARACTERS_MAX: Final = 254
 SUBJECT_CHARACTERS_MAX: Final = 200
+GOODBYE_S: Final = 1.0
 
 
 class MailServer:
@@ -33,21 +35,23 @@ class MailServer:
         message = message_of(effect, self._settings.sender, now)
         if isinstance(message, Undelivered):
             return message
-        progress = _Progress()
+        client, progress = self._client(), _Progress()
         try:
             async with asyncio.timeout(self._timeout_s):
-                said = await self._hand_over(message, progress)
+                said = await self._hand_over(client, message, progress)
         except aiosmtplib.SMTPResponseException as error:
             permanent = 500 <= error.code < 600 and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
             return Undelivered(f"SMTP_{error.code}", error.message, permanent)
         except (aiosmtplib.SMTPException, TimeoutError, OSError) as error:
             why = str(error) or "it took too long"
             return Undelivered("MAIL_SERVER_FAILED", why, ambiguous=progress.sent)
+        finally:
+            await _leave(client)
         return Delivered({"to": message["to"], "message_id": message["message-id"], "said": said})
 
-    async def _hand_over(self, message: EmailMessage, progress: "_Progress") -> str:
+    def _client(self) -> aiosmtplib.SMTP:
         settings = self._settings
-        client = aiosmtplib.SMTP(
+        return aiosmtplib.SMTP(
             hostname=settings.host,
             port=settings.port,
             use_tls=settings.tls == "tls",
@@ -56,15 +60,22 @@ class MailServer:
             password=settings.password or None,
             timeout=self._timeout_s,
         )
-        try:
-            await client.connect()
-            await client.mail(parseaddr(settings.sender)[1])
-            await client.rcpt(message["to"])
-            progress.sent = True
-            response = await client.data(message.as_bytes(policy=SMTP))
-        finally:
-            client.close()
+
+    async def _hand_over(self, client: aiosmtplib.SMTP, message: EmailMessage, progress: "_Progress") -> str:
+        await client.connect()
+        await client.mail(parseaddr(self._settings.sender)[1])
+        await client.rcpt(message["to"])
+        progress.sent = True
+        response = await client.data(message.as_bytes(policy=SMTP))
         return f"{response.code} {response.message}"
+
+
+async def _leave(client: aiosmtplib.SMTP) -> None:
+    """Say goodbye; whatever comes of that, the mail was taken or not."""
+    with suppress(aiosmtplib.SMTPException, TimeoutError, OSError):
+        async with asyncio.timeout(GOODBYE_S):
+            await client.quit()
+    client.close()
 
 
 class _Progress:

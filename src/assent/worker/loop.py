@@ -84,8 +84,12 @@ async def exhaust(duty: Duty, observe: Observer) -> None:
 async def finish(duty: Duty) -> None:
     """Let a duty end what it has under way, if it is one of those that do."""
     end: Callable[[], Awaitable[None]] | None = getattr(duty, "finish", None)
-    if end is not None:
+    if end is None:
+        return
+    try:
         await end()
+    except Exception as error:
+        _log.exception("duty failed", extra={"duty": duty.name, "error": f"{type(error).__name__}: {error}"})
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:
