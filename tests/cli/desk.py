@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,37 @@ class Desk:
             check=False,
             timeout=60,
         )
+
+    async def terminal(self, *arguments: object, user: str = "ann", columns: int = 120) -> str:
+        """Everything that a terminal of this width gets to show, colours included."""
+        environment = {**os.environ, **self.environment, "ASSENT_USER": user, "TERM": "xterm"}
+        environment["COLUMNS"] = str(columns)
+        environment.pop("NO_COLOR", None)
+        command = [str(ASSENT), *map(str, arguments)]
+        return await asyncio.to_thread(_shown_on_a_terminal, command, environment)
+
+
+def _shown_on_a_terminal(command: list[str], environment: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while more := _read(ours):
+            shown += more
+        assert process.wait(30) == 0, shown
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return shown.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4_096)
+    except OSError:  # the other end is closed
+        return b""
 
 
 def lines(result: Result | subprocess.CompletedProcess[str]) -> list[list[str]]:

@@ -151,6 +151,15 @@ async def test_everything_that_died_is_tried_again_more_than_a_batch_of_it(
     assert [one["status"] for one in done] == ["completed"] * 5
 
 
+async def test_whoever_sits_at_a_terminal_sees_how_far_it_is(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    await given_up_many(runtime, company, 3)
+    shown = await desk.terminal("dlq", "retry-all", user="ops")
+    assert "━" in shown
+    assert "tried again: 3 events" in shown
+
+
 async def test_what_fails_again_stays_dead_and_is_told_once(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:

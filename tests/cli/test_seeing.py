@@ -1,15 +1,12 @@
 """`assent list` and `assent show`: what they say of instances, and what they keep to themselves."""
 
-import os
-import pty
 import re
-import subprocess
 
 from assent.http.approval_shapes import RequestBody
 from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
-from tests.cli.desk import ASSENT, ROOT, Desk, lines
+from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up
 from tests.runtime.flows import ANN, ORG, drain
 from tests.runtime.invoices import FIN, LARGE, MIDDLE, actor, create, decide, edit, request_id, submitted
@@ -151,7 +148,7 @@ async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
     desk: Desk, runtime: Runtime
 ) -> None:
     view = await submitted(runtime, MIDDLE)
-    shown = _on_a_terminal(desk, "list", columns=60)
+    shown = await desk.terminal("list", columns=60)
     assert "\x1b[32m" in shown
     plain = "".join(_without_colours(shown).split())
     assert all(part in plain for part in str(view.id).split("-"))
@@ -159,35 +156,3 @@ async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
 
 def _without_colours(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-def _on_a_terminal(desk: Desk, *arguments: str, columns: int) -> str:
-    """What a command shows on a terminal of this width."""
-    ours, theirs = pty.openpty()
-    environment = {
-        **os.environ,
-        **desk.environment,
-        "ASSENT_USER": "ann",
-        "COLUMNS": str(columns),
-        "TERM": "xterm",
-    }
-    environment.pop("NO_COLOR", None)
-    process = subprocess.Popen([ASSENT, *arguments], cwd=ROOT, env=environment, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    try:
-        while more := _read(ours):
-            shown += more
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    return shown.decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 4_096)
-    except OSError:  # the other end is closed
-        return b""

@@ -35,7 +35,7 @@ async def test_values_are_json_where_they_are_json_and_text_elsewhere(desk: Desk
     }
 
 
-async def test_large_numbers_keep_every_digit(desk: Desk) -> None:
+async def test_a_number_that_cannot_be_kept_is_refused_and_not_rounded(desk: Desk) -> None:
     refused = await desk.refusal("start", "orders", "-d", "account=123456789012345678901234567890")
     assert refused["path"] == ["data", "account"]
 
