@@ -92,10 +92,16 @@ def round_total(entity: Any, payload: Any) -> dict[str, Any]:
     return {"total": entity.data["total"] // payload["to"] * payload["to"]}
 
 
+CONFIRMING = 4_711
+"""The advisory lock that slow orders pass while they are confirmed; a test may hold it."""
+
+
 @app.operation("orders.confirm")
-def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
+async def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
     if arguments["order_id"] == "ord-broken":
         raise RuntimeError("the warehouse is closed")
+    if arguments["order_id"] == "ord-slow":
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", CONFIRMING)
     return {"confirmed_at": "2026-03-02T10:45:00Z"}
 
 

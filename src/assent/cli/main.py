@@ -20,12 +20,14 @@ from assent.cli import (
     expression,
     health,
     inbox,
+    keys,
     list,
     migrate,
     publish,
     rebuild,
     recompile,
     schema,
+    serve,
     show,
     start,
     templates,
@@ -63,8 +65,10 @@ app.command(rich_help_panel=AUTHORS)(expression.expression)
 app.add_typer(templates.app, name="templates", rich_help_panel=AUTHORS)
 app.command(rich_help_panel=OPERATORS)(demo.demo)
 app.command(rich_help_panel=OPERATORS)(migrate.migrate)
+app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
+app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)

@@ -17,6 +17,7 @@ from assent.http.limits import Limits
 from assent.http.problems import ProblemBody
 from assent.http.replies import REPLAYED
 from assent.http.settings import HttpSettings
+from assent.http.tracing import Traced
 from assent.store.database import Database
 
 ROUTERS: Final[Sequence[APIRouter]] = (
@@ -65,6 +66,7 @@ def bare_app(settings: HttpSettings) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
             expose_headers=["ETag", "Location", "Retry-After", REPLAYED],
         )
+    door.add_middleware(Traced)
     door.add_middleware(Limits, request_bytes_max=settings.request_bytes_max)
     door.openapi = lambda: _openapi(door)  # type: ignore[method-assign]
     return door

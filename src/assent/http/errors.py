@@ -15,6 +15,7 @@ from assent.model.problems import Problem
 from assent.runtime.errors import StepFailed
 from assent.store.errors import StoreError
 from assent.store.retry import LOST_AGAINST_OTHERS
+from assent.telemetry import telescope
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ async def _step_failed(request: Request, error: Any) -> Response:
 
 async def _unexpected(request: Request, error: Any) -> Response:
     _log.error("a request failed", exc_info=error, extra={"path": request.url.path})
+    telescope.report(error, door="http")
     return _problem(request, Rejection("UNEXPECTED", "something went wrong here; nothing was changed"))
 
 

@@ -50,6 +50,10 @@ class HttpSettings:
     idempotency_keep_hours: int = number(24, 1, 8_760)
     cors_origins: tuple[str, ...] = ()
     """Whose pages may call from a browser, separated by commas; nobody's by default."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks whose word on the caller's address is taken, separated by commas."""
+    grace_period_s: int = number(25, 0, 3_600)
+    """How long running requests may take after a signal to stop; orchestrators kill after 30 s."""
 
     def __post_init__(self) -> None:
         if problems := list(_contradictions(self)):
@@ -105,8 +109,8 @@ def _read_text(_: str, text: str) -> str:
     return text
 
 
-def _read_origins(_: str, text: str) -> tuple[str, ...]:
-    return tuple(origin.strip() for origin in text.split(",") if origin.strip())
+def _read_list(_: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _read_key(name: str, text: str) -> str | Problem:
@@ -132,7 +136,8 @@ _READERS: Final = {
     "jwt_key": _read_key,
     "jwt_algorithm": _one_of(ALGORITHMS),
     "roles_from": _one_of(ROLES_FROM),
-    "cors_origins": _read_origins,
+    "cors_origins": _read_list,
+    "trusted_proxies": _read_list,
     **dict.fromkeys(_TEXTS, _read_text),
 }
 

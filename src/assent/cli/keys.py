@@ -1,0 +1,135 @@
+"""`assent keys`: API keys of members — made and shown once, listed, revoked."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from assent.cli.opened import migrated_database
+from assent.cli.options import JsonOption
+from assent.cli.report import console, print_json
+
+if TYPE_CHECKING:
+    from assent.http.api_keys import ApiKey
+    from assent.store.database import Connection
+
+T = TypeVar("T")
+
+app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
+
+OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.")]
+UserOption = Annotated[str, typer.Option("--user", help="The member whose rights the key has.")]
+NameOption = Annotated[str, typer.Option("--name", help="What it is for, such as `nightly import`.")]
+ScopeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope", help="What it may be used for, such as entities:read; may be given several times."
+    ),
+]
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option("--expires-in", metavar="90d", help="How long it holds; without it, until revoked."),
+]
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917
+    org: OrgOption,
+    user: UserOption,
+    name: NameOption,
+    scope: ScopeOption = None,
+    expires_in: ExpiresOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a key for a member. It is shown now and never again: only its hash is kept."""
+    length = _length(expires_in)
+
+    async def work(connection: "Connection", now: datetime) -> "tuple[str, ApiKey]":
+        from assent.http.api_keys import create_api_key
+
+        expires_at = now + length if length else None
+        scopes = tuple(scope or ("*",))
+        return await create_api_key(connection, org, user, name, now, scopes=scopes, expires_at=expires_at)
+
+    text, made = _run(org, work)
+    if json:
+        print_json({"key": text, **made.to_json()})
+        return
+    typer.echo(text)
+    console(stderr=True).print("Keep it safe: it is shown only now.", style="yellow")
+
+
+@app.command("list")
+def list_keys(org: OrgOption, json: JsonOption = False) -> None:
+    """List the keys of an org, newest first."""
+
+    async def work(connection: "Connection", now: datetime) -> "list[ApiKey]":
+        from assent.http.api_keys import list_api_keys
+
+        return await list_api_keys(connection, org)
+
+    found = _run(org, work)
+    if json:
+        print_json([key.to_json() for key in found])
+    else:
+        _print_table(found)
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[UUID, typer.Argument(metavar="ID", help="The key's id, as listed.")], org: OrgOption
+) -> None:
+    """Revoke a key: from now on nobody signs in with it."""
+
+    async def work(connection: "Connection", now: datetime) -> None:
+        from assent.http.api_keys import revoke_api_key
+
+        await revoke_api_key(connection, org, key_id, now)
+
+    _run(org, work)
+    console().print(f"✓ revoked {key_id}")
+
+
+def _length(text: str | None) -> timedelta | None:
+    from assent.model.duration import parse_duration
+    from assent.model.problems import Problem
+
+    found = parse_duration(text) if text else None
+    if isinstance(found, Problem):
+        raise typer.BadParameter(found.message)
+    return found
+
+
+def _run(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
+    """Do something for an org, in a transaction; ends with 1 when it is refused."""
+    from assent.model.mutation import Refused
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+
+    async def run() -> T:
+        async with migrated_database() as database, database.transaction(org_id) as connection:
+            return await work(connection, database.clock.now())
+
+    try:
+        return asyncio.run(run())
+    except (StoreError, Invalid, Refused) as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
+
+
+def _print_table(keys: "list[ApiKey]") -> None:
+    from rich.table import Table
+
+    table = Table("id", "key", "member", "name", "scopes", "expires", "revoked", box=None)
+    for key in keys:
+        ends = [
+            moment.isoformat(timespec="minutes") if moment else ""
+            for moment in (key.expires_at, key.revoked_at)
+        ]
+        table.add_row(str(key.id), f"{key.prefix}…", key.user_id, key.name, " ".join(key.scopes), *ends)
+    console().print(table)

@@ -1,0 +1,137 @@
+"""`assent serve`: the HTTP door, alone or with a worker in the same process."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+import asyncio
+import logging
+import os
+import signal
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assent.cli.application import AppOption, load_app
+from assent.cli.opened import migrated_database
+from assent.cli.report import console
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from assent.app import App
+    from assent.http.settings import HttpSettings
+    from assent.store.database import Database
+    from assent.worker.supervisor import Supervisor
+
+CUT_OFF = 3
+"""The exit code when the grace period was over before the worker had finished."""
+
+_log = logging.getLogger(__name__)
+
+HostOption = Annotated[str, typer.Option("--host", envvar="ASSENT_HOST", help="The address to serve on.")]
+PortOption = Annotated[
+    int, typer.Option("--port", envvar="ASSENT_PORT", min=0, max=65_535, help="The port; 0 takes a free one.")
+]
+WorkerOption = Annotated[
+    bool, typer.Option("--with-worker", help="Run the background duties in the same process.")
+]
+
+
+def serve(
+    app: AppOption = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    with_worker: WorkerOption = False,
+) -> None:
+    """Serve the HTTP door until a signal: running requests are answered first.
+
+    Ends with 0 when everything was finished, with 1 after an error, with 3 when a worker's grace period was too short.
+    """
+    from assent.model.problems import Invalid
+    from assent.store.errors import StoreError
+    from assent.telemetry.configure import NotConfigured
+
+    require_http("assent serve")
+    from assent.http.server import CannotListen, listen
+
+    if app is None:
+        raise typer.BadParameter("the HTTP door is an application's: name it with --app module:name")
+    application = load_app(app)
+    try:
+        with listen(host, port) as listening:
+            code = asyncio.run(_run(application, listening, with_worker=with_worker))
+    except (StoreError, Invalid, NotConfigured, CannotListen) as error:
+        console(stderr=True).print(str(error), style="red")
+        raise typer.Exit(1) from None
+    raise typer.Exit(code)
+
+
+def require_http(command: str) -> None:
+    """Say what to install where the HTTP door is not."""
+    try:
+        import fastapi  # noqa: F401
+        import jwt  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError as error:
+        message = f"`{command}` needs {error.name}, which is not installed. Run: pip install 'assent[http]'"
+        console(stderr=True).print(message, style="red")
+        raise typer.Exit(1) from None
+
+
+async def _run(application: "App", listening: "socket", *, with_worker: bool) -> int:
+    from assent.cli.logs import log_as_json
+    from assent.http.settings import HttpSettings
+    from assent.telemetry.configure import configured, use_metrics
+    from assent.worker.probes import Probes, ProbeSettings
+
+    settings, probes = HttpSettings.from_environment(), ProbeSettings.from_environment()
+    log_as_json()
+    with configured():
+        async with migrated_database() as database, AsyncExitStack() as stack:
+            if probes.port:
+                use_metrics()
+                await stack.enter_async_context(Probes(database).serving(probes))
+            worker = _worker(application, database) if with_worker else None
+            return await _serve(application, database, settings, listening, worker)
+
+
+async def _serve(
+    application: "App",
+    database: "Database",
+    settings: "HttpSettings",
+    listening: "socket",
+    worker: "Supervisor | None",
+) -> int:
+    from assent.http.app import create_app
+    from assent.http.server import Serving
+    from assent.worker.signals import stopping_on_signals
+
+    serving = Serving(create_app(application, database, settings), listening, settings, worker)
+
+    def stop(received: signal.Signals) -> None:
+        _log.info("server stopping", extra={"signal": received.name})
+        serving.stop()
+
+    with stopping_on_signals(stop):
+        host, port = listening.getsockname()[:2]
+        about = {"host": host, "port": port, "pid": os.getpid(), "worker": worker is not None}
+        _log.info("server started", extra=about)
+        if not settings.takes_tokens:
+            _log.warning("neither ASSENT_HTTP_JWT_KEY nor ASSENT_HTTP_JWKS is set: only API keys sign in")
+        finished = await serving.run()
+    _log.info("server stopped", extra={"finished": finished})
+    return 0 if finished else CUT_OFF
+
+
+def _worker(application: "App", database: "Database") -> "Supervisor":
+    from assent.effects.sending import Sending
+    from assent.worker.duty import Workplace
+    from assent.worker.journal import Journal
+    from assent.worker.options import Options
+    from assent.worker.supervisor import Supervisor, duties
+    from assent.worker.watch import watch_run
+
+    options = Options.from_environment()
+    place = Workplace(database, options, application.runtime(database), Sending.from_environment())
+    journal = Journal(options.report_interval_ms / 1000)
+    return Supervisor(database, duties(place), options, [journal, watch_run])

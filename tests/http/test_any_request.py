@@ -1,0 +1,138 @@
+"""Any request at all: what the OpenAPI document permits, and what it does not, gets an answer that it names.
+
+The server is a real one, in a thread of this process; most ids are of things that are there.
+"""
+
+import asyncio
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    ignored_auth,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from assent.http.app import bare_app, create_app
+from assent.http.server import Serving, listen
+from assent.http.settings import HttpSettings
+from assent.store.database import Database
+from tests.http.application import INVOICE_DATA, app
+from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, token
+
+EXAMPLES_MAX = 12
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    ignored_auth,
+]
+UNLIMITED = HttpSettings(
+    jwt_key=SECRET,
+    jwt_issuer=ISSUER,
+    jwt_audience=AUDIENCE,
+    roles_from="token",
+    rate_workflows_per_minute=0,
+    rate_entities_per_minute=0,
+    rate_reads_per_minute=0,
+)
+ROLES = ["clerk", "approver", "finance_manager", "manager", "operator"]
+
+there: dict[str, list[str]] = {}
+"""Path parameter → things that are there, known when the server runs."""
+
+schema = schemathesis.openapi.from_dict(bare_app(UNLIMITED).openapi())
+
+
+@schema.hook
+def map_path_parameters(context, path_parameters):
+    """Random ids find nothing; most requests are about something real."""
+    given = path_parameters or {}
+    chosen = {name: zlib.crc32(str(value).encode()) for name, value in given.items() if name in there}
+    known = {name: there[name][number % len(there[name])] for name, number in chosen.items() if number & 7}
+    return {**given, **known}
+
+
+@contextmanager
+def serving(url: str) -> Iterator[str]:
+    """A server in a thread of its own, with a loop and a database of its own."""
+    listening = listen("127.0.0.1", 0)
+    ready, held = threading.Event(), []
+
+    async def run() -> None:
+        database = await Database.open(url)
+        door = Serving(create_app(app, database, UNLIMITED), listening, UNLIMITED)
+        held.extend([door, asyncio.get_running_loop()])
+        ready.set()
+        await door.run()
+        await database.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        held[1].call_soon_threadsafe(held[0].stop)
+        thread.join(30)
+        listening.close()
+
+
+@pytest.fixture(scope="module")
+async def database_of_all(databases, furnished_template):
+    async with databases.fresh(furnished_template) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def server(database_of_all):
+    with serving(database_of_all) as url:
+        _furnish(url)
+        yield url
+
+
+def _furnish(url: str) -> None:
+    with httpx.Client(base_url=url, headers=_headers("alice")) as client:
+        invoice = client.post("/api/entities/invoice", json={"data": INVOICE_DATA}).json()
+        moved = client.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit").json()
+        expense = client.post("/api/entities/expense", json={"data": {"title": "T", "total": 1}}).json()
+        flows = [client.post(f"/ui/workflows/{flow}/start", json={}).json() for flow in ("pair", "survey")]
+    there.update(
+        workflow_id=["pair", "survey", "orders.approval"],
+        entity_type=["expense", "invoice"],
+        entity_id=[invoice["id"], expense["id"]],
+        instance_id=[moved["instance"]["id"], *(flow["id"] for flow in flows)],
+        request_id=[moved["instance"]["steps"][0]["request_id"]],
+        verb=["update", "amend", "round"],
+        name=["submit", "approve", "post", "cancel"],
+        a=["1", "2"],
+        b=["1", "2"],
+    )
+
+
+def _headers(user: str) -> dict[str, str]:
+    return bearer(token(datetime.now(UTC), user, roles=ROLES))
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES_MAX,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+def test_any_request_gets_an_answer_that_the_document_names(case, server):
+    headers = {**_headers("max"), "Idempotency-Key": str(uuid4())}
+    headers |= {"If-Match": "*"} if case.method == "PATCH" else {}
+    case.call_and_validate(base_url=server, headers=headers, checks=CHECKS)
