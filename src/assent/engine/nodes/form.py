@@ -6,8 +6,7 @@ get it later. What is answered is what is sent; a draft is only kept for whoever
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from assent.engine.choose import guard_against
 from assent.engine.consent import Answerer, open_seat
@@ -15,23 +14,20 @@ from assent.engine.inputs import Advance, Input, TimerDue
 from assent.engine.nodes.asking import People, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
 from assent.engine.nodes.filling import FilledForm
+from assent.engine.nodes.new_form import answers_of, new_form, nobody, starter
 from assent.engine.nodes.patience import Patience
 from assent.engine.nodes.waiting import timed_out
 from assent.language import Scope
 from assent.model.actor import Actor
-from assent.model.approval import Found, FoundGroup, Person, Seat, Seek, WantedGroup
+from assent.model.approval import Found, FoundGroup, Seat, Seek, WantedGroup
 from assent.model.form import ASSIGNEES, AskedForm
 from assent.model.form_schema import form_schema
-from assent.model.graph import Node, Outcome
-from assent.model.ids import new_id
+from assent.model.graph import Node
 from assent.model.mutation import Rejection
 from assent.model.problems import Problem
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
-
-STARTER: Final = "starter"
-"""How whoever started the workflow came to be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class Form(Handler):
 
     def enter(self, visit: "Visit") -> Ask | Rest | Failure:
         if self._assignee is None and "notify" not in self.node.config:
-            return self._asked(visit, FoundGroup(ASSIGNEES, _starter(visit)))
+            return self._asked(visit, FoundGroup(ASSIGNEES, starter(visit)))
         return Ask((WantedGroup(ASSIGNEES, self._seek(visit)),), separates=False)
 
     def answered(self, visit: "Visit", answer: Found | Rejection) -> Rest | Failure:
@@ -65,16 +61,15 @@ class Form(Handler):
             return Failure(answer.code, answer.message)
         (group,) = answer.groups
         if self._assignee is None and not group.people:
-            group = FoundGroup(
-                ASSIGNEES, _starter(visit)
-            )  # whoever starts a workflow need not be in a directory
+            # Whoever starts a workflow need not be in a directory.
+            group = FoundGroup(ASSIGNEES, starter(visit))
         return self._asked(visit, group)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
         form = self._form_at(visit)
         if isinstance(given, TimerDue):
             return self._on_time(visit, form)
-        known = _answers(visit)
+        known = answers_of(visit)
         if not isinstance(given, Advance) or given.event not in known:
             event = getattr(given, "event", type(given).__name__)
             message = f"`{event}` is not an answer to `{self.node.name}`; possible: {', '.join(known)}"
@@ -129,38 +124,15 @@ class Form(Handler):
         if found is not None:
             return found
         since = visit.token.step_at or visit.now
-        return replace(self._new_form(visit, FoundGroup(ASSIGNEES, ())), is_new=False, created_at=since)
+        return replace(new_form(visit, FoundGroup(ASSIGNEES, ()), {}), is_new=False, created_at=since)
 
     def _asked(self, visit: "Visit", group: FoundGroup) -> Rest | Failure:
         if not group.people and not self._is_of_a_role(visit):
-            return Failure("NO_ASSIGNEE", _nobody(self.node.name, group))
-        form = self._new_form(visit, group)
+            return Failure("NO_ASSIGNEE", nobody(self.node.name, group))
+        form = new_form(visit, group, self._schema)
         told = messages_to(visit, self.node.config, form, form.seats)
         output = {"asked": [seat.user_id for seat in form.seats]}
         return Rest(self._patience.next_time(visit, form), output=output, effects=told, form=form)
-
-    def _new_form(self, visit: "Visit", group: FoundGroup) -> AskedForm:
-        now, due = visit.now, self.node.config.get("due")
-        form = AskedForm(
-            org_id=visit.instance.org_id,
-            id=visit.step_id,
-            instance_id=visit.instance.id,
-            node_id=self.node.id,
-            node_name=self.node.name,
-            requested_by=visit.actor.id,
-            created_at=now,
-            label=self.node.label,
-            partition_id=visit.instance.partition_id,
-            schema=self._schema,
-            answers=_answers(visit),
-            declared=self.node.config.get("assignee", {}),
-            skipped=group.skipped,
-            due_at=now + timedelta(seconds=due) if due else None,
-            is_new=True,
-        )
-        _show_entity(visit, form)
-        form.put_seats(_seats(visit, group))
-        return form
 
     def _answer(self, visit: "Visit", form: AskedForm, given: Advance) -> Done | Rejection:
         filler = self.filler(visit, form)
@@ -181,36 +153,3 @@ class Form(Handler):
         reminded = self._patience.reminded(visit, form)
         told = messages_to(visit, self.node.config, form, reminded, "reminded")
         return Stay(self._patience.next_time(visit, form), told)
-
-
-def _answers(visit: "Visit") -> tuple[str, ...]:
-    """What it can be sent with; time running out and failing are nobody's answers."""
-    return tuple(sorted(set(visit.node.answers) - {Outcome.TIMEOUT, Outcome.ERROR}))
-
-
-def _starter(visit: "Visit") -> tuple[Person, ...]:
-    """The system starts workflows too, and fills in nothing."""
-    subject = visit.instance.subject_id
-    return (Person(subject, STARTER),) if subject != "system" else ()
-
-
-def _seats(visit: "Visit", group: FoundGroup) -> list[Seat]:
-    return [
-        Seat(new_id(visit.now), person.user_id, group.name, position, person.via, "open", person.email)
-        for position, person in enumerate(group.people, start=1)
-    ]
-
-
-def _show_entity(visit: "Visit", form: AskedForm) -> None:
-    """What the inbox shows of the entity as it is now."""
-    entity = visit.world.entity
-    if entity is None:
-        return
-    form.entity_type, form.entity_id, form.entity_version = entity.type, entity.id, entity.version
-    shown: Mapping[str, str] = visit.node.node.config.get("inbox", {})
-    form.title, form.figure = (entity.data.get(shown.get(key, "")) for key in ("title", "figure"))
-
-
-def _nobody(name: str, group: FoundGroup) -> str:
-    left_out = ", ".join(f"{skipped['user_id']} ({skipped['why']})" for skipped in group.skipped)
-    return f"`{name}` finds nobody to fill it in" + (f"; left out: {left_out}" if left_out else "")
