@@ -10,7 +10,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(VENV)/.run ## run the product: a database of its own, and a short story on the terminal
+demo: $(VENV)/.run ## run the product: a company with its documents, API and worker, until Ctrl-C; ASSENT_PORT sets the port
 	@$(BIN)/assent demo
 
 test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves

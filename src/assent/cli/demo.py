@@ -1,41 +1,144 @@
-"""`assent demo`: a database of its own, migrated, and a short story that ends with an audit trail."""
+"""`assent demo`: a company with people and documents on a database of its own, served until Ctrl-C."""
 
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
 import asyncio
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from assent.cli.serve import HostOption, PortOption, require_http
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from socket import socket
+
+    from assent.http.server import Serving
+    from assent.store.database import Database
+
 DEMO_FOLDER = Path(".assent/demo")
+
+DataOption = Annotated[
+    Path, typer.Option("--data-dir", help="Where the demo's database lives; delete it to start over.")
+]
+StoryOption = Annotated[
+    bool, typer.Option("--story", help="Only tell a short story of one purchase, and end.")
+]
 
 
 def demo(
-    data_dir: Annotated[
-        Path, typer.Option(help="Where the demo's database lives; delete it to start over.")
-    ] = DEMO_FOLDER,
+    data_dir: DataOption = DEMO_FOLDER,
+    story: StoryOption = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
 ) -> None:
-    """See what Assent is for: create, edit, submit, a locked edit refused, the audit trail."""
-    asyncio.run(_run(data_dir.absolute(), Console(highlight=False)))
+    """See what Assent is for: a company with some forty documents, its HTTP API and a worker, until Ctrl-C."""
+    screen = Console(highlight=False)
+    if story:
+        asyncio.run(_tell(data_dir.absolute(), screen))
+        return
+    require_http("assent demo")
+    from assent.http.server import CannotListen, listen
+
+    try:
+        with listen(host, port) as listening:
+            asyncio.run(_open(data_dir.absolute(), screen, listening))
+    except CannotListen as error:
+        screen.print(str(error), style="red")
+        raise typer.Exit(1) from None
 
 
-async def _run(data_dir: Path, console: Console) -> None:
-    from assent.demo.story import Story
+@asynccontextmanager
+async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]":
     from assent.store.database import Database
     from assent.store.migrate import migrate
     from assent.store.settings import Settings
 
     settings = Settings.from_environment()
     if settings.database_url is None:
-        console.print("[dim]Starting a PostgreSQL of our own …[/]")
+        screen.print("[dim]Starting a PostgreSQL of our own …[/]")
         settings = Settings(data_dir=data_dir)
     database = await Database.open(settings=settings)
     try:
         applied = await migrate(database)
-        console.print(f"[dim]Database ready, {len(applied)} migrations applied.[/]")
-        await Story(database, console).tell()
+        screen.print(f"[dim]Database ready, {len(applied)} migrations applied.[/]")
+        yield database
     finally:
         await database.close()
-    console.print("\n[dim]Next: README.md, then docs/ARCHITECTURE.md. `make test` proves all of it.[/]")
+
+
+async def _tell(data_dir: Path, screen: Console) -> None:
+    from assent.demo.story import Story
+
+    async with _database(data_dir, screen) as database:
+        await Story(database, screen).tell()
+    screen.print(
+        "\n[dim]Next: `make demo`, README.md, docs/ARCHITECTURE.md. `make test` proves all of it.[/]"
+    )
+
+
+async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
+    from assent.demo.company import ORG, is_founded
+    from assent.demo.welcome import welcome
+    from assent.worker.signals import stopping_on_signals
+
+    async with _database(data_dir, screen) as database:
+        founded = await is_founded(database)
+        if founded is None:
+            screen.print(f"{ORG} was left half-built; delete {data_dir} and start over", style="red")
+            raise typer.Exit(1)
+        if not founded:
+            await _found(database, screen)
+        serving = _serving(database, listening)
+        host, port = listening.getsockname()[:2]
+        with stopping_on_signals(lambda _: serving.stop()):
+            await welcome(database, screen, f"http://{host}:{port}")
+            await serving.run()
+    screen.print("[dim]Closed.[/]")
+
+
+async def _found(database: "Database", screen: Console) -> None:
+    """The company, and nine days of its work, on a clock of their own."""
+    from rich.progress import Progress
+
+    from assent.demo.application import app
+    from assent.demo.company import finish, found
+    from assent.demo.documents import DAYS, Office
+    from assent.store.clock import MovedClock
+    from assent.store.database import Database
+
+    until = database.clock.now()
+    clock = MovedClock(until - timedelta(days=DAYS))
+    past = await Database.open(database.url, settings=database.settings, clock=clock)
+    try:
+        await found(past)
+        with Progress(console=screen, transient=True) as progress:
+            task = progress.add_task("Nine days at Northwind", total=None)
+            note = lambda done, total: progress.update(task, completed=done, total=total)  # noqa: E731
+            await Office(app.runtime(past), clock).work(until, note)
+        await finish(past)
+    finally:
+        await past.close()
+
+
+def _serving(database: "Database", listening: "socket") -> "Serving":
+    from assent.demo.application import app
+    from assent.effects.sending import Sending
+    from assent.effects.settings import CHANNELS, EffectSettings
+    from assent.http.app import create_app
+    from assent.http.server import Serving
+    from assent.http.settings import HttpSettings
+    from assent.worker.duty import Workplace
+    from assent.worker.options import Options
+    from assent.worker.supervisor import Supervisor, duties
+
+    settings, options = HttpSettings.from_environment(), Options.from_environment()
+    # Northwind's mails are written to the log: nobody is there to read them.
+    sending = Sending(EffectSettings(log=frozenset(CHANNELS)))
+    place = Workplace(database, options, app.runtime(database), sending)
+    worker = Supervisor(database, duties(place), options)
+    return Serving(create_app(app, database, settings), listening, settings, worker)
