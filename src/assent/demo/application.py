@@ -22,11 +22,16 @@ def sources() -> list[Source]:
     return found
 
 
-app = App([source.data for source in sources() if "contract" in source.data])
+def _contracts() -> list[Any]:
+    found: list[Any] = [source.data for source in sources()]
+    return [data for data in found if "contract" in data]
+
+
+app = App(_contracts())
 
 
 @app.action("invoice.post", payload={"posted_at": {"type": "datetime", "required": True}})
-def post(invoice: Entity, payload: dict[str, Any]) -> dict[str, Any]:
+def post(invoice: Entity, payload: Any) -> dict[str, Any]:
     """Into the ledger: here, a note of when."""
     return {"posted_at": payload["posted_at"]}
 
