@@ -56,7 +56,7 @@ def rebuild(  # noqa: PLR0913, PLR0917
     if json:
         print_json([one.to_json() for one in found])
     else:
-        _print(found, check=check)
+        _print(found)
     raise typer.Exit(1 if any(one.is_wrong for one in found) else 0)
 
 
@@ -88,7 +88,7 @@ async def _rebuild(
     return found
 
 
-def _print(found: "Sequence[Rebuilt]", *, check: bool) -> None:
+def _print(found: "Sequence[Rebuilt]") -> None:
     from assent.cli.report import console
 
     out = console()
