@@ -256,3 +256,15 @@ async def test_an_id_of_ones_own_is_taken_once(people):
     assert place.endswith(body["id"])
     async with people("alice") as client:
         assert problem(await client.post(EXPENSES, json=body), 409)["code"] == "ALREADY_EXISTS"
+
+
+async def test_the_trace_of_the_caller_goes_into_the_audit_and_the_outbox(people, furnished):
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    for brought in (trace, "no trace at all", "ÿ"):
+        async with people("alice") as client:
+            headers = [(b"traceparent", brought.encode())]
+            created = await client.post(INVOICES, json={"data": INVOICE_DATA}, headers=headers)
+            (audited,) = (await client.get(f"{created.headers['location']}/audit")).json()["items"]
+        assert audited["trace_id"] == (trace if brought == trace else None)
+    events = await rows(furnished, "workflow_events_outbox")
+    assert [event["trace_id"] for event in events].count(trace) == 1

@@ -49,6 +49,19 @@ async def test_with_a_worker_what_waits_in_the_outbox_goes_on(database_url, data
         assert await served.ended() == 0
 
 
+@pytest.mark.parametrize(
+    ("variables", "place"), [({}, "127.0.0.1"), ({"ASSENT_HTTP_TRUSTED_PROXIES": "127.0.0.1"}, "203.0.113.9")]
+)
+async def test_the_word_of_a_proxy_counts_only_where_it_is_trusted(database_url, variables, place):
+    async with server(database_url, **variables) as served, served.client("alice") as alice:
+        body = {"data": {"title": "Taxi", "total": 1}}
+        created = await alice.post(
+            "/api/entities/expense", json=body, headers={"X-Forwarded-For": "203.0.113.9"}
+        )
+        (audited,) = (await alice.get(f"{created.headers['location']}/audit")).json()["items"]
+    assert audited["place"] == place
+
+
 async def test_it_is_ready_when_it_says_so(database_url):
     async with server(database_url, ASSENT_HTTP_JWT_KEY="", ASSENT_HTTP_JWT_ISSUER="") as served:
         assert (
