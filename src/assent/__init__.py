@@ -1,3 +1,70 @@
-"""Assent: a PostgreSQL-native workflow engine for business documents."""
+"""Assent: a PostgreSQL-native workflow engine for business documents.
+
+What applications use is here by its short name; everything else stays where it lives. Nothing is imported before it is
+named, so that `import assent` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from assent.app import App
+    from assent.kernel import Kernel
+    from assent.model.actor import SYSTEM, Actor
+    from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
+    from assent.model.problems import Invalid, Problem
+    from assent.runtime import InstanceView, Runtime
+    from assent.store.database import Database
+    from assent.store.guest import inside
+    from assent.store.migrate import migrate
 
 __version__ = "0.1.0"
+
+_PLACES: Final = {
+    "App": "assent.app",
+    "Kernel": "assent.kernel",
+    "Actor": "assent.model.actor",
+    "SYSTEM": "assent.model.actor",
+    "Command": "assent.model.mutation",
+    "Entity": "assent.model.mutation",
+    "Mutation": "assent.model.mutation",
+    "Refused": "assent.model.mutation",
+    "Rejection": "assent.model.mutation",
+    "Invalid": "assent.model.problems",
+    "Problem": "assent.model.problems",
+    "InstanceView": "assent.runtime",
+    "Runtime": "assent.runtime",
+    "Database": "assent.store.database",
+    "inside": "assent.store.guest",
+    "migrate": "assent.store.migrate",
+}
+
+__all__ = [
+    "SYSTEM",
+    "Actor",
+    "App",
+    "Command",
+    "Database",
+    "Entity",
+    "InstanceView",
+    "Invalid",
+    "Kernel",
+    "Mutation",
+    "Problem",
+    "Refused",
+    "Rejection",
+    "Runtime",
+    "__version__",
+    "inside",
+    "migrate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"assent has no {name!r}; it has {', '.join(sorted(_PLACES))}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

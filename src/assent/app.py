@@ -1,14 +1,19 @@
-"""App: what an application builds — its contracts and its actions — and the kernel that runs them."""
+"""App: what an application builds — its contracts, actions and flows — and the kernel and runtime that run them."""
 
+import os
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from assent.approvals.directory import Directory
+from assent.compiler.declarations import DeclarationKind, kind_of
+from assent.compiler.source import Source, located, read_sources
 from assent.effects.openapi import Headers, service_of
 from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
-from assent.model.contract import Contract, FieldSpec, contract_from
+from assent.model.contract import Contract, FieldSpec, contract_from, parse_contract
 from assent.model.effect import Channel, openapi_name
 from assent.model.problems import Invalid, Problem
 from assent.runtime.runtime import Operation, Runtime
@@ -38,6 +43,8 @@ class App:
         self.directory = directory
         self.operations: dict[str, Operation] = {}
         self.outlets = Outlets()
+        self.sources: list[Source] = []
+        """What is published when the application is run: everything that was added."""
         for contract in contracts:
             self.add_contract(contract)
 
@@ -45,6 +52,31 @@ class App:
         """Add a contract, as a value or as its author wrote it; raises `Invalid` with every problem."""
         self.registry.add_contract(contract if isinstance(contract, Contract) else contract_from(contract))
         return self
+
+    def add(self, *declared: str | Path | Mapping[str, Any]) -> Self:
+        """Add contracts, patches and flows: YAML files, folders of them, or what such a file holds.
+
+        Raises `Invalid` with every problem of their form, and of the contracts among them.
+        """
+        sources = [source for item in declared for source in _sources(item)]
+        read = [_contract(source) for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
+        problems = [problem for source in sources for problem in source.problems]
+        if problems := problems + [problem for _, found in read for problem in found]:
+            raise Invalid(problems)
+        for contract, _ in read:
+            if contract is not None:
+                self.add_contract(contract)
+        self.sources += sources
+        return self
+
+    def run(self, *, org: str = "default", host: str = "127.0.0.1", port: int | None = None) -> None:
+        """Serve the application until a signal: database, what was added, HTTP API and worker, in one process.
+
+        The database is `ASSENT_DATABASE_URL`, else one of our own; the port is `ASSENT_PORT`, else 8000.
+        """
+        # By name, for the doors stand above us: whoever only declares needs none of them.
+        running = import_module("assent.running")
+        running.run(self, org=org, host=host, port=port or int(os.environ.get("ASSENT_PORT", "8000")))
 
     def action(
         self, name: str, *, payload: Mapping[str, FieldSpec | Mapping[str, Any]] | None = None
@@ -107,3 +139,19 @@ class App:
 
     def runtime(self, database: Database) -> Runtime:
         return Runtime(database, self.kernel(database), self.operations, self.directory, self.outlets)
+
+
+def _contract(source: Source) -> tuple[Contract | None, list[Problem]]:
+    """The contract in a source, or its problems, each where it stands."""
+    if source.problems:
+        return None, []
+    contract, problems = parse_contract(source.data)
+    return contract, located(problems, source)
+
+
+def _sources(declared: str | Path | Mapping[str, Any]) -> list[Source]:
+    if isinstance(declared, Mapping):
+        return [Source("<given>", dict(declared))]
+    path = Path(declared)
+    files = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
+    return [source for file in files for source in read_sources(file.read_bytes(), str(file))]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from socket import socket
 
-    from assent.http.server import Serving
     from assent.store.database import Database
 
 DEMO_FOLDER = Path(".assent/demo")
@@ -82,8 +81,12 @@ async def _tell(data_dir: Path, screen: Console) -> None:
 
 
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
+    from assent.demo.application import app
     from assent.demo.company import ORG, is_founded
     from assent.demo.welcome import welcome
+    from assent.effects.sending import Sending
+    from assent.effects.settings import CHANNELS, EffectSettings
+    from assent.running import serving
     from assent.worker.signals import stopping_on_signals
 
     async with _database(data_dir, screen) as database:
@@ -93,11 +96,13 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
             raise typer.Exit(1)
         if not founded:
             await _found(database, screen)
-        serving = _serving(database, listening)
+        # Northwind's mails are written to the log: nobody is there to read them.
+        sending = Sending(EffectSettings(log=frozenset(CHANNELS)))
+        service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]
-        with stopping_on_signals(lambda _: serving.stop()):
+        with stopping_on_signals(lambda _: service.stop()):
             await welcome(database, screen, f"http://{host}:{port}")
-            await serving.run()
+            await service.run()
     screen.print("[dim]Closed.[/]")
 
 
@@ -123,22 +128,3 @@ async def _found(database: "Database", screen: Console) -> None:
         await finish(past)
     finally:
         await past.close()
-
-
-def _serving(database: "Database", listening: "socket") -> "Serving":
-    from assent.demo.application import app
-    from assent.effects.sending import Sending
-    from assent.effects.settings import CHANNELS, EffectSettings
-    from assent.http.app import create_app
-    from assent.http.server import Serving
-    from assent.http.settings import HttpSettings
-    from assent.worker.duty import Workplace
-    from assent.worker.options import Options
-    from assent.worker.supervisor import Supervisor, duties
-
-    settings, options = HttpSettings.from_environment(), Options.from_environment()
-    # Northwind's mails are written to the log: nobody is there to read them.
-    sending = Sending(EffectSettings(log=frozenset(CHANNELS)))
-    place = Workplace(database, options, app.runtime(database), sending)
-    worker = Supervisor(database, duties(place), options)
-    return Serving(create_app(app, database, settings), listening, settings, worker)

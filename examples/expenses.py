@@ -1,0 +1,73 @@
+"""A whole application: expenses are written by clerks, approved by a manager, and locked from then on.
+
+python examples/expenses.py
+"""
+
+from typing import Any
+
+import assent
+
+EXPENSE = {
+    "contract": "expense",
+    "version": 1,
+    "fields": {
+        "title": {"type": "text", "required": True},
+        "total": {"type": "money", "required": True, "min": 1},
+        "cost_center": {"type": "text"},
+    },
+    "lifecycle": {
+        "initial": "draft",
+        "states": {
+            "draft": {"edit": "editable"},
+            "submitted": {"edit": "amend_only"},
+            "paid": {"edit": "locked"},
+        },
+        "transitions": {
+            "submit": {"from": "draft", "to": "submitted"},
+            "approve": {"from": "submitted", "to": "paid", "approval": "required", "on_reject": "draft"},
+        },
+    },
+    "on_drift": "fail",
+    "permissions": {
+        "create": ["clerk"],
+        "update": ["clerk"],
+        "assign": ["clerk"],
+        "round_up": ["clerk"],
+        "submit": ["clerk"],
+        "approve": ["manager"],
+    },
+}
+
+REMINDER = {
+    "flow": "expenses.reminder",
+    "version": 1,
+    "start": "wait",
+    "steps": [
+        {"id": "wait", "type": "wait", "for": "30d"},
+        {
+            "id": "tell",
+            "type": "notification",
+            "channel": "email",
+            "to": "{workflow.to}",
+            "text": "Hand in your expenses.",
+        },
+        {"id": "end", "type": "terminal"},
+    ],
+    "transitions": [{"from": "wait", "to": "tell"}, {"from": "tell", "to": "end"}],
+}
+
+app = assent.App().add(EXPENSE, REMINDER)
+
+
+@app.action("expense.assign", payload={"cost_center": {"type": "text", "required": True}})
+def assign(expense: assent.Entity, payload: Any) -> dict[str, Any]:
+    return {"cost_center": payload["cost_center"].upper()}
+
+
+@app.action("expense.round_up")
+def round_up(expense: assent.Entity, payload: Any) -> dict[str, Any]:
+    return {"total": -(-expense.data["total"] // 100) * 100}
+
+
+if __name__ == "__main__":
+    app.run(org="acme")

@@ -1,0 +1,54 @@
+"""An application as one process: its database brought up to date, what it declares published, API and worker served."""
+
+import asyncio
+from collections.abc import Sequence
+from socket import socket
+
+from assent.app import App
+from assent.compiler.source import Source
+from assent.effects.sending import Sending
+from assent.http.app import create_app
+from assent.http.server import Serving, listen
+from assent.http.settings import HttpSettings
+from assent.model.actor import SYSTEM
+from assent.runtime.definitions.publish_sources import publish_sources
+from assent.store.database import Database
+from assent.store.migrate import migrate
+from assent.worker.duty import Workplace
+from assent.worker.options import Options
+from assent.worker.signals import stopping_on_signals
+from assent.worker.supervisor import Supervisor, duties
+
+
+def run(app: App, *, org: str, host: str, port: int) -> None:
+    """Until a signal."""
+    with listen(host, port) as listening:
+        asyncio.run(_run(app, org, listening))
+
+
+async def _run(app: App, org: str, listening: socket) -> None:
+    database = await Database.open()
+    try:
+        await migrate(database)
+        await publish(database, org, app.sources)
+        service = serving(app, database, listening, Sending.from_environment())
+        host, port = listening.getsockname()[:2]
+        with stopping_on_signals(lambda _: service.stop()):
+            print(f"Serving {org} on http://{host}:{port}; Ctrl-C ends it.", flush=True)
+            await service.run()
+    finally:
+        await database.close()
+
+
+async def publish(database: Database, org: str, sources: Sequence[Source]) -> None:
+    """What the application declares, for an org; what is published as it is, stays as it is."""
+    async with database.transaction(None) as connection:
+        await publish_sources(connection, org, sources, SYSTEM, database.clock.now())
+
+
+def serving(app: App, database: Database, listening: socket, sending: Sending) -> Serving:
+    """The API and a worker on one socket."""
+    settings, options = HttpSettings.from_environment(), Options.from_environment()
+    place = Workplace(database, options, app.runtime(database), sending)
+    worker = Supervisor(database, duties(place), options)
+    return Serving(create_app(app, database, settings), listening, settings, worker)

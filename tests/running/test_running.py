@@ -1,0 +1,81 @@
+"""An application in one short file: declared, run as a process, ended by Ctrl-C, run again."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import assent
+from tests.processes.spawn import ROOT
+
+EXAMPLE = ROOT / "examples" / "expenses.py"
+
+
+def run(database_url: str) -> tuple[subprocess.Popen[str], str]:
+    """The example as a process, and its address."""
+    process = subprocess.Popen(
+        [sys.executable, str(EXAMPLE)],
+        env={**os.environ, "ASSENT_DATABASE_URL": database_url, "ASSENT_PORT": "0"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("Serving acme on http://"), line
+    return process, line.split()[3].rstrip(";")
+
+
+def end(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    return process.returncode
+
+
+def test_an_application_is_run_and_run_again(database_url: str) -> None:
+    for _ in range(2):
+        process, address = run(database_url)
+        assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
+        assert end(process) == 0
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = "import sys, assent; sys.exit(bool({'asyncpg', 'pydantic', 'lark'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_name_that_is_promised_is_there() -> None:
+    assert all(getattr(assent, name) is not None for name in assent.__all__)
+    with pytest.raises(AttributeError, match="assent has no 'Worker'"):
+        _: Any = assent.Worker  # type: ignore[attr-defined]
+
+
+CONTRACT = "contract: note\nversion: 1\nfields: {text: {type: text}}\nlifecycle: {initial: open, states: {open: {edit: editable}}}\n"
+
+
+def test_declarations_come_from_files_folders_and_values(tmp_path: Path) -> None:
+    (tmp_path / "note.yaml").write_text(CONTRACT)
+    (tmp_path / "deeper").mkdir()
+    flow = "flow: f\nversion: 1\nstart: a\nsteps: [{id: a, type: terminal}]\ntransitions: []\n"
+    (tmp_path / "deeper" / "f.yaml").write_text(flow)
+    app = assent.App().add(
+        tmp_path,
+        {
+            "contract": "memo",
+            "version": 1,
+            "lifecycle": {"initial": "a", "states": {"a": {"edit": "locked"}}},
+        },
+    )
+    assert set(app.registry.contracts) == {"note", "memo"}
+    assert len(app.sources) == 3
+
+
+@pytest.mark.parametrize("text", ["contract: note\nversion: [1\n", CONTRACT.replace("editable", "sometimes")])
+def test_what_cannot_be_read_is_said_with_its_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(assent.Invalid, match=r"bad\.yaml:\d+"):
+        assent.App().add(tmp_path / "bad.yaml")
