@@ -278,3 +278,18 @@ async def test_a_body_that_is_no_json_is_told(people, content):
         answer = await client.post(f"/ui/workflows/{found['id']}/advance", content=content, headers=headers)
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["/ui/workflows", "/api/entities/expense"])
+async def test_a_list_costs_the_same_however_long_it_is(people, statement_counter, path):
+    async def cost() -> int:
+        statement_counter.clear()
+        await get(people, "bob", path)
+        return len(statement_counter)
+
+    body = {"data": {"title": "Taxi", "total": 1}}
+    empty = await cost()
+    for _ in range(5):
+        await started(people, "pair")
+        await post(people, "alice", "/api/entities/expense", body)
+    assert await cost() == empty
