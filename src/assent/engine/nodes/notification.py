@@ -1,4 +1,4 @@
-"""Tells somebody something. It never blocks: the step is done once that is enqueued, also where there is nobody to tell."""
+"""Tells somebody something. It never blocks: the step is done once that is enqueued, or where nobody is to be told."""
 
 from typing import TYPE_CHECKING, Any
 
