@@ -11,10 +11,8 @@ from assent.testing.scenario import PlacedStep
 from assent.testing.steps import Expect
 from assent.testing.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
-from tests.scenarios.application import app
+from tests.scenarios.living import SCENARIOS, Lives
 
-HERE = Path(__file__).parent
-OURS = find_scenarios([HERE])
 DESIGNED = find_scenarios([DESIGN])
 
 
@@ -22,21 +20,20 @@ def name_of(found: FoundScenario) -> str:
     return f"{Path(found.file).stem}: {found.name}"
 
 
-def test_each_use_case_has_several_scenarios() -> None:
-    files = [Path(found.file).stem for found in OURS]
-    assert {name: files.count(name) >= 4 for name in set(files)} == {
-        "invoice_approval": True,
-        "sales_order_fulfilment": True,
-        "amendment_loop": True,
-        "delivery_confirmation": True,
-        "franchise_royalty": True,
-    }
+def test_scenarios_have_names_of_their_own() -> None:
+    names = [name_of(found) for found in SCENARIOS]
+    assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("found", OURS, ids=name_of)
-async def test_scenario_passes(found: FoundScenario, postgres_url: str) -> None:
-    outcome = await found.run(app, server=postgres_url)
-    assert outcome.passed, outcome.text()
+@pytest.mark.parametrize("found", SCENARIOS, ids=name_of)
+async def test_scenario_passes(found: FoundScenario, lives: Lives) -> None:
+    life = await lives.of(found)
+    assert life.passed, life.report
+
+
+@pytest.mark.parametrize("found", SCENARIOS, ids=name_of)
+async def test_scenario_leaves_nothing_behind(found: FoundScenario, lives: Lives) -> None:
+    assert (await lives.of(found)).remains == []
 
 
 @pytest.mark.parametrize("found", DESIGNED, ids=name_of)

@@ -1,7 +1,7 @@
 """Running a scenario: a sandbox of its own, one step after the other, until one goes otherwise than written."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from assent.testing.scenario import PlacedStep, Scenario
 from assent.testing.stage import Stage
 from assent.testing.standing import Standing, standing_of
 from assent.testing.steps import Act, Expect, Reply, Step
+
+Look = Callable[[Sandbox], Awaitable[None]]
+"""Looks at what a scenario has left behind, before it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,22 @@ class Outcome:
 
 
 async def run_scenario(
-    scenario: Scenario, sources: Sequence[Source], app: App | None = None, *, server: str | None = None
+    scenario: Scenario,
+    sources: Sequence[Source],
+    app: App | None = None,
+    *,
+    server: str | None = None,
+    look: Look | None = None,
 ) -> Outcome:
-    """Run a scenario with these definitions, for this application."""
+    """Run a scenario with these definitions, for this application; `look` sees how it ended."""
     started_s = time.monotonic()
     done, failure, problems = 0, None, tuple[Problem, ...]()
     try:
         async with Sandbox(app, sources, now=scenario.now, server=server) as sandbox:
             await _settle(sandbox, scenario)
             done, failure = await _run_steps(Stage(sandbox), scenario.steps)
+            if look is not None:
+                await look(sandbox)
     except Invalid as invalid:
         problems = tuple(invalid.problems)
     took_s = time.monotonic() - started_s
