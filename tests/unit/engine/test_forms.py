@@ -215,6 +215,15 @@ def test_a_stranger_neither_claims_nor_writes(kind: type[Input]) -> None:
     assert code(do(case, kind, ADMIN)) == "POLICY_DENIED"
 
 
+def test_what_is_sent_and_wrong_is_not_missing_as_well() -> None:
+    case = asking(form=FIELDS).start()
+    outcome = send(case, ANN, name=7, limit=1)
+    assert isinstance(outcome, Rejection)
+    assert [(problem.code, problem.path) for problem in outcome.problems] == [
+        ("WRONG_TYPE", ("data", "name"))
+    ]
+
+
 def test_a_draft_is_kept_as_it_is_with_its_problems() -> None:
     case = of_clerks(form=FIELDS)
     assert do(case, SaveDraft, "bea", data={"limit": 0, "note": "later"}) == "accepted"

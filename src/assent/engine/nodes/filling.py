@@ -19,4 +19,5 @@ class FilledForm:
         if not self.fields:
             return dict(data), []
         kept, problems = check_changes(self.fields, data, ("data",))
-        return kept, [*problems, *check_required(self.fields, kept, ("data",))]
+        # What was sent and is wrong is not missing as well.
+        return kept, [*problems, *check_required(self.fields, data, ("data",))]
