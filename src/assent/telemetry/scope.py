@@ -1,10 +1,8 @@
 """What is known of where we are: org, instance and trace, for log lines and for whatever is begun from here."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from assent.telemetry.telescope import telescope
@@ -22,24 +20,30 @@ _NOWHERE: Final = Scope()
 _here: Final[ContextVar[Scope]] = ContextVar("assent_scope", default=_NOWHERE)
 
 
-@contextmanager
-def scope(
-    *, org_id: str | None = None, instance_id: UUID | None = None, trace: str | None = None
-) -> Iterator[None]:
-    """Inside, this is known; what is not said stays as it was outside."""
-    outer = _here.get()
-    inner = Scope(org_id or outer.org_id, instance_id or outer.instance_id, trace or outer.trace)
-    token = _here.set(inner)
-    try:
-        with _inside(trace):
-            yield
-    finally:
-        _here.reset(token)
+class scope:  # small, for it is used like a function; and no generator, for every mutation enters one
+    """Inside, this is known; what is not said stays as it was outside: `with scope(org_id="acme"):`."""
 
+    __slots__ = ("_inside", "_said", "_token")
 
-def _inside(trace: str | None) -> AbstractContextManager[None]:
-    tracer = telescope.tracer
-    return tracer.inside(trace) if tracer is not None and trace is not None else nullcontext()
+    def __init__(
+        self, *, org_id: str | None = None, instance_id: UUID | None = None, trace: str | None = None
+    ) -> None:
+        self._said = Scope(org_id, instance_id, trace)
+
+    def __enter__(self) -> None:
+        said, outer, tracer = self._said, _here.get(), telescope.tracer
+        inner = Scope(
+            said.org_id or outer.org_id, said.instance_id or outer.instance_id, said.trace or outer.trace
+        )
+        self._token = _here.set(inner)
+        self._inside = tracer.inside(said.trace) if tracer is not None and said.trace is not None else None
+        if self._inside is not None:
+            self._inside.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        if self._inside is not None:
+            self._inside.__exit__(*raised)
+        _here.reset(self._token)
 
 
 def current_trace() -> str | None:
