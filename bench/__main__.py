@@ -10,7 +10,18 @@ from rich.console import Console
 
 from bench.report import LOAD_BEFORE
 
-NAMES = ("expressions", "compile", "kernel", "steps", "history", "latency", "documents", "inbox", "effects")
+NAMES = (
+    "expressions",
+    "compile",
+    "kernel",
+    "steps",
+    "history",
+    "latency",
+    "documents",
+    "inbox",
+    "effects",
+    "tracing",
+)
 """The one list; each is a module here with `measure() -> Report`, plain or async."""
 
 

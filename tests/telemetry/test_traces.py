@@ -171,6 +171,17 @@ async def test_command_drains_the_events_of_others_in_their_traces_and_advances_
     assert linked == {span_id(spans.one("event on_create"))}
 
 
+async def test_command_that_is_not_sampled_still_tells_of_the_events_that_are(
+    runtime: Runtime, database: Database, spans: Spans
+) -> None:
+    await publish_orders(database, None)
+    entity = await create_order(runtime)
+    with scope(trace=NOT_SAMPLED):
+        await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert spans.path(spans.one("event on_create")) == ["mutate", "event on_create"]
+    assert set(spans.names) == {"mutate", "event on_create"}
+
+
 async def test_event_that_nobody_traced_begins_a_trace_where_it_is_processed(
     runtime: Runtime, database: Database
 ) -> None:

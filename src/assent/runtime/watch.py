@@ -9,37 +9,18 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
-from assent.model.mutation import Refused, Rejection
+from assent.model.mutation import Rejection
+from assent.runtime.traced import Traced, may_begin, start_batch, start_event
 from assent.runtime.work import Job, Work
-from assent.telemetry import Metrics, Span, Tracer, is_sampled, is_traceparent, scope, span, telescope
+from assent.telemetry import Metrics, Span, Tracer, is_sampled, scope, span, telescope
 
 Perform = Callable[[Job, Visit], Wish | None]
-
-
-@dataclass(slots=True)
-class Traced:
-    """The spans of one instance in one batch."""
-
-    events: list[Span]
-    advance: Span
-    nodes: dict[UUID, Span] = field(default_factory=dict)
-    """Those that are open."""
-
-    def end(self) -> None:
-        for opened in (*self.nodes.values(), self.advance, *self.events):
-            opened.end()
-
-    def fail(self, error: BaseException) -> None:
-        for opened in (*self.nodes.values(), self.advance, *self.events):
-            opened.fail(error)
 
 
 class Watch:
@@ -63,7 +44,7 @@ class Watch:
         if self._tracer is None:
             return
         if works and not self._inline:
-            self._batch = _start_batch(self._tracer, works)
+            self._batch = start_batch(self._tracer, works)
         for work in works:
             self._trace(self._tracer, work)
 
@@ -92,7 +73,8 @@ class Watch:
 
     def committed(self, now: datetime) -> None:
         for job in self._jobs:
-            if (traced := self._traced.get(job.work.instance_id)) is not None:
+            traced = self._traced.get(job.work.instance_id)
+            if traced is not None and traced.advance is not None:
                 traced.advance.note(status=job.run.instance.status, steps=len(job.run.steps))
         for traced in self._traced.values():
             traced.end()
@@ -103,33 +85,28 @@ class Watch:
 
     def failed(self, error: BaseException) -> None:
         for traced in self._traced.values():
-            if isinstance(error, Refused):
-                traced.advance.note(rejection=error.code)
-            else:
-                traced.fail(error)
+            traced.fail(error)
             traced.end()
 
     def _trace(self, tracer: Tracer, work: Work) -> None:
         events = [
-            _start_event(tracer, work, event)
-            for event in work.events.values()
-            if _may_begin(event["trace_id"])
+            start_event(tracer, work, event) for event in work.events.values() if may_begin(event["trace_id"])
         ]
         parent = work.trace if self._inline or not events else events[0].trace
-        if not is_sampled(parent):
-            work.trace = parent
-            return
-        links = [
-            found.trace for found in (*events, self._batch) if found is not None and found.trace != parent
-        ]
+        advance = self._start_advance(tracer, work, parent, events) if is_sampled(parent) else None
+        work.trace = advance.trace if advance is not None else parent
+        if events or advance is not None:
+            self._traced[work.instance_id] = Traced(events, advance)
+
+    def _start_advance(self, tracer: Tracer, work: Work, parent: str | None, events: Sequence[Span]) -> Span:
+        others = [found.trace for found in (*events, self._batch) if found is not None]
+        links = [trace for trace in others if trace != parent]
         told = {"org_id": work.org_id, "instance_id": work.instance_id}
-        advance = tracer.start("advance", parent=parent, links=links, attributes=told)
-        work.trace = advance.trace
-        self._traced[work.instance_id] = Traced(events, advance)
+        return tracer.start("advance", parent=parent, links=links, attributes=told)
 
     def _enter(self, job: Job, visit: Visit) -> None:
         traced = self._traced.get(job.work.instance_id)
-        if traced is not None and self._tracer is not None:
+        if traced is not None and traced.advance is not None and self._tracer is not None:
             kind = visit.node.kind.value
             told = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
             opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=told)
@@ -142,8 +119,8 @@ class Watch:
         if self._metrics is not None:
             self._took[visit.node.kind.value].append(took_s)
         traced = self._traced.get(job.work.instance_id)
-        if traced is not None:
-            opened = traced.nodes.pop(visit.step_id)
+        opened = traced.nodes.pop(visit.step_id, None) if traced is not None else None
+        if opened is not None:
             opened.note(status=job.run.steps[-1].status if job.run.steps else None)
             opened.end()
 
@@ -207,30 +184,3 @@ def commanding(org_id: str, whose: object, given: Input) -> Iterator[None]:
         span(f"command {name}", attributes={"org_id": org_id, "instance_id": instance_id}),
     ):
         yield
-
-
-def _may_begin(trace: str | None) -> bool:
-    """Whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
-    return is_sampled(trace) or not is_traceparent(trace)
-
-
-def _start_batch(tracer: Tracer, works: Sequence[Work]) -> Span:
-    traces = {
-        trace for work in works for event in work.events.values() if is_sampled(trace := event["trace_id"])
-    }
-    events = sum(len(work.events) for work in works)
-    told = {"instances": len(works), "events": events}
-    return tracer.start("batch", links=sorted(traces), attributes=told)
-
-
-def _start_event(tracer: Tracer, work: Work, event: Any) -> Span:
-    told = {
-        "org_id": work.org_id,
-        "instance_id": work.instance_id,
-        "event_id": event["id"],
-        "event_type": event["event_type"],
-        "attempts": event["attempts"],
-    }
-    return tracer.start(
-        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=told
-    )
