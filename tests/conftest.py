@@ -9,7 +9,7 @@ import pytest
 
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_url
+from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_at
 from tests.statements import StatementCounter
 
 _RUN_DIR = pytest.StashKey[Path]()
@@ -36,7 +36,7 @@ def run_dir(pytestconfig: pytest.Config) -> Path:
 @pytest.fixture(scope="session")
 def postgres_url(run_dir: Path) -> Iterator[str]:
     """The server's maintenance database; every worker joins the same server, the last one stops it."""
-    with server_url(run_dir / "server") as url:
+    with server_at(run_dir / "server") as url:
         yield url
 
 

@@ -1,10 +1,28 @@
-"""A test kit for applications: a sandbox with a clock to move, and scenarios that people write in YAML."""
+"""A test kit for applications: a sandbox with a clock to move, and scenarios that people write in YAML.
 
-from assent.testing.databases import START
-from assent.testing.run import Outcome, run_scenario
-from assent.testing.sandbox import Sandbox
-from assent.testing.scenario import Scenario, read_scenario
-from assent.testing.suite import FoundScenario, find_scenarios
+Nothing is imported before it is named: whoever wants a database alone does not load the engine.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from assent.testing.databases import START
+    from assent.testing.run import Outcome, run_scenario
+    from assent.testing.sandbox import Sandbox
+    from assent.testing.scenario import Scenario, read_scenario
+    from assent.testing.suite import FoundScenario, find_scenarios
+
+_PLACES: Final = {
+    "START": "assent.testing.databases",
+    "Outcome": "assent.testing.run",
+    "run_scenario": "assent.testing.run",
+    "Sandbox": "assent.testing.sandbox",
+    "Scenario": "assent.testing.scenario",
+    "read_scenario": "assent.testing.scenario",
+    "FoundScenario": "assent.testing.suite",
+    "find_scenarios": "assent.testing.suite",
+}
 
 __all__ = [
     "START",
@@ -16,3 +34,13 @@ __all__ = [
     "read_scenario",
     "run_scenario",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"assent.testing has no {name!r}; it has {', '.join(sorted(_PLACES))}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
