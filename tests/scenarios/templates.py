@@ -12,7 +12,6 @@ from assent.testing.sources import sources_of
 
 LIBRARY = Path(templates.__file__).parent
 NAMES = sorted(page.parent.name for page in LIBRARY.glob("*/README.md"))
-WITH_CONTRACTS = sorted(file.parent.name for file in LIBRARY.glob("*/contract.yaml"))
 
 
 def read(name: str, file: str) -> Any:
