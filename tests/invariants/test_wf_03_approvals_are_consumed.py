@@ -21,7 +21,6 @@ from tests.runtime.invoices import (
     BEA,
     FIN,
     MIDDLE,
-    actor,
     create,
     decide,
     edit,

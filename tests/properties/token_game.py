@@ -71,7 +71,8 @@ class Game:
         if self.workflow.nodes[node_id].kind in PASS_ON:
             edges = tuple(edge for edge in edges if (edge.label == Outcome.REJECTED) == rejected)
         assert edges, f"{node_id} leads nowhere"
-        forward = tuple(edge for edge in edges if not edge.loop)
+        # Somebody who edits again and again is asked again and again: after some rounds nobody edits any more.
+        forward = tuple(edge for edge in edges if not edge.loop and edge.label != Outcome.DRIFT)
         return pick(self.chooser, forward if self.loops >= LOOPS_MAX and forward else edges)
 
     def _leave(self, slot: str) -> None:
