@@ -213,7 +213,7 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     await insert_instance_of(connection, await insert_entity(connection, org_id=org_id))
     # These bring what they refer to; a blank of any other table stands alone.
     request = await insert_request(connection, org_id=org_id)
-    await insert_decision(connection, org_id=org_id, request_id=request["id"])
+    await insert_decision(connection, org_id=org_id)
     await insert_seat(connection, request)
     await insert_chain_step(connection, org_id=org_id)
     await insert_api_key(connection, org_id=org_id)
