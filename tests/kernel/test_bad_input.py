@@ -198,3 +198,15 @@ async def test_a_required_field_cannot_be_taken_away(database: Database) -> None
     entity = await create_expense(kernel)
     with pytest.raises(Refused, match=r"MISSING_FIELD at payload\.title"):
         await kernel.mutate(command("expense.update", entity=entity, payload={"title": None}))
+
+
+async def test_a_wrong_value_of_a_required_field_is_one_problem(database: Database) -> None:
+    app = App([EVERYTHING])
+    app.action("everything.name", payload={"name": {"type": "text", "required": True}})(
+        lambda entity, payload: {}
+    )
+    kernel = app.kernel(database)
+    made = await kernel.mutate(command("everything.create", actor=SYSTEM))
+    with pytest.raises(Refused) as refused:
+        await kernel.mutate(command("everything.name", actor=SYSTEM, entity=made.entity, payload={"name": 7}))
+    assert [problem.code for problem in refused.value.rejection.problems] == ["WRONG_TYPE"]

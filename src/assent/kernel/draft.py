@@ -129,7 +129,8 @@ def _resolve(
     fields = _payload_fields(contract, action, transition)
     payload, problems = check_changes(fields, command.payload, ("payload",))
     if action is not None:
-        problems += check_required(fields, payload, ("payload",))
+        # What was sent and is wrong is not missing as well.
+        problems += check_required(fields, command.payload, ("payload",))
     verb = "transition" if transition else verb
     return Draft(command, contract, verb, payload, new_entity_id, action, transition), problems
 

@@ -167,6 +167,29 @@ def test_a_group_that_nobody_is_in_may_be_dispensable() -> None:
     assert play(case, ("cfo", "approved")) == "yes"
 
 
+@pytest.mark.parametrize(
+    ("people", "enough", "asks"),
+    [
+        ({"finance": ("bea", "fay"), "legal": ("bea",)}, "finance && legal", False),
+        ({"finance": ("bea", "fay"), "legal": ("bea", "lea")}, "finance && legal", True),
+        ({"finance": ("bea", "fay", "fin"), "legal": ("bea",)}, "finance && legal", True),
+        ({"finance": ("bea", "fay"), "legal": ("bea",), "cfo": ("cfo",)}, "(finance && legal) || cfo", True),
+        ({"finance": ("bea", "fay"), "legal": ("bea",), "cfo": ("bea",)}, "(finance && legal) || cfo", True),
+    ],
+)
+def test_one_person_cannot_be_all_the_people_of_two_groups(people: Any, enough: str, asks: bool) -> None:
+    """Two of finance are needed and one of legal: who sits in both can only fill one seat."""
+    quorum = {"mode": "quorum", "quorum": 2}
+    groups = {name: {"approvers": {"role": name}, **(quorum if name == "finance" else {})} for name in people}
+    case = asking(groups=groups, enough=enough)
+    case.people = people
+    case.start()
+    assert bool(case.requests) is asks
+    if not asks:
+        assert case.instance.incident is not None
+        assert "not the same in several groups" in case.instance.incident["message"]
+
+
 def test_too_few_for_a_quorum_are_nobody() -> None:
     case = asking(mode="quorum", quorum=4).start()
     assert case.instance.incident is not None

@@ -15,7 +15,7 @@ from assent.engine.nodes.asking import Asking, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
 from assent.engine.nodes.filling import FilledForm
 from assent.engine.nodes.patience import Patience
-from assent.engine.nodes.seating import needed_of, new_request, nobody, without
+from assent.engine.nodes.seating import are_enough, new_request, nobody, without
 from assent.engine.nodes.waiting import timed_out
 from assent.engine.programs import program
 from assent.language import OPEN, Scope
@@ -56,10 +56,8 @@ class Approval(Handler):
             return Failure(answer.code, answer.message)
         originators, tier = self._originators(visit, answer), self._tier(visit) or 0
         groups = without(answer, originators)
-        empty = [group.name for group in groups if len(group.people) < needed_of(group).needed]
-        there = {group.name: group.name not in empty for group in groups if group.name != ESCALATION}
-        if not self._enough[tier](there):
-            return Failure("NO_APPROVERS", nobody(self.node.name, groups, empty))
+        if not are_enough(groups, self._enough[tier], may_repeat=self._may_repeat):
+            return Failure("NO_APPROVERS", nobody(self.node.name, groups))
         request = new_request(visit, answer, groups, originators, tier)
         request.may_repeat = self._may_repeat
         asked = [seat for seat in request.seats if seat.status == "open"]

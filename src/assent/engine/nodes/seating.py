@@ -1,11 +1,13 @@
 """From the people who were found to a request: who is left out, how many must agree, and who is asked first."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import combinations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from assent.engine.consent import next_seats
+from assent.engine.consent import Enough, next_seats
 from assent.engine.instance import root_id
 from assent.model.approval import ESCALATION, Found, FoundGroup, Group, Request, Seat
 from assent.model.ids import new_id
@@ -37,11 +39,49 @@ def needed_of(found: FoundGroup) -> Group:
     return Group(found.name, found.mode, needed[found.mode], found.stage)
 
 
-def nobody(name: str, groups: list[FoundGroup], empty: list[str]) -> str:
+def are_enough(groups: list[FoundGroup], enough: Enough, *, may_repeat: bool) -> bool:
+    """Whether those who were found could agree: each group by people of its own, unless one may fill two seats."""
+    asked = [group for group in groups if group.name != ESCALATION]
+    able = [group for group in asked if len(group.people) >= needed_of(group).needed]
+    together = _agree_by(able, asked, enough)
+    people = [person.user_id for group in able for person in group.people]
+    if may_repeat or not together or len(people) == len(set(people)):
+        return together
+    some = (chosen for count in range(1, len(able) + 1) for chosen in combinations(able, count))
+    return any(_agree_by(chosen, asked, enough) and _are_distinct(chosen) for chosen in some)
+
+
+def _agree_by(agreeing: Sequence[FoundGroup], asked: list[FoundGroup], enough: Enough) -> bool:
+    names = {group.name for group in agreeing}
+    return enough({group.name: group.name in names for group in asked})
+
+
+def _are_distinct(groups: Sequence[FoundGroup]) -> bool:
+    """Whether every group can have as many people as it needs, and nobody sits in two of them."""
+    seats = [group for group in groups for _ in range(needed_of(group).needed)]
+    taken: dict[str, int] = {}
+    return all(_find_seat(seats, number, taken, set()) for number in range(len(seats)))
+
+
+def _find_seat(seats: list[FoundGroup], number: int, taken: dict[str, int], asked: set[str]) -> bool:
+    """Somebody for this seat; whoever holds another moves where that can be filled otherwise."""
+    for person in seats[number].people:
+        if person.user_id in asked:
+            continue
+        asked.add(person.user_id)
+        if person.user_id not in taken or _find_seat(seats, taken[person.user_id], taken, asked):
+            taken[person.user_id] = number
+            return True
+    return False
+
+
+def nobody(name: str, groups: list[FoundGroup]) -> str:
     """Why there are not enough people, for whoever reads the incident."""
+    empty = [group.name for group in groups if len(group.people) < needed_of(group).needed]
+    where = f"in {', '.join(empty)}" if empty else "who are not the same in several groups"
     skipped = [f"{s['user_id']} ({s['why']})" for group in groups for s in group.skipped]
     left_out = f"; left out: {', '.join(skipped)}" if skipped else ""
-    return f"`{name}` finds not enough people to ask in {', '.join(empty)}{left_out}"
+    return f"`{name}` finds not enough people to ask {where}{left_out}"
 
 
 def new_request(
