@@ -18,6 +18,8 @@ NAMES = (
     "history",
     "latency",
     "documents",
+    "statements",
+    "http",
     "inbox",
     "effects",
     "tracing",
