@@ -82,6 +82,12 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "event_idempotency_key": token_hex(32),
     },
     "effect_secrets": lambda: {"id": uuid4(), "secret": f"whsec_{token_hex(32)}"},
+    "event_sources": lambda: {
+        "name": _word("source"),
+        "key_prefix": _word("payment:"),
+        "secret": f"whsec_{token_hex(32)}",
+        "created_by": "ann",
+    },
     "workflow_outbox_receipts": lambda: {
         "instance_id": uuid4(),
         "source_table": "events",

@@ -40,10 +40,13 @@ NO_FILTERS = "null, null, null, null, null, null, null, null"
 READER = f"'acme', 'fay', '{START.isoformat()}', '{{fay}}'"
 FIRST_ID = "'00000000-0000-0000-0000-000000000000'"
 
+EVERYWHERE = "null"
+"""Of whichever partition."""
+
 CALLS = {
-    "page_by_age": f"{READER}, {NO_FILTERS}, '-infinity', {FIRST_ID}, 11",
-    "page_by_rank": f"{READER}, {NO_FILTERS}, '-Infinity', {FIRST_ID}, 11, 'due'",
-    "count_by_bucket": READER,
+    "page_by_age": f"{READER}, {NO_FILTERS}, '-infinity', {FIRST_ID}, 11, {EVERYWHERE}",
+    "page_by_rank": f"{READER}, {NO_FILTERS}, '-Infinity', {FIRST_ID}, 11, {EVERYWHERE}, 'due'",
+    "count_by_bucket": f"{READER}, {EVERYWHERE}",
 }
 
 

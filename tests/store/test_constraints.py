@@ -45,6 +45,7 @@ insert_seat = partial(insert, table="workflow_seats")
 insert_form = partial(insert, table="workflow_forms")
 insert_delegation = partial(insert, table="approval_delegations")
 insert_reply = partial(insert, table="http_replies")
+insert_source = partial(insert, table="event_sources")
 
 CHECKS = [
     ("reply_key_is_short", insert_reply, {"key": ""}),
@@ -53,6 +54,12 @@ CHECKS = [
     ("reply_has_a_status_of_http", insert_reply, {"status": 0}),
     ("reply_has_a_status_of_http", insert_reply, {"status": 600}),
     ("reply_is_kept_for_a_time", insert_reply, {"expires_at": START}),
+    ("event_source_name_is_short", insert_source, {"name": ""}),
+    ("event_source_name_is_short", insert_source, {"name": "n" * 201}),
+    ("event_source_prefix_is_short", insert_source, {"key_prefix": ""}),
+    ("event_source_prefix_is_short", insert_source, {"key_prefix": "p" * 201}),
+    ("event_source_secret_is_one_of_standard_webhooks", insert_source, {"secret": "hunter2"}),
+    ("former_event_secret_is_one_of_standard_webhooks", insert_source, {"former_secret": "hunter2"}),
     ("org_id_is_a_short_word", insert_org, {"org_id": ""}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "two words"}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "acme\n"}),
@@ -189,6 +196,7 @@ UNIQUES = [
     ("definition_version_is_unique", insert_definition, ["definition_kind", "key", "version"]),
     ("instance_idempotency_key_is_unique", insert_instance, ["idempotency_key"]),
     ("approval_chain_name_is_unique", insert_chain, ["name"]),
+    ("event_source_prefix_is_unique", insert_source, ["key_prefix"]),
     ("one_decision_per_seat", insert_stand_in, ["request_id", "seat_id"]),
     ("rule_name_is_unique", insert_rule, ["entity_type", "name"]),
 ]

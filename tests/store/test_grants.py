@@ -34,6 +34,7 @@ MAY = {
     "workflow_side_effects_outbox": MOVE,
     "workflow_outbox_receipts": APPEND,
     "effect_secrets": set(),
+    "event_sources": set(),
     "approval_chains": KEEP,
     "approval_chain_steps": KEEP,
     "approval_requests": APPEND

@@ -131,13 +131,16 @@ def _row(step: ChainStepSpec) -> dict[str, Any]:
     }
 
 
-async def list_chains(connection: Connection, org_id: str) -> Sequence[Chain]:
-    """The org's chains by name, those that are not in use as well."""
-    return [Chain.of(row) for row in await connection.fetch(_SQL.list_chains, org_id, None)]
+async def list_chains(
+    connection: Connection, org_id: str, *, after: str | None = None, limit: int | None = None
+) -> Sequence[Chain]:
+    """The org's chains by name, those that are not in use as well; or a page of them, after a name."""
+    rows = await connection.fetch(_SQL.list_chains, org_id, None, after, limit)
+    return [Chain.of(row) for row in rows]
 
 
 async def read_chain(connection: Connection, org_id: str, name: str) -> Chain | None:
-    row = await connection.fetchrow(_SQL.list_chains, org_id, name)
+    row = await connection.fetchrow(_SQL.list_chains, org_id, name, None, None)
     return Chain.of(row) if row is not None else None
 
 

@@ -26,7 +26,9 @@ SELECT c.id, c.name, c.entity_type, c.active,
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'approvers', s.approvers, 'mode', s.mode,
                  'quorum', s.quorum, 'due_seconds', s.due_seconds) ORDER BY s.position), '[]')
           FROM assent.approval_chain_steps s WHERE s.org_id = c.org_id AND s.chain_id = c.id) AS steps
-  FROM assent.approval_chains c WHERE c.org_id = $1 AND ($2::text IS NULL OR c.name = $2) ORDER BY c.name;
+  FROM assent.approval_chains c WHERE c.org_id = $1 AND ($2::text IS NULL OR c.name = $2)
+   AND ($3::text IS NULL OR c.name > $3)
+ ORDER BY c.name LIMIT $4::bigint;
 
 -- name: load_active_chains
 -- The chains of these names that are in use, with their steps.

@@ -155,11 +155,17 @@ async def revoke(
     return found
 
 
-async def list_delegations(
-    connection: Connection, org_id: str, user_id: str | None = None, *, open_at: datetime | None = None
+async def list_delegations(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    user_id: str | None = None,
+    *,
+    open_at: datetime | None = None,
+    after: UUID | None = None,
+    limit: int | None = None,
 ) -> Sequence[KeptDelegation]:
     """An org's delegations, the newest first: of or to one person, and those that still hold or will."""
-    rows = await connection.fetch(_SQL.list_delegations, org_id, user_id, open_at)
+    rows = await connection.fetch(_SQL.list_delegations, org_id, user_id, open_at, after, limit)
     return [KeptDelegation.of(row) for row in rows]
 
 

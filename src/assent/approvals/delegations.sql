@@ -20,7 +20,8 @@ SELECT * FROM assent.approval_delegations WHERE org_id = $1 AND id = $2;
 SELECT * FROM assent.approval_delegations
  WHERE org_id = $1 AND ($2::text IS NULL OR $2 IN (from_user, to_user))
    AND ($3::timestamptz IS NULL OR (revoked_at IS NULL AND (ends_at IS NULL OR ends_at > $3)))
- ORDER BY id DESC;
+   AND ($4::uuid IS NULL OR id < $4)
+ ORDER BY id DESC LIMIT $5::bigint;
 
 -- name: load_delegations
 -- For whom people may act at a time.

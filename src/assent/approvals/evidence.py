@@ -58,11 +58,22 @@ class Evidence:
         return self.snapshot is None or canonical_hash(self.snapshot) == self.snapshot_hash
 
 
-async def evidence_of_entity(connection: Connection, org_id: str, entity_id: UUID) -> Sequence[Evidence]:
-    """All decisions that were ever made about an entity, the oldest first."""
-    return [Evidence(**row) for row in await connection.fetch(_SQL.read_evidence, org_id, entity_id, None)]
+async def evidence_of_entity(
+    connection: Connection,
+    org_id: str,
+    entity_id: UUID,
+    *,
+    after: tuple[datetime, UUID] | None = None,
+    limit: int | None = None,
+) -> Sequence[Evidence]:
+    """All decisions that were ever made about an entity, the oldest first; or a page of them, after one of them."""
+    rows = await connection.fetch(
+        _SQL.read_evidence, org_id, entity_id, None, *(after or (None, None)), limit
+    )
+    return [Evidence(**row) for row in rows]
 
 
 async def evidence_of_request(connection: Connection, org_id: str, request_id: UUID) -> Sequence[Evidence]:
     """The decisions on one request, the oldest first."""
-    return [Evidence(**row) for row in await connection.fetch(_SQL.read_evidence, org_id, None, request_id)]
+    rows = await connection.fetch(_SQL.read_evidence, org_id, None, request_id, None, None, None)
+    return [Evidence(**row) for row in rows]

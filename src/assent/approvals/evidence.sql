@@ -11,4 +11,5 @@ SELECT d.id AS decision_id, d.approver_id, d.on_behalf_of, d.decision AS answer,
   JOIN assent.approval_decisions d ON d.org_id = r.org_id AND d.request_id = r.id
   LEFT JOIN assent.workflow_seats s ON s.org_id = d.org_id AND s.id = d.seat_id
   LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
- ORDER BY d.decided_at, d.id;
+ WHERE $4::timestamptz IS NULL OR (d.decided_at, d.id) > ($4, $5::uuid)
+ ORDER BY d.decided_at, d.id LIMIT $6::bigint;

@@ -39,6 +39,8 @@ class InboxQuery:
     claimed: Literal["me", "nobody", "others"] | None = None
     text: str | None = None
     """A part of the title, in whatever case."""
+    partition_id: str | None = None
+    """The one part of the org that the reader sees."""
     sort: Sort = "age"
     limit: int = 50
     cursor: str | None = None
@@ -110,18 +112,22 @@ async def read_inbox(
     arguments = [org_id, user_id, now, await _seats_of(connection, org_id, user_id, now), *_filters(wanted)]
     paging = [*after, wanted.limit + 1]
     if wanted.sort == "age":
-        rows = await connection.fetch(_SQL.page_by_age, *arguments, *paging)
+        rows = await connection.fetch(_SQL.page_by_age, *arguments, *paging, wanted.partition_id)
     else:
-        rows = await connection.fetch(_SQL.page_by_rank, *arguments, *paging, wanted.sort)
+        rows = await connection.fetch(
+            _SQL.page_by_rank, *arguments, *paging, wanted.partition_id, wanted.sort
+        )
     shown = rows[: wanted.limit]
     more = cursor_at(wanted.sort, shown[-1]) if len(rows) > len(shown) else None
     return InboxPage(tuple(_item(row, user_id, now) for row in shown), more)
 
 
-async def count_inbox(connection: Connection, org_id: str, user_id: str, now: datetime) -> InboxCounts:
+async def count_inbox(
+    connection: Connection, org_id: str, user_id: str, now: datetime, *, partition_id: str | None = None
+) -> InboxCounts:
     """How much waits for somebody, by bucket."""
     people = await _seats_of(connection, org_id, user_id, now)
-    rows = await connection.fetch(_SQL.count_by_bucket, org_id, user_id, now, people)
+    rows = await connection.fetch(_SQL.count_by_bucket, org_id, user_id, now, people, partition_id)
     return InboxCounts(**{row["bucket"]: Count(row["open"], row["overdue"]) for row in rows})
 
 

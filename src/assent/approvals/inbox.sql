@@ -1,5 +1,6 @@
 -- Of each: $1 org, $2 reader, $3 now, $4 whose seats. Then the filters: $5 kind, $6 bucket, $7 entity type, $8 workflow,
--- $9 overdue, $10 due before, $11 claimed, $12 text in the title; one that is null lets everything pass.
+-- $9 overdue, $10 due before, $11 claimed, $12 text in the title; one that is null lets everything pass. $16 is the
+-- partition that the reader sees, or null.
 
 -- name: page_by_age
 -- A page of what waits for somebody, the oldest first: the index of open seats has this order, person by person.
@@ -13,6 +14,8 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
        AND ($11::text IS NULL OR $11 = CASE i.claimed_by WHEN $2 THEN 'me' ELSE
                                          CASE WHEN i.claimed_by IS NULL THEN 'nobody' ELSE 'others' END END)
        AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
+       AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
+                                        WHERE p.org_id = $1 AND p.id = i.instance_id))
      ORDER BY i.created_at, i.id LIMIT $15) AS w
  ORDER BY w.created_at, w.id LIMIT $15;
 
@@ -21,7 +24,7 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
 SELECT i.*, k.rank
   FROM unnest($4::text[]) AS people (user_id) CROSS JOIN LATERAL assent.waiting_for($1, $2, people.user_id, $3) i
  -- What is due at no time, or has no figure, comes last.
- CROSS JOIN LATERAL (SELECT coalesce(CASE $16::text WHEN 'due' THEN extract(epoch FROM i.due_at) ELSE -i.figure END,
+ CROSS JOIN LATERAL (SELECT coalesce(CASE $17::text WHEN 'due' THEN extract(epoch FROM i.due_at) ELSE -i.figure END,
                                      'Infinity') AS rank) AS k
  WHERE (k.rank, i.id) > ($13::numeric, $14::uuid)
    AND ($5::text IS NULL OR i.kind = $5) AND ($6::text IS NULL OR i.bucket = $6)
@@ -30,10 +33,14 @@ SELECT i.*, k.rank
    AND ($11::text IS NULL OR $11 = CASE i.claimed_by WHEN $2 THEN 'me' ELSE
                                      CASE WHEN i.claimed_by IS NULL THEN 'nobody' ELSE 'others' END END)
    AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
+   AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
+                                        WHERE p.org_id = $1 AND p.id = i.instance_id))
  ORDER BY k.rank, i.id LIMIT $15;
 
 -- name: count_by_bucket
 -- How much waits for somebody, and how much of it is late.
 SELECT i.bucket, count(*) AS open, count(*) FILTER (WHERE i.due_at < $3) AS overdue
   FROM unnest($4::text[]) AS people (user_id) CROSS JOIN LATERAL assent.waiting_for($1, $2, people.user_id, $3) i
+ WHERE $5::text IS NULL OR $5 = (SELECT p.partition_id FROM assent.workflow_instances p
+                                  WHERE p.org_id = $1 AND p.id = i.instance_id)
  GROUP BY i.bucket;

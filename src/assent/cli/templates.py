@@ -1,23 +1,15 @@
 """`assent templates`: the library of ready workflows — list them, read one, copy one."""
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from assent.templates.library import first_sentence, library, template_names
+
 app = typer.Typer(no_args_is_help=True, help="Ready workflows: list them, read one, copy one.")
 
 NameArgument = Annotated[str, typer.Argument(help="The name of a template, as `list` shows it.")]
-
-
-def library() -> Path:
-    """The folder that holds one folder per template."""
-    return Path(str(files("assent.templates")))
-
-
-def template_names() -> list[str]:
-    return sorted(folder.name for folder in library().iterdir() if (folder / "README.md").is_file())
 
 
 def template_folder(name: str) -> Path:
@@ -32,7 +24,8 @@ def list_templates() -> None:
     """List the templates, one line each."""
     width = max(map(len, template_names()))
     for name in template_names():
-        typer.echo(f"{name:<{width}}  {_first_sentence(library() / name)}")
+        page = (library() / name / "README.md").read_text(encoding="utf-8")
+        typer.echo(f"{name:<{width}}  {first_sentence(page)}")
 
 
 @app.command("show")
@@ -66,9 +59,3 @@ def copied_files(name: str) -> dict[str, str]:
     used = [file for file in sorted((library() / "schema").iterdir()) if f"{file.stem}.yaml" in texts]
     moved = {file: text.replace("$schema=../schema/", "$schema=schema/") for file, text in texts.items()}
     return moved | {f"schema/{file.name}": file.read_text(encoding="utf-8") for file in used}
-
-
-def _first_sentence(folder: Path) -> str:
-    """The sentence under the title of a template's page."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
-    return next((line for line in lines[1:] if line.strip()), "")

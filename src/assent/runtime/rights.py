@@ -1,13 +1,18 @@
 """What the kernel and the engine leave to the doors: who may see, who may start a flow, who may operate an instance."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from assent.model.actor import Actor
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
 from assent.model.policy import check_policy
 from assent.model.workflow import Workflow
+
+EDIT: Final = "definitions:edit"
+"""The capability to write drafts of definitions."""
+PUBLISH: Final = "definitions:publish"
+"""The capability to publish definitions, take them out of use and bring them back, besides what steps run as (D29)."""
 
 Operation = Literal["cancel", "pause", "resume", "retry", "repair"]
 Contracts = Mapping[str, Contract]
@@ -51,3 +56,9 @@ def may_emit(actor: Actor) -> None:
     if not actor.can("events:emit"):
         message = f"{actor.id} may not emit events: it takes events:emit"
         raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
+
+
+def require_capability(actor: Actor, capability: str) -> None:
+    """For what has no rule of its own but the name of a capability."""
+    if not actor.can(capability):
+        raise Refused(Rejection("POLICY_DENIED", f"{actor.id} may not: it takes {capability}", ("actor",)))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from assent.cli.files import sources_at
-from assent.cli.templates import library, template_names
 from assent.compiler.declarations import CompiledSources, compile_sources
 from assent.compiler.diagram import diagram
 from assent.compiler.source import read_source
@@ -15,6 +14,7 @@ from assent.model.flow import Flow
 from assent.model.parse import Declaration
 from assent.model.patch import Patch
 from assent.model.workflow import Workflow
+from assent.templates.library import library, template_names
 from tests.golden import assert_golden
 
 DECLARATIONS: dict[str, type[Declaration]] = {"contract": Contract, "patch": Patch, "flow": Flow}

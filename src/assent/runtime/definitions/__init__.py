@@ -8,7 +8,15 @@ from assent.runtime.definitions.definition import (
     Publication,
     Wanted,
 )
-from assent.runtime.definitions.drafts import discard_draft, keep_draft, problems_of_draft, publish_draft
+from assent.runtime.definitions.drafts import (
+    change_draft,
+    create_draft,
+    discard_draft,
+    keep_draft,
+    problems_of_draft,
+    publish_draft,
+    read_draft,
+)
 from assent.runtime.definitions.history import archive, list_versions, rollback
 from assent.runtime.definitions.load import Definitions
 from assent.runtime.definitions.patches import publish_patch, publish_patches, rebase_patches
@@ -27,6 +35,8 @@ __all__ = [
     "Repin",
     "Wanted",
     "archive",
+    "change_draft",
+    "create_draft",
     "discard_draft",
     "keep_draft",
     "list_versions",
@@ -36,6 +46,7 @@ __all__ = [
     "publish_flow",
     "publish_patch",
     "publish_patches",
+    "read_draft",
     "rebase_patches",
     "recompile",
     "rollback",

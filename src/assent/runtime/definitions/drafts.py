@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from assent.model.actor import Actor
@@ -14,12 +14,15 @@ from assent.model.problems import Invalid, Problem
 from assent.runtime.definitions.definition import DefinitionVersion, Kind, Publication, Row
 from assent.runtime.definitions.history import read_definition
 from assent.runtime.definitions.keep import SQL, Publisher
+from assent.runtime.definitions.listing import SQL as LISTING
 from assent.runtime.definitions.patches import check_patches, publish_patch
 from assent.runtime.definitions.publish import check_flow, publish_flow
 from assent.runtime.definitions.sources import Columns, declared, patches_in
 from assent.store.connect import Connection
 
 _NO_ACTOR = Actor("nobody")
+
+NAME_LENGTH_MAX: Final = 200
 
 
 async def keep_draft(
@@ -42,12 +45,41 @@ async def keep_draft(
         )
 
 
+async def create_draft(
+    connection: Connection, org_id: str, source: Mapping[str, Any], actor: Actor, now: datetime
+) -> DefinitionVersion:
+    """The same, but in nobody's place: raises `Refused` where there is a draft of this name."""
+    async with connection.transaction():
+        if (there := await _lock_draft(Publisher(connection, org_id, actor, now), source)) is not None:
+            message = f"there is a draft of this name already: {there}"
+            raise Refused(Rejection("ALREADY_EXISTS", message, hint="change that one, or discard it"))
+        return await keep_draft(connection, org_id, source, actor, now)
+
+
+async def change_draft(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    org_id: str,
+    definition_id: UUID,
+    source: Mapping[str, Any],
+    actor: Actor,
+    now: datetime,
+) -> DefinitionVersion:
+    """The same, in the place of one draft: it keeps its name; raises `Refused` where it would not."""
+    await read_draft(connection, org_id, definition_id)
+    async with connection.transaction():
+        if await _lock_draft(Publisher(connection, org_id, actor, now), source) != definition_id:
+            message = f"draft {definition_id} has another name"
+            hint = "a draft keeps its name; begin another for this one"
+            raise Refused(Rejection("BAD_VALUE", message, hint=hint))
+        return await keep_draft(connection, org_id, source, actor, now)
+
+
 async def problems_of_draft(
     connection: Connection, org_id: str, definition_id: UUID, now: datetime
 ) -> Sequence[Problem]:
     """Everything that keeps a draft from being published."""
     publisher = Publisher(connection, org_id, _NO_ACTOR, now)
-    row = await _read_draft(connection, org_id, definition_id)
+    row = await read_draft(connection, org_id, definition_id)
     try:
         if row["definition_kind"] == "flow":
             await check_flow(publisher, declared(Flow, parse_flow, row["source_json"]))
@@ -62,7 +94,7 @@ async def publish_draft(
     connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
 ) -> Publication:
     """Publish a draft, which is gone then; raises `Invalid` with all its problems, and it stays."""
-    row = await _read_draft(connection, org_id, definition_id)
+    row = await read_draft(connection, org_id, definition_id)
     async with connection.transaction():
         await discard_draft(connection, org_id, definition_id)
         if row["definition_kind"] == "flow":
@@ -76,11 +108,22 @@ async def discard_draft(connection: Connection, org_id: str, definition_id: UUID
         raise Refused(_not_a_draft(org_id, definition_id))
 
 
-async def _read_draft(connection: Connection, org_id: str, definition_id: UUID) -> Row:
+async def read_draft(connection: Connection, org_id: str, definition_id: UUID) -> Row:
+    """A draft with its content; raises `Refused` where there is none."""
     row = await read_definition(connection, org_id, definition_id)
     if row["status"] != "draft":
         raise Refused(_not_a_draft(org_id, definition_id))
     return row
+
+
+async def _lock_draft(publisher: Publisher, source: Mapping[str, Any]) -> UUID | None:
+    """The draft of the same name, which nobody else writes until the transaction ends."""
+    if problems := list(_check_head(source)):
+        raise Invalid(problems)
+    kind, key, columns = _columns(source)
+    await publisher.lock_for({"definition_kind": kind, "key": key, **columns})
+    there: UUID | None = await publisher.connection.fetchval(LISTING.find_draft, publisher.org_id, kind, key)
+    return there
 
 
 def _not_a_draft(org_id: str, definition_id: UUID) -> Rejection:
@@ -99,6 +142,17 @@ def _check_head(source: object) -> Iterator[Problem]:
         yield Problem("UNKNOWN_DECLARATION", "a draft begins with what it declares: `patch:` or `flow:`")
     elif "patch" in source and not isinstance(_base_of(source).get("entity_type"), str):
         yield Problem("MISSING_KEY", "a patch says for which entity type it is", ("base", "entity_type"))
+    else:
+        yield from _check_names(source)
+
+
+def _check_names(source: Mapping[str, Any]) -> Iterator[Problem]:
+    """They are looked up by an index, which takes no more."""
+    _, key, columns = _columns(source)
+    for path, name in ((), key), (("base", "entity_type"), columns["entity_type"]):
+        if name is not None and not 1 <= len(name) <= NAME_LENGTH_MAX:
+            message = f"expected a name of 1 to {NAME_LENGTH_MAX} characters, found {len(name)}"
+            yield Problem("TOO_LONG" if name else "TOO_SHORT", message, path)
 
 
 def _base_of(source: Mapping[str, Any]) -> Mapping[str, Any]:

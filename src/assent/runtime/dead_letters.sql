@@ -1,0 +1,15 @@
+-- name: page_of_dead_letters
+-- Events and effects that were given up, newest first; of one kind, where it is given.
+SELECT * FROM (
+  (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
+     FROM assent.workflow_events_outbox
+    WHERE org_id = $1 AND status = 'dead_letter' AND coalesce($2::text, 'event') = 'event'
+      AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+    ORDER BY created_at DESC, id DESC LIMIT $5)
+  UNION ALL
+  (SELECT id, created_at, 'effect', destination, instance_id, attempts, error, awaited, trace_id
+     FROM assent.workflow_side_effects_outbox
+    WHERE org_id = $1 AND status = 'dead_letter' AND coalesce($2::text, 'effect') = 'effect'
+      AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+    ORDER BY created_at DESC, id DESC LIMIT $5)) AS letters
+ ORDER BY created_at DESC, id DESC LIMIT $5;
