@@ -23,11 +23,23 @@ PEOPLE: dict[str, tuple[list[str], str]] = {
     "max": (["manager"], "user"),
     "olga": (["operator"], "user"),
     "robot": (["clerk", "operator"], "service_account"),
+    "adam": (["admin"], "user"),
 }
 CAPABILITIES = {
     "clerk": ["orders:approve:execute"],
     "operator": ["workflows:*", "events:emit", "approvals:reassign"],
     "manager": ["orders:approve:escalated"],
+    "admin": [
+        "approvals:*",
+        "audit:read",
+        "definitions:*",
+        "events:sources",
+        "keys:manage",
+        "members:manage",
+        "operations:*",
+        "roles:manage",
+        "workflows:*",
+    ],
 }
 
 SECRETS: dict[str, Any] = {

@@ -86,13 +86,25 @@ async def create_api_key(  # noqa: PLR0913
 
 
 async def list_api_keys(connection: Connection, org_id: str) -> list[ApiKey]:
-    rows = await connection.fetch(_SQL.list_api_keys, org_id, LISTED_MAX)
-    return [ApiKey(**{**row, "scopes": tuple(row["scopes"])}) for row in rows]
+    return [_api_key(row) for row in await connection.fetch(_SQL.list_api_keys, org_id, LISTED_MAX)]
 
 
-async def revoke_api_key(connection: Connection, org_id: str, key_id: UUID, now: datetime) -> None:
-    if await connection.fetchval(_SQL.revoke_api_key_if_valid, org_id, key_id, now) is None:
+async def page_of_api_keys(
+    connection: Connection, org_id: str, user_id: str | None, after: UUID | None, limit: int
+) -> list[ApiKey]:
+    """The same of one member or of all, a page at a time."""
+    rows = await connection.fetch(_SQL.page_of_api_keys, org_id, user_id, after, limit)
+    return [_api_key(row) for row in rows]
+
+
+async def revoke_api_key(
+    connection: Connection, org_id: str, key_id: UUID, now: datetime, *, user_id: str | None = None
+) -> ApiKey:
+    """From now on nobody signs in with it. Where `user_id` is given, only if it is theirs."""
+    row = await connection.fetchrow(_SQL.revoke_api_key_if_valid, org_id, key_id, now, user_id)
+    if row is None:
         raise Refused(Rejection("NOT_FOUND", f"no valid key {key_id}", ("key_id",)))
+    return _api_key(row)
 
 
 async def find_api_key(connection: Connection, text: str, now: datetime) -> FoundKey | None:
@@ -101,6 +113,10 @@ async def find_api_key(connection: Connection, text: str, now: datetime) -> Foun
     if row is None or (row["expires_at"] is not None and row["expires_at"] <= now):
         return None
     return FoundKey(row["org_id"], row["id"], row["user_id"], frozenset(row["scopes"]))
+
+
+def _api_key(row: asyncpg.Record) -> ApiKey:
+    return ApiKey(**{**row, "scopes": tuple(row["scopes"])})
 
 
 def hash_of(text: str) -> str:

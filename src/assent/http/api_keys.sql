@@ -8,9 +8,17 @@ VALUES ($1, $2, $3, $4, $5, $6, $7::text[], $8, $9);
 SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at FROM assent.api_keys
  WHERE org_id = $1 ORDER BY id DESC LIMIT $2;
 
+-- name: page_of_api_keys
+-- The keys of a member or of the org, newest first.
+SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at FROM assent.api_keys
+ WHERE org_id = $1 AND ($2::text IS NULL OR user_id = $2) AND ($3::uuid IS NULL OR id < $3)
+ ORDER BY id DESC LIMIT $4;
+
 -- name: revoke_api_key_if_valid
--- From now on nobody signs in with it.
-UPDATE assent.api_keys SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id;
+-- From now on nobody signs in with it; only a member's own where the member is given.
+UPDATE assent.api_keys SET revoked_at = $3
+ WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL AND ($4::text IS NULL OR user_id = $4)
+RETURNING id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at;
 
 -- name: find_api_key
 -- The key with this hash, in whichever org: sign-in knows the key before it knows the org.

@@ -10,7 +10,31 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from assent.app import App
-from assent.http import approvals, entities, entity_history, events, health, workflow_control, workflows
+from assent.http import (
+    approvals,
+    audit,
+    chains,
+    definitions,
+    delegations,
+    drafts,
+    entities,
+    entity_history,
+    event_sources,
+    events,
+    evidence,
+    forms,
+    health,
+    inbox,
+    keys,
+    members,
+    metrics,
+    operating,
+    roles,
+    streams,
+    templates,
+    workflow_control,
+    workflows,
+)
 from assent.http.desk import House
 from assent.http.errors import handle_errors
 from assent.http.limits import Limits
@@ -19,6 +43,7 @@ from assent.http.replies import REPLAYED
 from assent.http.settings import HttpSettings
 from assent.http.tracing import Traced
 from assent.store.database import Database
+from assent.telemetry.configure import use_metrics
 
 ROUTERS: Final[Sequence[APIRouter]] = (
     health.router,
@@ -28,6 +53,22 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     entity_history.router,
     approvals.router,
     events.router,
+    inbox.router,
+    delegations.router,
+    chains.router,
+    forms.router,
+    evidence.router,
+    definitions.router,
+    drafts.router,
+    templates.router,
+    members.router,
+    roles.router,
+    keys.router,
+    event_sources.router,
+    audit.router,
+    operating.router,
+    metrics.router,
+    streams.router,
 )
 
 _DESCRIPTION: Final = """
@@ -39,6 +80,8 @@ Lists come in pages: `next` of one is `cursor` of the next. A write with an `Ide
 def create_app(app: App, database: Database, settings: HttpSettings | None = None) -> FastAPI:
     """The HTTP door of an application on an open database, which stays the caller's to close."""
     settings = settings or HttpSettings.from_environment()
+    if settings.metrics != "off":
+        use_metrics()
     door = bare_app(settings)
     door.state.house = House(app, database, settings)
     return door
@@ -62,8 +105,8 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         door.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST", "PATCH"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID"],
             expose_headers=["ETag", "Location", "Retry-After", REPLAYED],
         )
     door.add_middleware(Traced)

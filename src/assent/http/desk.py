@@ -13,6 +13,7 @@ from fastapi import Request, Response
 
 from assent.app import App
 from assent.http.callers import Caller, SignIn
+from assent.http.changes import Changes
 from assent.http.problems import Names, problem_reply
 from assent.http.rates import Rates
 from assent.http.replies import RepeatKey, request_hash
@@ -22,6 +23,7 @@ from assent.kernel import Kernel
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
+from assent.runtime.metrics_page import MetricsPage
 from assent.store.database import Connection, Database
 from assent.store.joined import JoinedDatabase
 
@@ -38,6 +40,8 @@ class House:
         self.runtime = app.runtime(database)
         self.sign_in = SignIn(database, settings)
         self.rates = Rates(settings, database.clock)
+        self.changes = Changes(database)
+        self.metrics = MetricsPage(database)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,18 @@
-"""Events in: something happened under a key that a workflow may wait for. `/api/events`
+"""Events in: something happened under a key that a workflow may wait for. `/api/events`"""
 
-A source whose deliveries are signed is to be checked where the desk is made, before anything of the body is used.
-"""
+from typing import Any, Final
 
-from typing import Annotated, Any, Final
-
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from assent.http.desk import Desk, Session
+from assent.http.deliveries import SignedCause, Tell
+from assent.http.desk import Session
 from assent.http.permissions import may_emit
 from assent.http.problems import documented
 from assent.http.reply import Reply
-from assent.http.signing import Writing
 from assent.http.texts import Body, NamePath, ShortText
 
 router = APIRouter(prefix="/api/events", tags=["events"])
-
-Tell = Annotated[Desk, Depends(Writing("events:write", "workflows"))]
 
 
 class NewEvent(Body):
@@ -44,12 +39,12 @@ class EventBody(BaseModel):
     summary="Tell whoever waits for a key",
     responses=documented(400, 413, 422),
 )
-async def emit_event(desk: Tell, key: NamePath, body: NewEvent = NO_DATA) -> Response:
+async def emit_event(desk: Tell, key: NamePath, signed: SignedCause, body: NewEvent = NO_DATA) -> Response:
     """For holders of `events:emit`. Every open wait on the key is satisfied; else the event is kept for the first."""
 
     async def work(session: Session) -> Reply:
         may_emit(desk.caller.actor)
-        new = await session.runtime.emit(desk.org_id, key, body.data, cause=body.cause)
+        new = await session.runtime.emit(desk.org_id, key, body.data, cause=body.cause or signed)
         return Reply.of(EventBody(key=key, new=new), 202)
 
     return await desk.write(work)

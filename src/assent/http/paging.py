@@ -54,6 +54,13 @@ def position_of(text: str | None, read: Callable[[Any], V]) -> V | None:
     try:
         padded = text + "=" * (-len(text) % 4)
         return read(orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True)))
-    except (binascii.Error, ValueError, TypeError, KeyError, AttributeError):
+    except (binascii.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
         message = "expected a cursor from `next` of a page of this list"
         raise Refused(Rejection("BAD_CURSOR", message, ("cursor",))) from None
+
+
+def text_in(place: Any) -> str:
+    """For lists that go by a name."""
+    if not isinstance(place, str) or "\x00" in place:
+        raise TypeError(place)
+    return place

@@ -11,6 +11,17 @@ Scope = Literal[
     "approvals:read",
     "approvals:write",
     "events:write",
+    "sources:read",
+    "sources:write",
+    "definitions:read",
+    "definitions:write",
+    "members:read",
+    "members:write",
+    "keys:read",
+    "keys:write",
+    "audit:read",
+    "operations:read",
+    "operations:write",
 ]
 
 SCOPES: Final[tuple[str, ...]] = Scope.__args__  # type: ignore[attr-defined]
@@ -18,8 +29,13 @@ EVERYTHING: Final = frozenset({"*"})
 """What somebody may be after who signed in by token: whatever they may do themselves."""
 
 
-def covers(held: frozenset[str], wanted: Scope) -> bool:
+def covers(held: frozenset[str], wanted: str) -> bool:
     return not held.isdisjoint({"*", wanted, f"{wanted.partition(':')[0]}:*"})
+
+
+def covers_all(held: frozenset[str], wanted: Iterable[str]) -> bool:
+    """Whether whoever holds these may hand on those."""
+    return all(covers(held, scope) for scope in wanted)
 
 
 def unknown_scopes(scopes: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from assent.http.changes import Changes
 from assent.http.settings import HttpSettings
 from assent.worker.supervisor import Supervisor
 
@@ -48,12 +49,14 @@ class Serving:
             timeout_graceful_shutdown=settings.grace_period_s,
         )
         self._server = _Server(config)
+        self._changes: Changes = door.state.house.changes
         self._listening = listening
         self._worker = worker
 
     def stop(self) -> None:
         """Take no more requests; `run` returns when those that run have been answered."""
         self._server.should_exit = True
+        self._changes.stop()  # or streams would keep us until the grace period is over
         if self._worker is not None:
             self._worker.stop()
 

@@ -13,6 +13,7 @@ PREFIX: Final = "ASSENT_HTTP_"
 
 ALGORITHMS: Final = ("HS256", "RS256", "ES256")
 ROLES_FROM: Final = ("members", "token", "both")
+METRICS: Final = ("off", "operators", "everybody")
 SECRET_BYTES_MIN: Final = 32
 """A shorter secret of HS256 can be guessed from one token."""
 
@@ -48,6 +49,12 @@ class HttpSettings:
     rate_entities_per_minute: int = number(1_200, 0, 1_000_000)
     rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
     idempotency_keep_hours: int = number(24, 1, 8_760)
+    stream_heartbeat_s: int = number(15, 1, 300)
+    """How often a stream of events says that it is still there, and asks whether its caller may still hear it."""
+    stream_s_max: int = number(900, 1, 86_400)
+    """How long a stream stays open; clients come back by themselves, and sign in anew."""
+    metrics: str = "off"
+    """Who may read `/metrics`, which counts for all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
     cors_origins: tuple[str, ...] = ()
     """Whose pages may call from a browser, separated by commas; nobody's by default."""
     trusted_proxies: tuple[str, ...] = ()
@@ -136,6 +143,7 @@ _READERS: Final = {
     "jwt_key": _read_key,
     "jwt_algorithm": _one_of(ALGORITHMS),
     "roles_from": _one_of(ROLES_FROM),
+    "metrics": _one_of(METRICS),
     "cors_origins": _read_list,
     "trusted_proxies": _read_list,
     **dict.fromkeys(_TEXTS, _read_text),

@@ -1,0 +1,62 @@
+"""Searching the audit log of the org. `/api/audit`"""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field
+
+from assent.http.desk import Desk
+from assent.http.entity_shapes import AuditBody
+from assent.http.moments import Moment
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.permissions import hidden_types
+from assent.http.problems import documented
+from assent.http.signing import Reading
+from assent.http.texts import NameQuery
+from assent.kernel.auditing import READ_AUDIT, AuditFilter, search_audit
+from assent.kernel.listing import Row
+from assent.runtime.rights import require_capability
+from assent.store.database import Connection
+
+router = APIRouter(prefix="/api/audit", tags=["audit"])
+
+Look = Annotated[Desk, Depends(Reading("audit:read"))]
+TimeQuery = Annotated[Moment | None, Query(examples=["2026-03-01T00:00:00Z"])]
+
+
+class AuditEntry(AuditBody):
+    """The same, and to what."""
+
+    entity_type: str = Field(examples=["invoice"])
+    entity_id: UUID
+
+
+@router.get(
+    "",
+    response_model=Page[AuditEntry],
+    summary="Search the audit log, newest first",
+    responses=documented(422),
+)
+async def search_audit_log(  # noqa: PLR0913, PLR0917
+    desk: Look,
+    entity_type: NameQuery = None,
+    entity_id: UUID | None = None,
+    actor: NameQuery = None,
+    action: NameQuery = None,
+    since: TimeQuery = None,
+    until: TimeQuery = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Any:
+    """For holders of `audit:read`: from `since` to before `until`. What they may not see is not here either."""
+    wanted = AuditFilter(
+        entity_type, entity_id, actor, action, since, until, desk.caller.partition_id, hidden_types(desk)
+    )
+    after = position_of(cursor, UUID)
+
+    async def work(connection: Connection) -> list[Row]:
+        require_capability(desk.caller.actor, READ_AUDIT)
+        return await search_audit(connection, desk.org_id, wanted, after, limit + 1)
+
+    return page_of(await desk.read(work), limit, AuditEntry.of, lambda row: str(row["id"]))

@@ -1,0 +1,24 @@
+"""What authors declare, as it comes through this door: everything that is wrong with it is told, each at its place."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from assent.model.canonical import NotCanonical
+from assent.model.mutation import Refused, Rejection
+from assent.model.problems import Invalid, Problem
+
+
+@contextmanager
+def told_as_problems(*place: str) -> Iterator[None]:
+    """Problems of a declaration become a refusal; `place` is where in the body it is."""
+    try:
+        yield
+    except NotCanonical as error:
+        raise _refused([Problem(error.code, str(error), (*place, *error.path))]) from None
+    except Invalid as invalid:
+        raise _refused([problem.under(*place) for problem in invalid.problems]) from None
+
+
+def _refused(problems: Sequence[Problem]) -> Refused:
+    message = problems[0].message if len(problems) == 1 else f"{len(problems)} problems, each at its place"
+    return Refused(Rejection("INVALID_DECLARATION", message, problems=problems))

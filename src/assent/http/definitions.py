@@ -1,0 +1,190 @@
+"""Definitions: versions, what differs between them, pictures; out of use and back again. `/api/definitions`"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import PlainTextResponse
+
+from assent.compiler.diagram import diagram
+from assent.compiler.source import read_sources
+from assent.http.declared import told_as_problems
+from assent.http.definition_shapes import (
+    CheckedBody,
+    DefinitionBody,
+    DefinitionDiff,
+    DefinitionSummary,
+    PlacedProblem,
+    PublicationBody,
+    Sources,
+    WorkflowBody,
+)
+from assent.http.desk import Desk, Session
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.problems import documented
+from assent.http.reply import Reply
+from assent.http.signing import Reading, Writing
+from assent.http.texts import NameQuery
+from assent.runtime.definitions import DefinitionVersion, archive, rollback
+from assent.runtime.definitions.checking import check_sources, published_contracts
+from assent.runtime.definitions.definition import Kind, Status
+from assent.runtime.definitions.listing import (
+    DefinitionFilter,
+    definition_seen,
+    page_of_definitions,
+    workflow_in,
+)
+from assent.runtime.rights import PUBLISH, require_capability
+from assent.store.database import Connection
+
+router = APIRouter(prefix="/api/definitions", tags=["definitions"])
+
+Look = Annotated[Desk, Depends(Reading("definitions:read"))]
+Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
+
+MERMAID: Final = "text/vnd.mermaid"
+_DIAGRAM: dict[str, Any] = {
+    "content": {MERMAID: {"schema": {"type": "string"}, "example": "flowchart TD\n"}},
+    "description": "A flowchart in Mermaid.",
+}
+
+
+@router.get(
+    "",
+    response_model=Page[DefinitionSummary],
+    summary="List versions of definitions, newest first",
+    responses=documented(422),
+)
+async def list_definitions(  # noqa: PLR0913, PLR0917
+    desk: Look,
+    kind: Kind | None = None,
+    key: NameQuery = None,
+    status: Status | None = None,
+    entity_type: NameQuery = None,
+    own: bool = False,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Any:
+    """The org's own and everybody's, drafts too; `own` leaves everybody's out."""
+    wanted = DefinitionFilter(kind, key, status, entity_type, own)
+    after = position_of(cursor, UUID)
+
+    async def work(connection: Connection) -> list[DefinitionVersion]:
+        return await page_of_definitions(connection, desk.org_id, wanted, after, limit + 1)
+
+    return page_of(await desk.read(work), limit, DefinitionSummary.of, lambda found: str(found.id))
+
+
+@router.post(
+    "/check",
+    response_model=CheckedBody,
+    summary="Check what somebody writes",
+    responses=documented(400, 413, 422),
+)
+async def check_definitions(desk: Look, body: Sources) -> Any:
+    """Every problem with its line and column, and what the rest compiles to. Nothing is kept.
+
+    Contracts that are published need not be sent along.
+    """
+    sources = [source for given in body.sources for source in read_sources(given.text, given.name)]
+
+    async def work(connection: Connection) -> Any:
+        return await published_contracts(connection, sources)
+
+    contracts = await desk.read(work)
+    # In a thread, for a large text takes a while and others want to be served meanwhile.
+    found = await asyncio.to_thread(check_sources, sources, contracts)
+    return CheckedBody(
+        problems=[PlacedProblem.of(problem) for problem in found.problems],
+        workflows=[WorkflowBody.of(workflow) for workflow in found.workflows],
+    )
+
+
+@router.get(
+    "/{definition_id}",
+    response_model=DefinitionBody,
+    summary="Read a version of a definition",
+    responses=documented(404, 422),
+)
+async def show_definition(desk: Look, definition_id: UUID) -> Any:
+    async def work(connection: Connection) -> DefinitionBody:
+        return DefinitionBody.of_row(await definition_seen(connection, desk.org_id, definition_id))
+
+    return await desk.read(work)
+
+
+@router.get(
+    "/{definition_id}/diagram",
+    response_class=PlainTextResponse,
+    summary="Draw a definition",
+    responses={200: _DIAGRAM, **documented(404, 409, 422)},
+)
+async def draw_definition(desk: Look, definition_id: UUID) -> Response:
+    async def work(connection: Connection) -> str:
+        return diagram(workflow_in(await definition_seen(connection, desk.org_id, definition_id)))
+
+    return Response(await desk.read(work), media_type=MERMAID)
+
+
+@router.get(
+    "/{definition_id}/diff/{other_id}",
+    response_model=DefinitionDiff,
+    summary="Compare two definitions",
+    responses=documented(404, 409, 422),
+)
+async def compare_definitions(desk: Look, definition_id: UUID, other_id: UUID) -> Any:
+    """What is different in the other one: nodes, edges, windows and settings."""
+
+    async def work(connection: Connection) -> DefinitionDiff:
+        before = workflow_in(await definition_seen(connection, desk.org_id, definition_id))
+        after = workflow_in(await definition_seen(connection, desk.org_id, other_id))
+        return DefinitionDiff.of(before, after)
+
+    return await desk.read(work)
+
+
+@router.post(
+    "/{definition_id}/archive",
+    response_model=DefinitionSummary,
+    summary="Take a definition out of use",
+    responses=documented(404, 409, 413, 422),
+)
+async def archive_definition(desk: Write, definition_id: UUID) -> Response:
+    """For holders of `definitions:publish`. Nothing new starts from it; what runs goes on."""
+
+    async def work(session: Session) -> Reply:
+        done = await archive(session.connection, desk.org_id, definition_id, *_by(desk))
+        return Reply.of(DefinitionSummary.of(done))
+
+    return await _publishing(desk, work)
+
+
+@router.post(
+    "/{definition_id}/rollback",
+    response_model=PublicationBody,
+    summary="Bring an earlier version back",
+    responses=documented(404, 409, 413, 422),
+)
+async def roll_definition_back(desk: Write, definition_id: UUID) -> Response:
+    """For holders of `definitions:publish`. It is compiled anew, and the current version is archived."""
+
+    async def work(session: Session) -> Reply:
+        done = await rollback(session.connection, desk.org_id, definition_id, *_by(desk))
+        return Reply.of(PublicationBody.of(done))
+
+    return await _publishing(desk, work)
+
+
+async def _publishing(desk: Desk, work: Callable[[Session], Awaitable[Reply]]) -> Response:
+    async def allowed(session: Session) -> Reply:
+        require_capability(desk.caller.actor, PUBLISH)
+        with told_as_problems():
+            return await work(session)
+
+    return await desk.write(allowed)
+
+
+def _by(desk: Desk) -> tuple[Any, Any]:
+    return desk.caller.actor, desk.house.database.clock.now()

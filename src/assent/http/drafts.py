@@ -1,0 +1,132 @@
+"""Drafts: flows and patches that are being written. One for each name, and it never runs. `/api/drafts`"""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+
+from assent.http.declared import told_as_problems
+from assent.http.definition_shapes import (
+    DefinitionBody,
+    DraftBody,
+    DraftSource,
+    PlacedProblem,
+    PublicationBody,
+)
+from assent.http.desk import Desk, Session
+from assent.http.problems import documented
+from assent.http.reply import Reply
+from assent.http.signing import Reading, Writing
+from assent.runtime.definitions import (
+    change_draft,
+    create_draft,
+    discard_draft,
+    problems_of_draft,
+    publish_draft,
+    read_draft,
+)
+from assent.runtime.rights import EDIT, PUBLISH, require_capability
+from assent.store.database import Connection
+
+router = APIRouter(prefix="/api/drafts", tags=["drafts"])
+
+Look = Annotated[Desk, Depends(Reading("definitions:read"))]
+Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=DraftBody,
+    summary="Begin a draft",
+    responses=documented(400, 409, 413, 422),
+)
+async def create_draft_of_org(desk: Write, body: DraftSource) -> Response:
+    """For holders of `definitions:edit`. It may be wrong; it must only say what it is."""
+
+    async def work(session: Session) -> Reply:
+        require_capability(desk.caller.actor, EDIT)
+        with told_as_problems("source"):
+            kept = await create_draft(session.connection, desk.org_id, body.source, *_by(desk))
+        shown = await _draft(desk, session.connection, kept.id)
+        return Reply.of(shown, 201, location=f"/api/drafts/{kept.id}")
+
+    return await desk.write(work)
+
+
+@router.get(
+    "/{definition_id}", response_model=DraftBody, summary="Read a draft", responses=documented(404, 422)
+)
+async def show_draft(desk: Look, definition_id: UUID) -> Any:
+    """With everything that keeps it from being published."""
+
+    async def work(connection: Connection) -> DraftBody:
+        return await _draft(desk, connection, definition_id)
+
+    return await desk.read(work)
+
+
+@router.put(
+    "/{definition_id}",
+    response_model=DraftBody,
+    summary="Write a draft anew",
+    responses=documented(400, 404, 413, 422),
+)
+async def change_draft_of_org(desk: Write, definition_id: UUID, body: DraftSource) -> Response:
+    """For holders of `definitions:edit`. A draft keeps its name."""
+
+    async def work(session: Session) -> Reply:
+        require_capability(desk.caller.actor, EDIT)
+        with told_as_problems("source"):
+            await change_draft(session.connection, desk.org_id, definition_id, body.source, *_by(desk))
+        return Reply.of(await _draft(desk, session.connection, definition_id))
+
+    return await desk.write(work)
+
+
+@router.delete(
+    "/{definition_id}",
+    response_model=DefinitionBody,
+    summary="Throw a draft away",
+    responses=documented(404, 413, 422),
+)
+async def discard_draft_of_org(desk: Write, definition_id: UUID) -> Response:
+    """For holders of `definitions:edit`. The answer is what it was."""
+
+    async def work(session: Session) -> Reply:
+        require_capability(desk.caller.actor, EDIT)
+        row = await read_draft(session.connection, desk.org_id, definition_id)
+        await discard_draft(session.connection, desk.org_id, definition_id)
+        return Reply.of(DefinitionBody.of_row(row))
+
+    return await desk.write(work)
+
+
+@router.post(
+    "/{definition_id}/publish",
+    response_model=PublicationBody,
+    summary="Publish a draft",
+    responses=documented(404, 413, 422),
+)
+async def publish_draft_of_org(desk: Write, definition_id: UUID) -> Response:
+    """For holders of `definitions:publish`, and of what its steps run as. The draft is gone then, and it starts."""
+
+    async def work(session: Session) -> Reply:
+        require_capability(desk.caller.actor, PUBLISH)
+        with told_as_problems():
+            done = await publish_draft(session.connection, desk.org_id, definition_id, *_by(desk))
+        return Reply.of(PublicationBody.of(done))
+
+    return await desk.write(work)
+
+
+async def _draft(desk: Desk, connection: Connection, definition_id: UUID) -> DraftBody:
+    row = await read_draft(connection, desk.org_id, definition_id)
+    now = desk.house.database.clock.now()
+    problems = await problems_of_draft(connection, desk.org_id, definition_id, now)
+    shown = DefinitionBody.of_row(row).model_dump()
+    return DraftBody(**shown, problems=[PlacedProblem.of(problem) for problem in problems])
+
+
+def _by(desk: Desk) -> tuple[Any, Any]:
+    return desk.caller.actor, desk.house.database.clock.now()
