@@ -160,8 +160,7 @@ async def look_at_inboxes(
     if not topics:
         return {}
     rows = await connection.fetch(_SQL.look_at_inboxes, *_columns(topics), now)
-    found = {Topic(row["org_id"], row["user_id"]): f"{row['seats']} {row['newest']}" for row in rows}
-    return {topic: found.get(topic, "empty") for topic in topics}
+    return {Topic(row["org_id"], row["user_id"]): f"{row['seats']} {row['newest']}" for row in rows}
 
 
 def _columns(topics: Sequence[Topic]) -> tuple[list[str], list[UUID | str]]:

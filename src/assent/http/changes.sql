@@ -7,7 +7,7 @@ SELECT i.org_id, i.id, i.version
 -- name: look_at_inboxes
 -- Of each of these people, how many open seats they and those for whom they stand in have, and the newest. It is one look
 -- into the index of open seats for each of them; what exactly waits is read by whoever hears that it is not what it was.
-SELECT asked.org_id, asked.user_id, count(*) AS seats, max(s.id::text) AS newest
+SELECT asked.org_id, asked.user_id, sum(open.seats)::bigint AS seats, max(open.newest) AS newest
   FROM unnest($1::text[], $2::text[]) AS asked (org_id, user_id)
  CROSS JOIN LATERAL (
    SELECT asked.user_id
@@ -15,5 +15,8 @@ SELECT asked.org_id, asked.user_id, count(*) AS seats, max(s.id::text) AS newest
    SELECT d.from_user FROM assent.approval_delegations d
     WHERE d.org_id = asked.org_id AND d.to_user = asked.user_id AND d.revoked_at IS NULL AND d.starts_at <= $3
       AND (d.ends_at IS NULL OR d.ends_at > $3)) AS people (user_id)
-  JOIN assent.workflow_seats s ON s.org_id = asked.org_id AND s.user_id = people.user_id AND s.status = 'open'
+ -- Counted person by person: as a join, a planner that knows nothing reads the seats of the whole org.
+ CROSS JOIN LATERAL (
+   SELECT count(*) AS seats, max(s.id::text) AS newest FROM assent.workflow_seats s
+    WHERE s.org_id = asked.org_id AND s.user_id = people.user_id AND s.status = 'open') AS open
  GROUP BY asked.org_id, asked.user_id;
