@@ -1,0 +1,135 @@
+"""`make demo` as a newcomer meets it: a process whose printed commands are tried as they stand, ended by Ctrl-C."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+WAIT_S = 60
+
+
+class Demo:
+    """The running demo, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said: list[str] = []
+
+    def read_until(self, text: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.rstrip("\n"))
+            if text in line:
+                return
+        raise AssertionError(f"never said {text!r}: {self.said}")
+
+    @property
+    def address(self) -> str:
+        (line,) = [line for line in self.said if line.startswith("Northwind is open: ")]
+        return line.rpartition(" ")[2]
+
+    def command(self, title: str) -> list[str]:
+        """The command that stands under this title."""
+        place = next(number for number, line in enumerate(self.said) if title in line)
+        return shlex.split(self.said[place + 1])
+
+
+def started(folder: Path) -> Demo:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ASSENT_")}
+    command = [sys.executable, "-m", "assent", "demo", "--data-dir", str(folder)]
+    process = subprocess.Popen(
+        command,
+        env={**environment, "ASSENT_PORT": "0", "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    demo = Demo(process)
+    demo.read_until("Ctrl-C ends it")
+    return demo
+
+
+def stopped(demo: Demo) -> int:
+    """Ctrl-C, and what came of it; nothing that it started is there afterwards."""
+    family = psutil.Process(demo.process.pid).children(recursive=True)
+    demo.process.send_signal(signal.SIGINT)
+    last, _ = demo.process.communicate(timeout=WAIT_S)
+    demo.said += last.splitlines()
+    code = demo.process.returncode
+    _, alive = psutil.wait_procs(family, timeout=WAIT_S)
+    assert not alive
+    return code
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def demo(folder: Path) -> Iterator[Demo]:
+    demo = started(folder)
+    yield demo
+    if demo.process.poll() is None:
+        stopped(demo)
+
+
+def send(command: list[str]) -> httpx.Response:
+    """What curl would do with this command."""
+    assert command[:2] == ["curl", "-s"]
+    method, headers, body, rest = "GET", {}, None, iter(command[2:])
+    for word in rest:
+        if word == "-X":
+            method = next(rest)
+        elif word == "-H":
+            name, _, value = next(rest).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            body = next(rest)
+        else:
+            url = word
+    return httpx.request(method, url, headers=headers, content=body, timeout=WAIT_S)
+
+
+def test_it_is_ready_when_it_says_so(demo: Demo) -> None:
+    assert httpx.get(f"{demo.address}/readyz").status_code == 200
+
+
+def test_some_forty_documents_stand_at_different_stages(demo: Demo) -> None:
+    kinds = {"invoice", "expense claim"}
+    rows = [line.split() for line in demo.said if any(line.strip().startswith(kind) for kind in kinds)]
+    assert 35 <= sum(int(row[-1]) for row in rows) <= 45
+    assert {row[-2] for row in rows} >= {"active", "submitted", "draft", "amended", "cancelled", "completed"}
+
+
+@pytest.mark.parametrize(
+    ("title", "status", "code"),
+    [
+        ("What waits for Finley?", 200, None),
+        ("Ann approves her own: refused", 403, "SEPARATION_OF_DUTIES"),
+        ("Finley approves", 200, None),
+        ("Who approved what, exactly?", 200, None),
+        ("Ann edits what is posted: refused", 409, "WORKFLOW_EDIT_LOCKED"),
+    ],
+)
+def test_what_it_says_to_try_does_what_it_says(demo: Demo, title: str, status: int, code: str | None) -> None:
+    response = send(demo.command(title))
+    found: Any = response.json()
+    assert (response.status_code, found.get("code")) == (status, code), response.text
+
+
+def test_ctrl_c_leaves_nothing_running_and_the_documents_stay(demo: Demo, folder: Path) -> None:
+    before = [line for line in demo.said if "invoice " in line]
+    assert stopped(demo) == 0, demo.said
+    again = started(folder)
+    after = [line for line in again.said if "invoice " in line]
+    assert stopped(again) == 0
+    assert len(after) == len(before)
