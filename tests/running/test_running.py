@@ -54,7 +54,12 @@ def test_every_name_that_is_promised_is_there() -> None:
         _: Any = assent.Worker  # type: ignore[attr-defined]
 
 
-CONTRACT = "contract: note\nversion: 1\nfields: {text: {type: text}}\nlifecycle: {initial: open, states: {open: {edit: editable}}}\n"
+CONTRACT = """
+contract: note
+version: 1
+fields: {text: {type: text}}
+lifecycle: {initial: open, states: {open: {edit: editable}}}
+"""
 
 
 def test_declarations_come_from_files_folders_and_values(tmp_path: Path) -> None:

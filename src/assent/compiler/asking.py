@@ -1,7 +1,8 @@
 """What approvals and forms take from the contract, and what is enough of an approval's groups.
 
 Separation of duties, what inboxes show and the amount that tiers go by are written once, for all approvals; here
-each approval gets them, and each form what inboxes show. What is enough is an expression of the names of groups, of AND and OR and nothing else.
+each approval gets them, and each form what inboxes show. What is enough is an expression of the names of groups, of AND
+and OR and nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
