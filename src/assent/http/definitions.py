@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import PlainTextResponse
 
 from assent.compiler.diagram import diagram
-from assent.compiler.source import read_sources
+from assent.compiler.source import Source, read_sources
 from assent.http.declared import told_as_problems
 from assent.http.definition_shapes import (
     CheckedBody,
@@ -88,18 +88,13 @@ async def check_definitions(desk: Look, body: Sources) -> Any:
 
     Contracts that are published need not be sent along.
     """
-    sources = [source for given in body.sources for source in read_sources(given.text, given.name)]
+    # In threads, for a large text takes a while and others want to be served meanwhile.
+    sources = await asyncio.to_thread(_read, body)
 
-    async def work(connection: Connection) -> Any:
+    async def work(connection: Connection) -> list[Source]:
         return await published_contracts(connection, sources)
 
-    contracts = await desk.read(work)
-    # In a thread, for a large text takes a while and others want to be served meanwhile.
-    found = await asyncio.to_thread(check_sources, sources, contracts)
-    return CheckedBody(
-        problems=[PlacedProblem.of(problem) for problem in found.problems],
-        workflows=[WorkflowBody.of(workflow) for workflow in found.workflows],
-    )
+    return await asyncio.to_thread(_check, sources, await desk.read(work))
 
 
 @router.get(
@@ -175,6 +170,18 @@ async def roll_definition_back(desk: Write, definition_id: UUID) -> Response:
         return Reply.of(PublicationBody.of(done))
 
     return await _publishing(desk, work)
+
+
+def _read(body: Sources) -> list[Source]:
+    return [source for given in body.sources for source in read_sources(given.text, given.name)]
+
+
+def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
+    found = check_sources(sources, contracts)
+    return CheckedBody(
+        problems=[PlacedProblem.of(problem) for problem in found.problems],
+        workflows=[WorkflowBody.of(workflow) for workflow in found.workflows],
+    )
 
 
 async def _publishing(desk: Desk, work: Callable[[Session], Awaitable[Reply]]) -> Response:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from assent.http.desk import Desk
-from assent.http.keys import ShowingOnce
 from assent.http.paging import (
     ITEMS_DEFAULT,
     CursorQuery,
@@ -23,7 +22,7 @@ from assent.http.paging import (
 )
 from assent.http.problems import documented
 from assent.http.reply import Reply
-from assent.http.signing import Reading, Writing
+from assent.http.signing import Reading, ShowingOnce, Writing
 from assent.http.texts import Body, NamePath, ShortText
 from assent.runtime.event_sources import (
     MANAGE_SOURCES,

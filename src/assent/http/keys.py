@@ -4,12 +4,11 @@ Somebody makes keys for themselves, and an administrator for service accounts: a
 to act in their name.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.members import read_member
@@ -20,7 +19,7 @@ from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, pag
 from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.scopes import covers_all
-from assent.http.signing import Credentials, Reading, Writing
+from assent.http.signing import Reading, ShowingOnce, Writing
 from assent.http.texts import Body, NameQuery, ShortText
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.rights import require_capability
@@ -30,16 +29,6 @@ router = APIRouter(prefix="/api/keys", tags=["keys"])
 
 MANAGE_KEYS: Final = "keys:manage"
 """The capability to make keys for service accounts, and to see and revoke everybody's."""
-
-
-@dataclass(frozen=True)
-class ShowingOnce:
-    """A write whose answer is a secret: it is kept nowhere, so there is no key for repeats."""
-
-    writing: Writing
-
-    async def __call__(self, request: Request, credentials: Credentials) -> Desk:
-        return await self.writing(request, credentials, None)
 
 
 Look = Annotated[Desk, Depends(Reading("keys:read"))]

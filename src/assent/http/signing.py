@@ -62,6 +62,16 @@ class Writing:
         return Desk(_house(request), caller, request, idempotency_key, request.headers.get("if-match"))
 
 
+@dataclass(frozen=True)
+class ShowingOnce:
+    """A write whose answer is a secret: it is kept nowhere, so there is no key for repeats."""
+
+    writing: Writing
+
+    async def __call__(self, request: Request, credentials: Credentials) -> Desk:
+        return await self.writing(request, credentials, None)
+
+
 def _house(request: Request) -> House:
     house: Any = request.app.state.house
     return house  # type: ignore[no-any-return]
