@@ -9,7 +9,10 @@ from tests.processes.application import calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, script, steps_of
 
-ADVISORY_WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid <> 0"
+ADVISORY_WAITS = """
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid <> 0
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 """Those who wait for an instance; the gate's number is small, an instance's is a hash of 64 bits."""
 
 

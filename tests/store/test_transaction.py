@@ -177,7 +177,11 @@ async def test_the_victim_of_a_deadlock_is_run_again(accounts):
 
 
 async def until_blocked(database):
-    blocked = "select exists (select from pg_locks where not granted and locktype = 'transactionid')"
+    blocked = (
+        "select exists (select from pg_locks l join pg_locks here using (pid)"
+        " where not l.granted and l.locktype = 'transactionid'"
+        " and here.database = (select oid from pg_database where datname = current_database()))"
+    )
     async with database.transaction(None) as connection:
         while not await connection.fetchval(blocked):
             continue

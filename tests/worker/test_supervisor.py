@@ -171,6 +171,7 @@ async def test_lanes_work_beside_each_other(place, database):
                 blocked = await holding.fetchval(
                     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
                     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                 )
             await holding.execute("ROLLBACK; BEGIN")
             for _ in range(2):
