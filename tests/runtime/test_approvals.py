@@ -407,3 +407,15 @@ async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
     assert [w.name for w in after.waiting] == ["draft"]
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:submit"]
     assert gate["output_json"]["reason"] == "it was edited after it was approved"
+
+
+@pytest.mark.parametrize("name", ["_waived", "_rejection"])
+async def test_nobody_sends_what_is_the_engines_own(runtime: Runtime, database: Database, name: str) -> None:
+    """A gate asks whether somebody waived the approval: that is not for whoever submits to say."""
+    await open_shop(database)
+    entity = await create(runtime, MIDDLE)
+    with pytest.raises(Refused, match="RESERVED_NAME"):
+        await runtime.transition(ORG, entity.id, "submit", ANN, {name: 0})
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    with pytest.raises(Refused, match="RESERVED_NAME"):
+        await decide(runtime, view, "one", FIN, data={name: 0})

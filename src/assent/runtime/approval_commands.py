@@ -33,8 +33,8 @@ class ApprovalCommands(Commands):
         partition_id: str | None = None,
     ) -> InstanceView:
         """Answer a request: `approved`, `rejected`, `abstained`, or an outcome of the node's own."""
-        kept = checked({"reason": reason, "data": dict(data or {})})
-        given = Decide(self._id(), actor, request_id, answer, reason, on_behalf_of, group, kept["data"])
+        checked({"reason": reason})
+        given = Decide(self._id(), actor, request_id, answer, reason, on_behalf_of, group, checked(data))
         return await self._request_input(org_id, request_id, given, partition_id)
 
     async def reassign(  # noqa: PLR0913

@@ -254,12 +254,15 @@ def _view(job: Job) -> InstanceView:
 
 
 def checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What somebody sends, if it can be kept."""
+    """What somebody sends, if it can be kept. Names that begin with an underscore are the engine's own."""
     given = data or {}
     try:
         require_canonical(given)
     except NotCanonical as error:
         raise Refused(Rejection(error.code, str(error), ("data", *error.path))) from error
+    if reserved := [name for name in given if name.startswith("_")]:
+        message = f"`{reserved[0]}` is the engine's own; choose another name"
+        raise Refused(Rejection("RESERVED_NAME", message, ("data", reserved[0])))
     return given
 
 
