@@ -4,6 +4,7 @@ Says the server's pid when it can query it, and leaves when its input ends.
 """
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ async def answer(url: str) -> int:
 
 
 def main(data_dir: Path) -> None:
+    # Whoever runs the tests in the background has them ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with EmbeddedServer.start(data_dir, fast=True) as server:
         assert asyncio.run(answer(server.url("postgres"))) == 42
         print(read_postmaster(data_dir / "cluster").pid, flush=True)
