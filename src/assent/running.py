@@ -1,7 +1,7 @@
 """An application as one process: its database brought up to date, what it declares published, API and worker served."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from socket import socket
 
 from assent.app import App
@@ -14,7 +14,7 @@ from assent.model.actor import SYSTEM
 from assent.runtime.definitions.publish_sources import publish_sources
 from assent.store.database import Database
 from assent.store.migrate import migrate
-from assent.worker.duty import Workplace
+from assent.worker.duty import Observer, Workplace
 from assent.worker.options import Options
 from assent.worker.signals import stopping_on_signals
 from assent.worker.supervisor import Supervisor, duties
@@ -48,7 +48,14 @@ async def publish(database: Database, org: str, sources: Sequence[Source]) -> No
 
 def serving(app: App, database: Database, listening: socket, sending: Sending) -> Serving:
     """The API and a worker on one socket."""
-    settings, options = HttpSettings.from_environment(), Options.from_environment()
-    place = Workplace(database, options, app.runtime(database), sending)
-    worker = Supervisor(database, duties(place), options)
+    settings = HttpSettings.from_environment()
+    worker = worker_of(app, database, sending, Options.from_environment())
     return Serving(create_app(app, database, settings), listening, settings, worker)
+
+
+def worker_of(
+    app: App, database: Database, sending: Sending, options: Options, observers: Iterable[Observer] = ()
+) -> Supervisor:
+    """Every duty, for the process that also serves."""
+    place = Workplace(database, options, app.runtime(database), sending)
+    return Supervisor(database, duties(place), options, observers)

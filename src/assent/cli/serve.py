@@ -125,13 +125,12 @@ async def _serve(
 
 def _worker(application: "App", database: "Database") -> "Supervisor":
     from assent.effects.sending import Sending
-    from assent.worker.duty import Workplace
+    from assent.running import worker_of
     from assent.worker.journal import Journal
     from assent.worker.options import Options
-    from assent.worker.supervisor import Supervisor, duties
     from assent.worker.watch import watch_run
 
     options = Options.from_environment()
-    place = Workplace(database, options, application.runtime(database), Sending.from_environment())
     journal = Journal(options.report_interval_ms / 1000)
-    return Supervisor(database, duties(place), options, [journal, watch_run])
+    sending = Sending.from_environment()
+    return worker_of(application, database, sending, options, [journal, watch_run])

@@ -7,6 +7,7 @@ one of several is enough, the first who says yes or no decides.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 from assent.model.actor import Actor
 from assent.model.approval import ESCALATION, Decision, Delegation, Group, Request, Seat, Seated
@@ -126,6 +127,13 @@ def _may_not_answer(request: Request, user_id: str) -> Rejection | None:
 def _fillers(requests: Iterable[Request]) -> set[str]:
     decisions = [decision for request in requests for decision in request.decisions]
     return {d.approver_id for d in decisions} | {d.on_behalf_of for d in decisions if d.on_behalf_of}
+
+
+def not_open(request: Request | None, request_id: UUID | None) -> Rejection:
+    """Nobody can answer it any more, and there may be another that asks about what it is now."""
+    why = f": {request.reason}" if request is not None and request.reason else ""
+    hint = "look for a new request that asks about what it is now"
+    return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
 
 
 def _separate(message: str) -> Rejection:

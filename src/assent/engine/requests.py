@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from assent.engine.consent import not_open
 from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
 from assent.model.approval import Request, Seat, Seated
@@ -23,9 +24,7 @@ def open_request(run: "Run", request_id: UUID | None) -> tuple[Request, Token] |
         return Rejection("APPROVAL_DECIDED", f"request {request_id} is {request.status}", ("request_id",))
     token = next((t for t in run.instance.tokens.values() if request and t.step_id == request.step_id), None)
     if request is None or token is None or request.status != "pending":
-        why = f": {request.reason}" if request is not None and request.reason else ""
-        hint = "look for a new request that asks about what it is now"
-        return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
+        return not_open(request, request_id)
     return request, token
 
 

@@ -9,7 +9,16 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from assent.engine.choose import guard_against
-from assent.engine.consent import Answerer, Enough, all_of_them, idle_seats, next_seats, seat_for, tally
+from assent.engine.consent import (
+    Answerer,
+    Enough,
+    all_of_them,
+    idle_seats,
+    next_seats,
+    not_open,
+    seat_for,
+    tally,
+)
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
 from assent.engine.nodes.asking import Asking, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
@@ -179,9 +188,7 @@ def _open_request(visit: "Visit") -> Request | Rejection:
     request = visit.world.requests.get(cast(Any, visit.token.step_id))
     if request is not None and request.status == "pending":
         return request
-    why = f": {request.reason}" if request is not None and request.reason else ""
-    hint = "a new request asks about what it is now"
-    return Rejection("APPROVAL_VOID", f"the request is void{why}", ("request_id",), hint=hint)
+    return not_open(request, request.id if request is not None else None)
 
 
 def _siblings(visit: "Visit", request: Request) -> list[Request]:

@@ -27,22 +27,22 @@ class LifecycleGate(Handler):
         entity = visit.world.entity
         if entity is None:
             return Failure("ENTITY_MISSING", f"gate `{self.node.name}` needs an entity")
-        passes = self._outcome(visit) == Outcome.COMPLETED
+        outcome = self._outcome(visit)
+        passes = outcome == Outcome.COMPLETED
         approvals = _approvals(visit) if passes else ()
         if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
             return Failure("APPROVAL_MISSING", f"`{self.node.name}` takes an approval, and nobody gave one")
-        target = self._target(visit)
+        target, why = self._target(visit, outcome), _why(visit, outcome)
         if target is None or (target == entity.state and not approvals):
-            return Done(self._outcome(visit), self._why(visit))
+            return Done(outcome, why)
         transition = {"transition": str(self.node.config["transition"])}
-        why = self._why(visit).get("reason")
         return Mutate(
             f"{entity.type}.transition",
             transition,
             grant=True,
             to_state=target,
             consumes=approvals,
-            reason=why,
+            reason=why.get("reason"),
         )
 
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
@@ -53,7 +53,8 @@ class LifecycleGate(Handler):
         consumed = [str(request.id) for request in _round(visit) if request.applied_at == visit.now]
         if consumed:
             output["consumed"] = consumed
-        return Done(self._outcome(visit), {**output, **self._why(visit)})
+        outcome = self._outcome(visit)
+        return Done(outcome, {**output, **_why(visit, outcome)})
 
     def _outcome(self, visit: "Visit") -> str:
         if Outcome.REJECTED not in visit.node.answers:
@@ -61,22 +62,23 @@ class LifecycleGate(Handler):
         rejected = visit.token.carry == Outcome.REJECTED or _is_void(visit)
         return Outcome.REJECTED if rejected else Outcome.COMPLETED
 
-    def _why(self, visit: "Visit") -> dict[str, str]:
-        """The reason of a rejection, for whoever reads the step or the audit log."""
-        if self._outcome(visit) == Outcome.COMPLETED:
-            return {}
-        if visit.token.carry != Outcome.REJECTED:
-            return {"reason": "it was edited after it was approved"}
-        reason = (visit.instance.context.get("_rejection") or {}).get("reason")
-        return {"reason": str(reason)} if reason else {}
-
-    def _target(self, visit: "Visit") -> str | None:
+    def _target(self, visit: "Visit", outcome: str) -> str | None:
         """The state that comes next; none when a rejection leaves the entity where it is."""
-        if self._outcome(visit) == Outcome.COMPLETED:
+        if outcome == Outcome.COMPLETED:
             return str(self.node.config["to"])
         edge, _ = choose(visit, Outcome.REJECTED, visit.variables)
         node = visit.plan.nodes[edge.target].node if edge else None
         return node.config.get("state") if node else None
+
+
+def _why(visit: "Visit", outcome: str) -> dict[str, str]:
+    """The reason of a rejection, for whoever reads the step or the audit log."""
+    if outcome == Outcome.COMPLETED:
+        return {}
+    if visit.token.carry != Outcome.REJECTED:
+        return {"reason": "it was edited after it was approved"}
+    reason = (visit.instance.context.get("_rejection") or {}).get("reason")
+    return {"reason": str(reason)} if reason else {}
 
 
 def _round(visit: "Visit") -> list[Request]:

@@ -129,7 +129,7 @@ BEGIN
 END
 $$;
 
--- The lives of requests and seats join those of the others; assent.model.moves is the same table in Python.
+-- The lives of requests, seats and forms join those of the others; assent.model.moves is the same table in Python.
 CREATE OR REPLACE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN new_status = ANY (CASE life || ':' || old_status
@@ -148,6 +148,7 @@ RETURN new_status = ANY (CASE life || ':' || old_status
   WHEN 'request:approved'      THEN ARRAY['void']
   WHEN 'seat:later'            THEN ARRAY['open', 'closed']
   WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
+  WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
   ELSE ARRAY[]::text[]
 END);
 
@@ -194,6 +195,7 @@ CREATE TABLE assent.workflow_seats (
   group_name  text        NOT NULL,
   position    integer     NOT NULL,
   via         text        NOT NULL,             -- how this person came to be asked
+  email       text,                             -- where they are told
   status      text        NOT NULL DEFAULT 'open',
   replaces_id uuid,                             -- the seat that was reassigned to this one
   note        text,
@@ -212,10 +214,10 @@ CREATE FUNCTION assent.guard_seat() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
   IF (NEW.org_id, NEW.id, NEW.kind, NEW.request_id, NEW.instance_id, NEW.user_id, NEW.group_name, NEW.position, NEW.via,
-      NEW.replaces_id, NEW.created_at)
+      NEW.email, NEW.replaces_id, NEW.created_at)
      IS DISTINCT FROM
      (OLD.org_id, OLD.id, OLD.kind, OLD.request_id, OLD.instance_id, OLD.user_id, OLD.group_name, OLD.position, OLD.via,
-      OLD.replaces_id, OLD.created_at) THEN
+      OLD.email, OLD.replaces_id, OLD.created_at) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('seat %s stays whose it is', OLD.id),
       HINT = 'Reassigning closes it and opens another.';
   END IF;
@@ -359,42 +361,9 @@ CREATE TABLE assent.approval_turns (
   CONSTRAINT approval_turns_pkey PRIMARY KEY (org_id, role, user_id)
 );
 
--- What waits for a reader in the seats of somebody, themselves or whom they stand in for: the open seats with what they
--- ask. Whoever had a part in what is to be approved, or has answered it, is not asked by it any more. Approvals; forms
--- have a table of their own to join.
--- LATERAL and OFFSET 0: look-ups by key for each seat, in the order of the seats, whatever the statistics say.
-CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz)
-RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
-  request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
-  entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
-LANGUAGE sql STABLE AS $$
-  SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
-                            WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
-         s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
-         coalesce(r.node_name, r.node_id), r.entity_type, r.entity_id, r.entity_version,
-         (SELECT e.state FROM assent.entities e WHERE e.org_id = r.org_id AND e.id = r.entity_id), r.title, r.figure,
-         r.due_at, r.requested_by, r.claimed_by
-    FROM assent.workflow_seats s
-   CROSS JOIN LATERAL (
-      SELECT * FROM assent.approval_requests o WHERE o.org_id = s.org_id AND o.id = s.request_id OFFSET 0) AS r
-   CROSS JOIN LATERAL (
-      SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
-   WHERE s.org_id = of_org AND s.user_id = seated AND s.status = 'open' AND s.kind = 'approval'
-     AND reader <> ALL (r.originators)
-     AND NOT EXISTS (SELECT FROM assent.approval_decisions d
-                      WHERE d.org_id = r.org_id AND d.request_id = r.id AND d.approver_id = reader)
-     AND (seated = reader OR EXISTS (
-           SELECT FROM assent.approval_delegations d
-            WHERE d.org_id = of_org AND d.to_user = reader AND d.from_user = seated AND d.revoked_at IS NULL
-              AND d.starts_at <= at AND (d.ends_at IS NULL OR d.ends_at > at)
-              AND (d.entity_types = '{}' OR r.entity_type = ANY (d.entity_types))
-              AND (d.workflows = '{}' OR i.workflow_id = ANY (d.workflows))))
-$$;
-
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_seats', 'assent.approval_delegations',
   'assent.approval_turns']::regclass[]) t;
 GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_app;
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_app;
 GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_app;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz) TO assent_app;

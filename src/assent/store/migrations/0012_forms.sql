@@ -40,48 +40,6 @@ CREATE TABLE assent.workflow_forms (
 );
 CREATE INDEX forms_by_instance ON assent.workflow_forms (org_id, instance_id);
 
--- A seat knows where its person is told, also of somebody who came to it later.
-ALTER TABLE assent.workflow_seats ADD COLUMN email text;
-UPDATE assent.workflow_seats s SET email = r.approvers -> 'emails' ->> s.user_id
-  FROM assent.approval_requests r
- WHERE r.org_id = s.org_id AND r.id = s.request_id AND s.status IN ('later', 'open');
-CREATE OR REPLACE FUNCTION assent.guard_seat() RETURNS trigger
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF (NEW.org_id, NEW.id, NEW.kind, NEW.request_id, NEW.instance_id, NEW.user_id, NEW.group_name, NEW.position, NEW.via,
-      NEW.email, NEW.replaces_id, NEW.created_at)
-     IS DISTINCT FROM
-     (OLD.org_id, OLD.id, OLD.kind, OLD.request_id, OLD.instance_id, OLD.user_id, OLD.group_name, OLD.position, OLD.via,
-      OLD.email, OLD.replaces_id, OLD.created_at) THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('seat %s stays whose it is', OLD.id),
-      HINT = 'Reassigning closes it and opens another.';
-  END IF;
-  RETURN NEW;
-END
-$$;
-
--- The life of forms joins those of the others; assent.model.moves is the same table in Python.
-CREATE OR REPLACE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN new_status = ANY (CASE life || ':' || old_status
-  WHEN 'instance:running'      THEN ARRAY['paused', 'completed', 'failed', 'cancelled']
-  WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
-  WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
-  WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
-  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead_letter']
-  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead_letter', 'pending']
-  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead_letter']
-  WHEN 'outbox:dead_letter'    THEN ARRAY['pending']
-  WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
-  WHEN 'definition:published'  THEN ARRAY['archived']
-  WHEN 'definition:archived'   THEN ARRAY['published']
-  WHEN 'request:pending'       THEN ARRAY['approved', 'rejected', 'returned', 'void', 'cancelled']
-  WHEN 'request:approved'      THEN ARRAY['void']
-  WHEN 'seat:later'            THEN ARRAY['open', 'closed']
-  WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
-  WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
-  ELSE ARRAY[]::text[]
-END);
 CREATE TRIGGER form_status_moves_forward BEFORE UPDATE ON assent.workflow_forms
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('form');
 
@@ -104,8 +62,10 @@ $$;
 CREATE TRIGGER forms_keep_what_they_ask BEFORE UPDATE ON assent.workflow_forms
   FOR EACH ROW EXECUTE FUNCTION assent.guard_form();
 
--- What waits for a reader in the seats of somebody, approvals and forms alike. See 0010 for the look-ups by key.
-CREATE OR REPLACE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz)
+-- What waits for a reader in the seats of somebody, themselves or whom they stand in for: the open seats with what they
+-- ask, approvals and forms alike. Whoever had a part in what is to be approved, or has answered it, is not asked by it any
+-- more. LATERAL and OFFSET 0: look-ups by key for each seat, in the order of the seats, whatever the statistics say.
+CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz)
 RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
   request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
   entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
@@ -199,3 +159,4 @@ GRANT SELECT, INSERT,
       UPDATE (status, reason, claimed_by, claimed_at, draft_json, draft_by, draft_at, draft_problems, ended_at)
    ON assent.workflow_forms TO assent_app;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz) TO assent_app;
