@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.approvals.requests import plain_number
+from assent.approvals.requests import figure_from, plain_number
 from assent.approvals.seats import seat_from, write_seats
 from assent.model.form import AskedForm
 from assent.store.connect import Connection
@@ -126,7 +126,7 @@ def _form_from(row: Row) -> AskedForm:
         entity_version=row["entity_version"],
         partition_id=row["partition_id"],
         title=row["title"],
-        figure=row["figure"],
+        figure=figure_from(row),
         due_at=row["due_at"],
         claimed_by=row["claimed_by"],
         claimed_at=row["claimed_at"],

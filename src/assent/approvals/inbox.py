@@ -14,6 +14,7 @@ import asyncpg
 
 from assent.approvals.cursor import Sort, cursor_at, place_of
 from assent.approvals.delegations import load_delegations
+from assent.approvals.requests import figure_from
 from assent.model.mutation import Rejection
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
@@ -176,7 +177,7 @@ def _item(row: asyncpg.Record, user_id: str, now: datetime) -> InboxItem:
         version=row["entity_version"],
         state=row["state"],
         title=row["title"],
-        figure=row["figure"],
+        figure=figure_from(row),
         requested_by=row["requested_by"],
         asked_at=row["created_at"],
         age=now - row["created_at"],

@@ -94,7 +94,7 @@ def request_from(row: Row) -> Request:
         chain_id=row["chain_id"],
         partition_id=row["partition_id"],
         title=row["title"],
-        figure=row["figure"],
+        figure=figure_from(row),
         mode=row["mode"],
         due_at=row["due_at"],
         status=row["status"],
@@ -161,6 +161,12 @@ def _asked(request: Request) -> dict[str, Any]:
         "skipped": [dict(skipped) for skipped in request.skipped],
         "tier": request.tier,
     }
+
+
+def figure_from(row: Row) -> Decimal | None:
+    """A row's figure, all digits written out: the driver gives 2060000 as 2.06E+6."""
+    figure: Decimal | None = row["figure"]
+    return None if figure is None else Decimal(f"{figure:f}")
 
 
 def plain_number(figure: Any) -> str | None:

@@ -43,9 +43,10 @@ SELECT s.user_id, count(*) AS number, (array_agg(r.id ORDER BY r.created_at))[1]
  GROUP BY 1 ORDER BY 2 DESC, 1;
 
 -- name: find_examples
--- Documents to try things on: one that is posted, and one that waits and was created by Ann.
-SELECT (SELECT id FROM assent.entities WHERE org_id = $1 AND entity_type = 'invoice' AND state = 'active'
-         ORDER BY created_at LIMIT 1) AS posted,
+-- Documents to try things on: the one with most approvals that is posted, and the newest that waits and is Ann's.
+SELECT (SELECT r.entity_id FROM assent.approval_requests r
+         WHERE r.org_id = $1 AND r.entity_type = 'invoice' AND r.applied_at IS NOT NULL
+         GROUP BY 1 ORDER BY count(*) DESC, min(r.created_at) LIMIT 1) AS posted,
        (SELECT r.id FROM assent.approval_requests r
          WHERE r.org_id = $1 AND r.status = 'pending' AND r.requested_by = 'ann' AND r.entity_id IS NOT NULL
-         ORDER BY r.created_at LIMIT 1) AS asked_by_ann;
+         ORDER BY r.created_at DESC LIMIT 1) AS asked_by_ann;
