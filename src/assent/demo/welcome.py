@@ -27,7 +27,7 @@ async def welcome(database: Database, console: Console, address: str) -> None:
     for title, command in _to_try(address, waiting, examples):
         console.print(Text(f"  {title}", "dim"))
         console.print(Text(f"  {command}\n"), soft_wrap=True)
-    console.print(Text("\nAll routes: ", "dim"), Text(f"{address}/openapi.json", "cyan"), sep="")
+    console.print(Text("\nAll routes, to read and to try: ", "dim"), Text(f"{address}/docs", "cyan"), sep="")
     console.print(Text("Ctrl-C ends it; the documents stay for the next time.", "dim"))
 
 

@@ -39,6 +39,7 @@ from assent.http.desk import House
 from assent.http.errors import handle_errors
 from assent.http.limits import Limits
 from assent.http.problems import ProblemBody
+from assent.http.reference import add_reference
 from assent.http.replies import REPLAYED
 from assent.http.settings import HttpSettings
 from assent.http.tracing import Traced
@@ -93,13 +94,16 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         title="Assent",
         version=version("assent"),
         description=_DESCRIPTION,
-        docs_url=None,  # these pages fetch scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages fetch scripts from elsewhere; see reference.py
         redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
         generate_unique_id_function=_operation_id,
         redirect_slashes=False,
     )
     for router in ROUTERS:
         door.include_router(router)
+    if settings.docs == "on":
+        add_reference(door)
     handle_errors(door)
     if settings.cors_origins:
         door.add_middleware(

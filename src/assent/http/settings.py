@@ -14,6 +14,7 @@ PREFIX: Final = "ASSENT_HTTP_"
 ALGORITHMS: Final = ("HS256", "RS256", "ES256")
 ROLES_FROM: Final = ("members", "token", "both")
 METRICS: Final = ("off", "operators", "everybody")
+DOCS: Final = ("on", "off")
 SECRET_BYTES_MIN: Final = 32
 """A shorter secret of HS256 can be guessed from one token."""
 
@@ -55,6 +56,8 @@ class HttpSettings:
     """How long a stream stays open; clients come back by themselves, and sign in anew."""
     metrics: str = "off"
     """Who may read `/metrics`, which counts for all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
+    docs: str = "on"
+    """Whether `/docs` shows the API to people: `on` or `off`. It tells no more than `/openapi.json`."""
     cors_origins: tuple[str, ...] = ()
     """Whose pages may call from a browser, separated by commas; nobody's by default."""
     trusted_proxies: tuple[str, ...] = ()
@@ -144,6 +147,7 @@ _READERS: Final = {
     "jwt_algorithm": _one_of(ALGORITHMS),
     "roles_from": _one_of(ROLES_FROM),
     "metrics": _one_of(METRICS),
+    "docs": _one_of(DOCS),
     "cors_origins": _read_list,
     "trusted_proxies": _read_list,
     **dict.fromkeys(_TEXTS, _read_text),
