@@ -57,10 +57,3 @@ async def test_an_event_without_an_org_is_refused(database: Database) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="needs an org"):
         async with database.transaction(None) as connection:
             await connection.execute(EMIT, "paid:7", None, None)
-
-
-async def test_emitting_inside_the_callers_transaction(runtime: Runtime, database: Database) -> None:
-    async with database.transaction(ORG) as connection:
-        assert await runtime.emit_in(connection, ORG, "paid:7", {"amount": 5}, cause="x") is True
-        assert await runtime.emit_in(connection, ORG, "paid:7", {"amount": 5}, cause="x") is False
-    assert len(await rows(database, "workflow_events_outbox")) == 1

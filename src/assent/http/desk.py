@@ -3,7 +3,6 @@
 A write is one transaction, the reply that is kept for it included. A command that is refused is an answer too.
 """
 
-import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +24,6 @@ from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.runtime.metrics_page import MetricsPage
 from assent.store.database import Connection, Database
-from assent.store.joined import JoinedDatabase
 
 T = TypeVar("T")
 
@@ -114,10 +112,7 @@ class Desk:
 
     def _session(self, connection: Connection) -> Session:
         """The application's runtime, in this transaction instead of its own."""
-        joined = JoinedDatabase(self.house.database, connection, self.org_id)
-        runtime = copy.copy(self.house.runtime)
-        runtime.database = joined
-        runtime.kernel = Kernel(joined, self.house.app.registry)
+        runtime = self.house.runtime.joined(connection, self.org_id)
         return Session(connection, runtime.kernel, runtime)
 
     async def _repeat_key(self) -> RepeatKey | None:

@@ -99,19 +99,13 @@ class Commands:
 
     async def emit(self, org_id: str, key: str, data: Any = None, *, cause: str | None = None) -> bool:
         """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
+        checked({"key": key, "data": data})
 
         async def work(connection: Connection) -> bool:
-            return await self.emit_in(connection, org_id, key, data, cause=cause)
+            now = self.database.clock.now()
+            return await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
 
         return await self.database.run(work, org_id=org_id)
-
-    async def emit_in(
-        self, connection: Connection, org_id: str, key: str, data: Any = None, *, cause: str | None = None
-    ) -> bool:
-        """The same inside the caller's transaction: it is told when the caller commits, or never."""
-        checked({"key": key, "data": data})
-        now = self.database.clock.now()
-        return await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
 
     async def advance(  # noqa: PLR0913
         self,

@@ -1,7 +1,9 @@
 """Runtime: everything that can be asked of workflows, for one application on one database."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 from assent.approvals.directory import Directory, MembersDirectory
 from assent.kernel import Kernel
@@ -13,7 +15,9 @@ from assent.runtime.load import Loader
 from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
 from assent.runtime.wishes import Fulfilling
-from assent.store.database import Database
+from assent.store.database import Connection, Database
+from assent.store.guest import inside
+from assent.store.joined import JoinedDatabase
 
 if TYPE_CHECKING:
     from assent.effects.outlets import Outlets
@@ -41,3 +45,24 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters):
         """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
         self.directory = directory or MembersDirectory()
         self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations)), loader)
+
+    @asynccontextmanager
+    async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:
+        """The runtime, for an org, in the transaction of an asyncpg connection or of a SQLAlchemy session on asyncpg.
+
+        async with runtime.inside(session, "acme") as here:
+            await here.kernel.mutate(command)
+            await here.emit("order:paid:42")
+
+        What is done in the block commits, or rolls back, with the caller's own rows; what is refused undoes itself
+        alone. The caller's role must be allowed to become the application's role; whoever migrated is.
+        """
+        async with inside(self.database, caller, org_id) as connection:
+            yield self.joined(connection, org_id)
+
+    def joined(self, connection: Connection, org_id: str) -> Self:
+        """The runtime, in a transaction that is under way for an org, instead of ones of its own."""
+        joined = copy.copy(self)
+        joined.database = JoinedDatabase(self.database, connection, org_id)
+        joined.kernel = Kernel(joined.database, self.kernel.registry)
+        return joined
