@@ -92,7 +92,7 @@ async def test_another_org_is_not_for_this_block(runtime: Runtime, caller: Conne
             await here.emit("globex", "paid:7")
 
 
-async def test_a_session_of_sqlalchemy_takes_it_along(
+async def test_sessions_and_connections_of_sqlalchemy_take_it_along(
     runtime: Runtime, database: Database, caller: Connection
 ) -> None:
     await publish(database, "orders", [WAIT, END], WAYS)
@@ -102,9 +102,8 @@ async def test_a_session_of_sqlalchemy_takes_it_along(
         async with runtime.inside(session, ORG) as here:
             await work(here)
         await session.rollback()
-    async with AsyncSession(engine) as session, session.begin():
-        async with runtime.inside(session, ORG) as here:
-            await work(here)
+    async with engine.begin() as connection, runtime.inside(connection, ORG) as here:
+        await work(here)
     await engine.dispose()
     assert await orders(caller) == 0
     assert (await written(database))[:2] == [1, 1]

@@ -20,7 +20,7 @@ Restore = Callable[[], Awaitable[object]]
 
 @asynccontextmanager
 async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[Connection]:
-    """Act for an org in the transaction of an asyncpg connection, or of a session of SQLAlchemy on asyncpg.
+    """Act for an org in the transaction of an asyncpg connection, or of SQLAlchemy's session or connection on asyncpg.
 
     The caller's role must be allowed to become the application's role; whoever migrated is.
     """
@@ -44,9 +44,8 @@ async def _driver(caller: Any) -> tuple[Connection, Restore]:
     """The connection underneath, and how to give it back."""
     if hasattr(caller, "is_in_transaction"):
         return caller, lambda: forget_json(caller)
-    outer = (
-        await caller.connection() if hasattr(caller, "connection") and callable(caller.connection) else caller
-    )
+    # A session has a connection; that of SQLAlchemy has an attribute of this name too, which raises.
+    outer = caller if hasattr(caller, "get_raw_connection") else await caller.connection()
     # SQLAlchemy begins with the first statement that goes through it.
     await outer.exec_driver_sql("SELECT 1")
     raw = await outer.get_raw_connection()
