@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from socket import socket
 
 from assent.app import App
+from assent.approvals.members import MemberFilter, list_members
 from assent.compiler.source import Source
 from assent.effects.sending import Sending
 from assent.http.app import create_app
@@ -35,9 +36,28 @@ async def _run(app: App, org: str, listening: socket) -> None:
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):
             print(f"Serving {org} on http://{host}:{port}; Ctrl-C ends it.", flush=True)
+            if not await has_members(database, org):
+                print(first_steps(app, org), flush=True)
             await service.run()
     finally:
         await database.close()
+
+
+async def has_members(database: Database, org: str) -> bool:
+    async with database.transaction(org) as connection:
+        return bool(await list_members(connection, org, MemberFilter(active=True), None, 1))
+
+
+def first_steps(app: App, org: str) -> str:
+    """What a developer does next, when there is nobody yet who could sign in."""
+    contracts = app.registry.contracts.values()
+    roles = sorted({role for each in contracts for held in each.permissions.values() for role in held})
+    lines = [
+        f"Nobody is a member of {org} yet; its contracts know the roles {', '.join(roles) or '(none)'}. To call the API:",
+        f"  assent members add ann --org {org} --role {roles[0] if roles else 'admin'}",
+        f"  assent keys create --org {org} --user ann --name 'my laptop'",
+    ]
+    return "\n".join(lines)
 
 
 async def publish(database: Database, org: str, sources: Sequence[Source]) -> None:

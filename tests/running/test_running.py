@@ -1,6 +1,7 @@
 """An application in one short file: declared, run as a process, ended by Ctrl-C, run again."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,6 +42,21 @@ def test_an_application_is_run_and_run_again(database_url: str) -> None:
         process, address = run(database_url)
         assert httpx.get(f"{address}/readyz", timeout=30).status_code == 200
         assert end(process) == 0
+
+
+def test_who_runs_it_first_is_told_how_to_sign_in(database_url: str) -> None:
+    process, address = run(database_url)
+    assert process.stdout is not None
+    said = [process.stdout.readline().strip() for _ in range(3)]
+    assert "the roles clerk, manager" in said[0]
+    environment = {**os.environ, "ASSENT_DATABASE_URL": database_url}
+    for line in said[1:]:
+        command = [sys.executable, "-m", *shlex.split(line)]
+        printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    headers = {"Authorization": f"Bearer {printed.strip()}"}
+    expense = {"data": {"title": "Taxi", "total": 1950}}
+    made = httpx.post(f"{address}/api/entities/expense", json=expense, headers=headers, timeout=30)
+    assert (made.status_code, end(process)) == (201, 0), made.text
 
 
 def test_importing_the_package_imports_nothing_else() -> None:

@@ -2,15 +2,13 @@
 
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from assent.cli.opened import migrated_database
+from assent.cli.in_org import OrgOption, run_in_org
 from assent.cli.options import JsonOption
 from assent.cli.report import console, print_json
 
@@ -18,11 +16,8 @@ if TYPE_CHECKING:
     from assent.http.api_keys import ApiKey
     from assent.store.database import Connection
 
-T = TypeVar("T")
-
 app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
 
-OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.")]
 UserOption = Annotated[str, typer.Option("--user", help="The member whose rights the key has.")]
 NameOption = Annotated[str, typer.Option("--name", help="What it is for, such as `nightly import`.")]
 ScopeOption = Annotated[
@@ -56,7 +51,7 @@ def create(  # noqa: PLR0913, PLR0917
         scopes = tuple(scope or ("*",))
         return await create_api_key(connection, org, user, name, now, scopes=scopes, expires_at=expires_at)
 
-    text, made = _run(org, work)
+    text, made = run_in_org(org, work)
     if json:
         print_json({"key": text, **made.to_json()})
         return
@@ -73,7 +68,7 @@ def list_keys(org: OrgOption, json: JsonOption = False) -> None:
 
         return await list_api_keys(connection, org)
 
-    found = _run(org, work)
+    found = run_in_org(org, work)
     if json:
         print_json([key.to_json() for key in found])
     else:
@@ -91,7 +86,7 @@ def revoke(
 
         await revoke_api_key(connection, org, key_id, now)
 
-    _run(org, work)
+    run_in_org(org, work)
     console().print(f"✓ revoked {key_id}")
 
 
@@ -103,23 +98,6 @@ def _length(text: str | None) -> timedelta | None:
     if isinstance(found, Problem):
         raise typer.BadParameter(found.message)
     return found
-
-
-def _run(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """Do something for an org, in a transaction; ends with 1 when it is refused."""
-    from assent.model.mutation import Refused
-    from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
-
-    async def run() -> T:
-        async with migrated_database() as database, database.transaction(org_id) as connection:
-            return await work(connection, database.clock.now())
-
-    try:
-        return asyncio.run(run())
-    except (StoreError, Invalid, Refused) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
 
 
 def _print_table(keys: "list[ApiKey]") -> None:

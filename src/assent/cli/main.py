@@ -22,10 +22,12 @@ from assent.cli import (
     inbox,
     keys,
     list,
+    members,
     migrate,
     publish,
     rebuild,
     recompile,
+    roles,
     schema,
     serve,
     show,
@@ -68,6 +70,8 @@ app.command(rich_help_panel=OPERATORS)(migrate.migrate)
 app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
+app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
+app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
 app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)

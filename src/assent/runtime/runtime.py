@@ -48,7 +48,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters):
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:
-        """The runtime, for an org, in the transaction of an asyncpg connection, or of a SQLAlchemy session or connection.
+        """The runtime, for an org, in a transaction of asyncpg, or of a SQLAlchemy session or connection on asyncpg.
 
         async with runtime.inside(session, "acme") as here:
             await here.kernel.mutate(command)

@@ -1,0 +1,132 @@
+"""`assent members`: the people and service accounts of an org — taken in, listed, changed, let go."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from assent.cli.in_org import OrgOption, run_in_org
+from assent.cli.options import JsonOption
+from assent.cli.report import console, print_json
+
+if TYPE_CHECKING:
+    from assent.approvals.members import KeptMember
+    from assent.store.database import Connection
+
+LISTED_MAX: Final = 1_000
+
+app = typer.Typer(no_args_is_help=True, help="Members: taken in, listed, changed, let go.")
+
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="As tokens and keys name them.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="What people call them.")]
+EmailOption = Annotated[str | None, typer.Option("--email", help="Where messages reach them.")]
+ManagerOption = Annotated[str | None, typer.Option("--manager", help="Whom they report to: a member.")]
+RoleOption = Annotated[
+    list[str] | None, typer.Option("--role", help="A role that they hold; may be given several times.")
+]
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917
+    user: UserArgument,
+    org: OrgOption,
+    role: RoleOption = None,
+    name: NameOption = None,
+    email: EmailOption = None,
+    manager: ManagerOption = None,
+    service: Annotated[bool, typer.Option("--service", help="A program, not a person.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Take somebody in. What their roles may do is said by contracts, and by `assent roles`."""
+
+    async def work(connection: "Connection", now: datetime) -> "KeptMember":
+        from assent.approvals.members import NewMember, create_member
+
+        kind: Any = "service_account" if service else "user"
+        new = NewMember(user, name or user, kind, email, tuple(dict.fromkeys(role or ())), manager)
+        return await create_member(connection, org, new, now)
+
+    _say("took in", run_in_org(org, work), json)
+
+
+@app.command("list")
+def list_(
+    org: OrgOption,
+    role: Annotated[str | None, typer.Option("--role", help="Only who holds this role.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the members of an org, by their ids."""
+
+    async def work(connection: "Connection", now: datetime) -> "list[KeptMember]":
+        from assent.approvals.members import MemberFilter, list_members
+
+        return await list_members(connection, org, MemberFilter(role), None, LISTED_MAX)
+
+    found = run_in_org(org, work)
+    if json:
+        print_json([asdict(member) for member in found])
+    else:
+        _print_table(found)
+
+
+@app.command()
+def change(  # noqa: PLR0913, PLR0917
+    user: UserArgument,
+    org: OrgOption,
+    role: RoleOption = None,
+    name: NameOption = None,
+    email: EmailOption = None,
+    manager: ManagerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change a member; what is not named stays. `--role` names all the roles that they hold from now on."""
+    roles = tuple(dict.fromkeys(role)) if role else None
+    given = {"name": name, "email": email, "manager_id": manager, "roles": roles}
+    _change(org, user, {key: value for key, value in given.items() if value is not None}, "changed", json)
+
+
+@app.command()
+def remove(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Let a member go: they are out at once, with their keys; what they did keeps their name."""
+    _change(org, user, {"active": False}, "let go", json)
+
+
+@app.command()
+def restore(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
+    """Take a member back whom somebody let go."""
+    _change(org, user, {"active": True}, "took back", json)
+
+
+def _change(org: str, user: str, changes: dict[str, Any], done: str, json: bool) -> None:
+    async def work(connection: "Connection", now: datetime) -> "KeptMember":
+        from assent.approvals.members import change_member
+        from assent.model.actor import SYSTEM
+
+        return await change_member(connection, org, user, changes, SYSTEM, now)
+
+    _say(done, run_in_org(org, work), json)
+
+
+def _say(done: str, member: "KeptMember", json: bool) -> None:
+    if json:
+        print_json(asdict(member))
+    else:
+        roles = f" as {', '.join(member.roles)}" if member.active and member.roles else ""
+        console().print(f"✓ {done} {member.user_id}{roles}")
+
+
+def _print_table(members: "list[KeptMember]") -> None:
+    from rich.table import Table
+
+    table = Table("member", "name", "roles", "manager", "e-mail", "", box=None)
+    for member in members:
+        words = [
+            *(["program"] if member.kind == "service_account" else []),
+            *([] if member.active else ["gone"]),
+        ]
+        rest = (member.manager_id or "", member.email or "", " ".join(words))
+        table.add_row(member.user_id, member.name, " ".join(member.roles), *rest)
+    console().print(table)
