@@ -11,7 +11,7 @@ from assent.model.mutation import Command, Refused
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Connection, Database
 from tests.authored import invoice_contract
-from tests.plain_sql import CONSUMED, refused
+from tests.plain_sql import CONSUMED, NOT_APPROVED, refused
 from tests.processes.application import app as processes
 from tests.processes.application import keep_calls
 from tests.processes.spawn import closed_gate, wait_until_blocked
@@ -19,6 +19,7 @@ from tests.runtime.flows import ORG, drain, rows, steps_of
 from tests.runtime.invoices import (
     ANN,
     BEA,
+    FAY,
     FIN,
     MIDDLE,
     create,
@@ -109,6 +110,20 @@ async def test_no_gate_without_an_approval_where_the_contract_requires_one(
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "APPROVAL_MISSING")
     assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
+
+
+async def test_an_approval_that_nobody_gave_is_not_written_by_plain_sql(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database, patch_of({**ASK, "mode": "all", "approvers": {"role": "finance_manager"}}))
+    view = await submitted(runtime)
+    await decide(runtime, view, "ask", FIN)
+    approve = "UPDATE assent.approval_requests SET status = 'approved', decided_at = assent.now()"
+    for org_id in (ORG, None):
+        async with database.transaction(org_id) as connection, refused(connection, NOT_APPROVED):
+            await connection.execute(approve)
+    done = await decide(runtime, view, "ask", FAY)
+    assert done.status == "completed"
 
 
 async def test_an_approval_of_another_content_is_not_consumed_by_plain_sql(

@@ -96,6 +96,24 @@ async def test_who_decided_is_a_row_with_version_and_reason(runtime: Runtime, da
     assert (row["request_id"], row["entity_version"]) == (request["id"], request["entity_version"])
 
 
+async def test_a_request_may_be_asked_and_answered_in_one_transaction(
+    runtime: Runtime, database: Database
+) -> None:
+    """A command drains what is pending for its instance first: here the start that asks what it answers."""
+    await found_company(database)
+    end = {"id": "end", "type": "terminal"}
+    arrows = [{"from": "ask", "event": event, "to": "end"} for event in ("approved", "rejected")]
+    await publish(database, "asking", [ASK, end], arrows)
+    (instance_id,) = await runtime.start_many(ORG, "asking", ANN, [{}])
+    done = await runtime.advance(ORG, instance_id, "approved", FIN)
+    (request,) = await rows(database, "approval_requests")
+    assert (done.status, request["status"], len(await rows(database, "approval_decisions"))) == (
+        "completed",
+        "approved",
+        1,
+    )
+
+
 async def test_a_trusted_small_invoice_goes_through_without_asking(
     runtime: Runtime, database: Database
 ) -> None:

@@ -151,7 +151,9 @@ async def test_no_function_can_be_executed_by_everybody(owner):
 
 async def test_application_can_execute_the_functions_of_this_list_only(owner):
     assert [found["proname"] for found in await owner.fetch(FUNCTIONS, APP_ROLE)] == [
+        "agreed_groups",
         "emit_event",
+        "is_enough",
         "lock_entities",
         "now",
         "org_id",

@@ -26,6 +26,10 @@ TRIGGERS = {
         "test_definition_guards.test_content_does_not_change_once_it_was_published"
     ),
     "request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "requests_are_approved_by_those_who_are_asked": (
+        "test_approval_guards.test_application_cannot_approve_what_too_few_have"
+    ),
+    "requests_begin_unapproved": "test_approval_guards.test_request_does_not_begin_approved",
     "requests_keep_what_they_ask": "test_request_guards.test_what_a_request_asks_never_changes",
     "rule_evaluations_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "rule_evaluations_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",

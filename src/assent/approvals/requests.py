@@ -40,14 +40,14 @@ async def find_request(connection: Connection, org_id: str, request_id: UUID) ->
 
 async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:
     """Make true what the engine decided about requests; what is written already is not written again."""
-    new = [_request_row(request) for request in requests if request.is_new]
-    changed = [_changed_row(request) for request in requests if request.changed and not request.is_new]
+    new = [_asked_row(request) for request in requests if request.is_new]
+    changed = [_changed_row(request) for request in requests if request.changed]
     decisions = [_decision_row(request, d) for request in requests for d in request.new_decisions]
     if new:
         await connection.execute(_SQL.insert_requests, new)
     await write_seats(connection, "approval", [(request.org_id, request) for request in requests], now)
     if decisions:
-        # Before the request ends: the database takes decisions on open requests only.
+        # Before the request ends: the database takes decisions on open requests only, and counts them then.
         await connection.execute(_SQL.insert_decisions, decisions)
     if changed:
         await connection.execute(_SQL.update_requests_if_live, changed)
@@ -106,6 +106,8 @@ def request_from(row: Row) -> Request:
         claimed_at=row["claimed_at"],
         skipped=tuple(asked["skipped"]),
         tier=asked["tier"],
+        enough=asked.get("enough"),
+        default=asked.get("default"),
         seats=tuple(seat_from(seat) for seat in row["seats"]),
         decisions=tuple(_decision_from(decision) for decision in row["decisions"]),
     )
@@ -124,9 +126,11 @@ def _decision_from(row: Row) -> Decision:
     )
 
 
-def _request_row(request: Request) -> dict[str, Any]:
+def _asked_row(request: Request) -> dict[str, Any]:
+    """What is asked. How it stands is written when it changes: every request begins open."""
     return {
-        **_changed_row(request),
+        "org_id": request.org_id,
+        "id": request.id,
         "instance_id": request.instance_id,
         "step_execution_id": request.step_id,
         "node_id": request.node_id,
@@ -160,6 +164,8 @@ def _asked(request: Request) -> dict[str, Any]:
         "people": [{"user": s.user_id, "group": s.group, "via": s.via} for s in request.seats],
         "skipped": [dict(skipped) for skipped in request.skipped],
         "tier": request.tier,
+        "enough": request.enough,
+        "default": request.default,
     }
 
 

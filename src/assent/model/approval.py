@@ -213,6 +213,10 @@ class Request(Seated):
     skipped: tuple[Mapping[str, str], ...] = ()
     tier: int = 0
     """Which of the node's tiers by amount it is."""
+    enough: Any = None
+    """Which groups must agree: the name of one, or `{"all": […]}` or `{"any": […]}` of several such."""
+    default: Mapping[str, Any] | None = None
+    """What it comes to when nobody answers in time: `{"status": …, "at": …}`."""
     seats: tuple[Seat, ...] = ()
     decisions: tuple[Decision, ...] = ()
     is_new: bool = False

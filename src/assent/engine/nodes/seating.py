@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from assent.engine.consent import Enough, next_seats
 from assent.engine.instance import root_id
+from assent.engine.nodes.waiting import deadline
+from assent.language import parse
+from assent.language.syntax import And, Or, Variable
+from assent.language.syntax import Node as Syntax
 from assent.model.approval import ESCALATION, Found, FoundGroup, Group, Request, Seat
 from assent.model.ids import new_id
 
@@ -111,12 +115,35 @@ def new_request(
         due_at=now + timedelta(seconds=due) if due else None,
         skipped=tuple(skipped for group in groups for skipped in group.skipped),
         tier=tier,
+        enough=_what_is_enough(node.config["tiers"][tier].get("enough"), needed),
+        default=_default(visit),
         is_new=True,
     )
     _pin(visit, request)
     request.put_seats(_seats(groups, now))
     request.set_seats({seat.id: "open" for seat in next_seats(request)})
     return request
+
+
+def _what_is_enough(text: str | None, groups: tuple[Group, ...]) -> Any:
+    """For the record, by which the database counts too: the name of a group, or all or any of several such."""
+    expression = parse(text, canonical=True)[0] if text else None
+    if expression is None:
+        return {"all": [group.name for group in groups if group.name != ESCALATION]}
+    return _said(expression.root)
+
+
+def _said(node: Syntax) -> Any:
+    if isinstance(node, Variable):
+        return ".".join(node.path)
+    assert isinstance(node, And | Or)  # the compiler lets nothing else pass
+    return {"all" if isinstance(node, And) else "any": [_said(part) for part in node.parts]}
+
+
+def _default(visit: "Visit") -> dict[str, Any] | None:
+    """What it comes to when nobody answers in time, and from when on."""
+    status, at = visit.node.node.config.get("default"), deadline(visit)
+    return {"status": status, "at": at} if status and at else None
 
 
 def _mode(groups: tuple[Group, ...]) -> str:
