@@ -129,6 +129,35 @@ async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Recor
     return await insert(connection, "approval_decisions", **given)
 
 
+async def insert_outside_request(connection: Connection, **given: Any) -> asyncpg.Record:
+    """What is asked of an outside party."""
+    return await insert(connection, "requests", **given)
+
+
+async def insert_delivery(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A bundle that came, and its request where none is named."""
+    if "request_id" not in given:
+        request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
+        given["request_id"] = request["id"]
+    return await insert(connection, "request_deliveries", **given)
+
+
+async def insert_item(connection: Connection, **given: Any) -> asyncpg.Record:
+    """An item of a delivery, which comes with it where none is named."""
+    if "delivery_id" not in given:
+        delivery = await insert_delivery(connection, org_id=given.get("org_id", "acme"))
+        given = {"delivery_id": delivery["id"], "request_id": delivery["request_id"]} | given
+    return await insert(connection, "request_items", **given)
+
+
+async def insert_history(connection: Connection, **given: Any) -> asyncpg.Record:
+    """An entry of a request's history, and the request where none is named."""
+    if "request_id" not in given:
+        request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
+        given["request_id"] = request["id"]
+    return await insert(connection, "request_history", **given)
+
+
 def change(**given: Any) -> Row:
     """One record for `assent.write_entities`: unless told otherwise, a new invoice that may be edited."""
     data = given.get("data", {"number": "1", "grand_total": 100})
@@ -217,6 +246,8 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     await insert_seat(connection, request)
     await insert_chain_step(connection, org_id=org_id)
     await insert_api_key(connection, org_id=org_id)
+    item = await insert_item(connection, org_id=org_id)
+    await insert_history(connection, org_id=org_id, request_id=item["request_id"])
     for table in TABLES - _WITH_PARENTS:
         await insert(connection, table, org_id=org_id)
 
@@ -226,5 +257,9 @@ _WITH_PARENTS: Final = {
     "approval_chain_steps",
     "approval_decisions",
     "approval_requests",
+    "request_deliveries",
+    "request_history",
+    "request_items",
+    "requests",
     "workflow_seats",
 }

@@ -14,6 +14,8 @@ HISTORY = {
     "workflow_outbox_receipts": "created_at",
     "approval_decisions": "reason",
     "workflow_rule_evaluations": "trace_id",
+    "request_items": "kind",
+    "request_history": "source",
 }
 """Tables that only grow, each with a column that nothing else protects."""
 

@@ -45,6 +45,10 @@ MAY = {
     | {
         "UPDATE claimed_at claimed_by draft_at draft_by draft_json draft_problems ended_at reason status",
     },
+    "requests": APPEND | {"UPDATE ended_at error status"},
+    "request_deliveries": APPEND | {"UPDATE attempts error next_try_at status"},
+    "request_items": READ,
+    "request_history": APPEND,
     "approval_delegations": APPEND | {"UPDATE revoked_at"},
     "approval_turns": APPEND | {"UPDATE last_at"},
     "workflow_rules": KEEP,
@@ -152,11 +156,16 @@ async def test_no_function_can_be_executed_by_everybody(owner):
 async def test_application_can_execute_the_functions_of_this_list_only(owner):
     assert [found["proname"] for found in await owner.fetch(FUNCTIONS, APP_ROLE)] == [
         "agreed_groups",
+        "bundle_problem",
         "emit_event",
+        "is_cargo",
         "is_enough",
+        "item_problem",
+        "keep_delivery",
         "lock_entities",
         "now",
         "org_id",
+        "push_result",
         "set_edit_windows",
         "status_may_move",
         "waiting_for",

@@ -9,6 +9,10 @@ TRIGGERS = {
     "decisions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "default_definitions_do_not_change": "test_definition_guards.test_envelope_does_not_change_at_all",
     "definition_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "deliveries_are_never_deleted": "test_outside_requests.test_a_delivery_is_never_deleted",
+    "deliveries_are_never_emptied": "test_outside_requests.test_a_delivery_is_never_deleted",
+    "deliveries_keep_their_key": "test_outside_requests.test_what_a_delivery_is_never_changes",
+    "delivery_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "edits_void_approvals": "test_edits_void_approvals.test_edit_voids_what_is_open_and_what_is_approved_but_unapplied",
     "effect_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
     "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
@@ -20,11 +24,17 @@ TRIGGERS = {
     "form_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "forms_keep_what_they_ask": "test_form_guards.test_what_a_form_asks_never_changes",
     "instance_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "items_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "items_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "outbox_receipts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "outbox_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "outside_request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "outside_requests_keep_what_they_ask": "test_outside_requests.test_what_a_request_asks_never_changes",
     "published_definitions_do_not_change": (
         "test_definition_guards.test_content_does_not_change_once_it_was_published"
     ),
+    "request_history_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "request_history_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "requests_are_approved_by_those_who_are_asked": (
         "test_approval_guards.test_application_cannot_approve_what_too_few_have"

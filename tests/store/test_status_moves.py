@@ -5,7 +5,7 @@ import pytest
 from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
-from tests.rows import insert, update
+from tests.rows import insert, insert_delivery, update
 
 LIVES = {
     "workflow_instances": "instance",
@@ -16,21 +16,37 @@ LIVES = {
     "approval_requests": "request",
     "workflow_seats": "seat",
     "workflow_forms": "form",
+    "requests": "outside",
+    "request_deliveries": "delivery",
 }
 
-ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at"}
+ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at", "requests": "ended_at"}
 """Where a row ends exactly when its status does, and says when."""
+
+COLUMNS = {
+    ("requests", "partial"): {"received": 1},
+    ("requests", "completed"): {"received": 2},
+    ("request_deliveries", "processed"): {"processed_at": START},
+}
+"""What a row of such a status has besides."""
+
+INSERTS = {"request_deliveries": insert_delivery}
+"""Of tables whose rows need others."""
 
 
 async def _insert_at(connection, table, status):
-    return await insert(connection, table, **_columns(table, status))
+    given = _columns(table, status)
+    if table in INSERTS:
+        return await INSERTS[table](connection, **given)
+    return await insert(connection, table, **given)
 
 
 def _columns(table, status):
     """What goes with a new status."""
+    found = {"status": status} | COLUMNS.get((table, status), {})
     if table not in ENDED_AT:
-        return {"status": status}
-    return {"status": status, ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}
+        return found
+    return found | {ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}
 
 
 async def _may_move(connection, table, old, new):

@@ -28,7 +28,7 @@ def outcomes_of(draft: Draft, node: Node) -> Outcomes:
     required = own
     if node.timeout_seconds is not None and not _decides_by_itself(declared):
         possible |= {Outcome.TIMEOUT}
-        required |= frozenset() if _expires(draft) else {Outcome.TIMEOUT}
+        required |= frozenset() if _expires(draft) or _fails_in_time(declared) else {Outcome.TIMEOUT}
     is_open = node.kind in (NodeKind.FORM, NodeKind.STATE) and not own
     if is_open or node.kind is NodeKind.END:
         return Outcomes(possible, required, is_open)
@@ -65,6 +65,11 @@ def _given(declared: NodeDeclaration) -> frozenset[str]:
 
 def _decides_by_itself(declared: NodeDeclaration) -> bool:
     return isinstance(declared, Approval) and declared.default is not None
+
+
+def _fails_in_time(declared: NodeDeclaration) -> bool:
+    """A request whose time is over has failed, unless an edge says what else that means."""
+    return isinstance(declared, Webhook) and declared.await_ == "result"
 
 
 def _expires(draft: Draft) -> bool:

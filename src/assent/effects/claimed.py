@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.model.effect import EffectType
+from assent.model.outside_request import REQUEST_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,14 @@ class Claimed:
     """Where `to` names a member: their address."""
     secrets: tuple[str, ...] = ()
     """What the org's webhooks are signed with, the newest first."""
+
+    @property
+    def request_id(self) -> UUID | None:
+        """The request that it takes to an outside party, whose results are awaited instead of an answer."""
+        found = self.payload.get(REQUEST_KEY) if self.type == "webhook" else None
+        return UUID(found) if found else None
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether what the receiver answers is the step's result."""
+        return self.awaited and self.request_id is None

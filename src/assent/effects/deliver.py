@@ -75,11 +75,11 @@ class Deliverer:
         if isinstance(request, Undelivered):
             return request
         kept = self._settings.evidence_bytes_max
-        bytes_max = self._settings.answer_bytes_max if effect.awaited else kept
+        bytes_max = self._settings.answer_bytes_max if effect.awaits_answer else kept
         answer = await sender.send(request, bytes_max=bytes_max, once=not effect.retry_ambiguous)
         if isinstance(answer, Undelivered):
             return answer
-        return outcome_of(answer, now, evidence_bytes_max=kept, awaited=effect.awaited)
+        return outcome_of(answer, now, evidence_bytes_max=kept, awaited=effect.awaits_answer)
 
     def _sender(self, name: str, service: Service | None = None) -> HttpSender:
         if name not in self._senders:

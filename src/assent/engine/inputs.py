@@ -118,6 +118,18 @@ class EventArrived(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDecided(Input):
+    """What was asked of an outside party has its results, or will never have them."""
+
+    step_id: UUID | None = None
+    request_id: UUID | None = None
+    status: str = "completed"
+    """`completed`, `failed` or `expired`."""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TimerDue(Input):
     step_id: UUID | None = None
 

@@ -24,6 +24,7 @@ from assent.engine.inputs import (
     Release,
     ReleaseForm,
     Repin,
+    RequestDecided,
     Resume,
     Retry,
     SaveDraft,
@@ -45,7 +46,7 @@ EVENT_FAILED: Final = "EVENT_FAILED"
 """Why an instance pauses whose event was given up before any step began."""
 
 _WHILE_PAUSED: Final = (Resume, Retry, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
-_NOTICES: Final = (EventArrived, TimerDue, Expired, Drifted, Poke)
+_NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
 
 
 def offer(run: Run, given: Input) -> Offered:
@@ -168,7 +169,7 @@ def _decide(run: Run, given: Decide) -> Offered:
     return token if isinstance(token, Rejection) else _resume(run, token, given)
 
 
-def _notice(run: Run, given: EventArrived | TimerDue) -> Offered:
+def _notice(run: Run, given: EventArrived | RequestDecided | TimerDue) -> Offered:
     token = next((t for t in run.instance.tokens.values() if t.step_id == given.step_id), None)
     if token is None or token.state != "resting":
         return IGNORED
@@ -360,6 +361,7 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     ReassignForm: lambda run, given: reassign_form(run, given) or ACCEPTED,
     SaveDraft: lambda run, given: save_draft(run, given) or ACCEPTED,
     EventArrived: _notice,
+    RequestDecided: _notice,
     TimerDue: _notice,
     Expired: _expired,
     Drifted: _drifted,

@@ -26,6 +26,7 @@ from assent.model.effect import Effect
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
 from assent.model.mutation import Rejection
+from assent.model.outside_request import OutsideRequest
 
 CHAIN_STEPS_MAX: Final = 10
 
@@ -56,6 +57,8 @@ class Run:
     """New steps, and the ends of older ones, in the order in which they took effect."""
     effects: list[tuple[Step, Effect]] = field(default_factory=list)
     """What is to be sent, each with the step that wants it."""
+    asks: list[OutsideRequest] = field(default_factory=list)
+    """What is asked of outside parties; each ends with its step, if results do not end it before."""
     stays: list[tuple[Token, Stay]] = field(default_factory=list)
     """Steps that rest on, with the next time that something is due."""
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
@@ -150,6 +153,8 @@ class Run:
             step.request_id, step.snapshot_version_id = rest.request.id, rest.request.snapshot_version_id
         if rest.form is not None:
             self.world.forms[step.id] = rest.form
+        if rest.asks is not None:
+            self.asks.append(rest.asks)
         self._open[step.id] = step
         self._record(step)
         self._enqueue(step, rest.effects)

@@ -58,6 +58,17 @@ SEAT_MOVES = _moves(later="open closed", open="decided closed", decided="", clos
 
 FORM_MOVES = _moves(open="answered cancelled", answered="", cancelled="")
 
+OUTSIDE_REQUEST_MOVES = _moves(
+    pending="partial completed failed expired cancelled",
+    partial="completed failed expired cancelled",
+    completed="",
+    failed="",
+    expired="",
+    cancelled="",
+)
+
+DELIVERY_MOVES = _moves(pending="processed dead_letter", processed="", dead_letter="pending")
+
 MOVES: Mapping[str, Moves] = {
     "workflow_instances": INSTANCE_MOVES,
     "workflow_step_executions": STEP_MOVES,
@@ -67,6 +78,8 @@ MOVES: Mapping[str, Moves] = {
     "approval_requests": REQUEST_MOVES,
     "workflow_seats": SEAT_MOVES,
     "workflow_forms": FORM_MOVES,
+    "requests": OUTSIDE_REQUEST_MOVES,
+    "request_deliveries": DELIVERY_MOVES,
 }
 
 

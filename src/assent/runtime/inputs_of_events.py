@@ -4,9 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from assent.engine.inputs import Drifted, EventArrived, Expired, Input, Poke, Start, TimerDue, Unreadable
+from assent.engine.inputs import (
+    Drifted,
+    EventArrived,
+    Expired,
+    Input,
+    Poke,
+    RequestDecided,
+    Start,
+    TimerDue,
+    Unreadable,
+)
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
+from assent.model.outside_request import ON_RESULT
 from assent.runtime.definitions import Wanted
 from assent.runtime.work import Birth
 
@@ -69,6 +80,15 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
     ON_EXPIRED: lambda event, given: Expired(event["id"]),
     ON_EVENT: lambda event, given: EventArrived(
         event["id"], SYSTEM, _step(given), given.get("data"), given.get("outcome", "completed")
+    ),
+    ON_RESULT: lambda event, given: RequestDecided(
+        event["id"],
+        SYSTEM,
+        _step(given),
+        UUID(given["request"]),
+        given["status"],
+        given["result"],
+        given.get("error"),
     ),
     ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),
 }

@@ -20,6 +20,7 @@ from assent.engine.inputs import (
     Input,
     Poke,
     Repin,
+    RequestDecided,
     SaveDraft,
     TimerDue,
 )
@@ -40,7 +41,7 @@ from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
-_ELSEWHERE: Final = (EventArrived, Expired, Drifted, Poke, Repin)
+_ELSEWHERE: Final = (EventArrived, RequestDecided, Expired, Drifted, Poke, Repin)
 """What never asks a form anything; where it ends one, the step alone is enough to close it."""
 
 

@@ -14,6 +14,7 @@ from assent.runtime.form_commands import FormCommands
 from assent.runtime.load import Loader
 from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
+from assent.runtime.results import Results
 from assent.runtime.wishes import Fulfilling
 from assent.store.database import Connection, Database
 from assent.store.guest import inside
@@ -26,7 +27,7 @@ Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
 
 
-class Runtime(FormCommands, Recovery, Repairs, EffectLetters):
+class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results):
     """Commands for people, batches for workers, repairs for operators; all end in the same `advance`."""
 
     def __init__(

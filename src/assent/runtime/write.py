@@ -14,9 +14,11 @@ from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
+from assent.evidence.asking import Asked, write_asked
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
+from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
@@ -44,6 +46,7 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await write_forms(
         connection, [f for job in jobs for f in job.run.world.forms.values()], _ended(steps), now
     )
+    await write_asked(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await _write_instances(connection, changed, now)
@@ -116,6 +119,28 @@ def _ended_form(step: Step) -> EndedForm:
     reason = step.output.get("reason") or step.output.get("outcome")
     assert step.completed_at is not None
     return EndedForm(step.org_id, step.id, answered, reason, step.completed_at)
+
+
+def _asked(job: Job) -> list[Asked]:
+    return [(request, job.trace_of(request.step_id)) for request in job.run.asks]
+
+
+def _ended_requests(jobs: Sequence[Job]) -> list[EndedStep]:
+    """A request that results have not ended before ends with its step."""
+    return [_ended_request(step) for job in jobs for step in job.run.steps if _asked_outside(job, step)]
+
+
+def _asked_outside(job: Job, step: Step) -> bool:
+    if step.node_type != NodeKind.WEBHOOK_OUT or step.status == "pending":
+        return False
+    return "entered" in step.output and job.run.plan.nodes[step.node_id].node.config["await"] == "result"
+
+
+def _ended_request(step: Step) -> EndedStep:
+    status: OutsideStatus = "failed" if step.status == "failed" else "cancelled"
+    assert step.completed_at is not None
+    reason = step.error or step.output.get("reason") or step.output.get("outcome")
+    return EndedStep(step.org_id, step.id, status, reason, step.completed_at)
 
 
 async def _mark_consumed(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:

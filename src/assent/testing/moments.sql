@@ -12,4 +12,10 @@ SELECT min(moment) FROM (
   UNION ALL
   SELECT min(next_retry_at) FROM assent.workflow_side_effects_outbox
    WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
+  UNION ALL
+  SELECT min(expires_at) FROM assent.requests
+   WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
+  UNION ALL
+  SELECT min(next_try_at) FROM assent.request_deliveries
+   WHERE status = 'pending' AND next_try_at > assent.now()
 ) AS due WHERE moment <= $1;

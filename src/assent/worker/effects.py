@@ -117,7 +117,7 @@ class Effects:
 async def write_marks(connection: Connection, marks: Sequence[Mark]) -> None:
     """Mark attempts, and tell the steps that await them what became of them, in one transaction."""
     written = await settle(connection, marks)
-    answers = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
+    answers = [mark for mark in marks if mark.is_told and mark.effect.id in written]
     if answers:
         now = max(mark.at for mark in answers)
         await emit_events(connection, [answer_of(mark, now) for mark in answers], now)

@@ -65,6 +65,10 @@ class Options:
     effects_per_destination_max: int = number(8, 1, 10_000)
     """Attempts at a time to one destination, of all processes together."""
 
+    results_interval_ms: int = _interval(1_000)
+    results_batch_max: int = _batch(200)
+    """Bundles that are folded in one transaction, and requests that are ended in one."""
+
     stuck_interval_ms: int = _interval(300_000)
     stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
     stuck_findings_max: int = _batch(100)

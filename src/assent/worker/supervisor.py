@@ -18,6 +18,7 @@ from assent.worker.partitions import Partitions
 from assent.worker.prune import Prune
 from assent.worker.recovered import Recovered
 from assent.worker.released import Released
+from assent.worker.results import Results
 from assent.worker.retention import Retention
 from assent.worker.stuck import Stuck
 from assent.worker.timeouts import Timeouts
@@ -30,6 +31,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
     Released,
     Timers,
     Timeouts,
+    Results,
     Events,
     Effects,
     Stuck,

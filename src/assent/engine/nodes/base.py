@@ -12,6 +12,7 @@ from assent.model.effect import Effect
 from assent.model.form import AskedForm
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
+from assent.model.outside_request import OutsideRequest
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input
@@ -41,6 +42,8 @@ class Rest:
     """What is asked of people meanwhile."""
     form: AskedForm | None = None
     """What somebody is to fill in meanwhile."""
+    asks: OutsideRequest | None = None
+    """What is asked of an outside party meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue, model_validator
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Acting, Languages, NodeDeclaration, Timed
+from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
@@ -83,10 +84,19 @@ class Webhook(Timed, Acting):
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"] = "POST"
     headers: dict[str, Text] = Field(default_factory=dict)
     body: JsonValue = None
-    await_: bool = Field(default=False, alias="await")
+    await_: bool | Literal["result"] = Field(default=False, alias="await")
+    """Whether the token rests until the receiver's answer is there, or with `result` until its results are."""
+    expects: int | None = Field(default=None, ge=1, le=EXPECTED_MAX)
+    """With `await: result`, how many items make it complete; without it, one."""
     output: Outputs = Field(default_factory=dict)
     on_ambiguous: OnAmbiguous | None = None
     """Without it, it is sent again: its receiver knows a repetition by the `Idempotency-Key`."""
+
+    @model_validator(mode="after")
+    def _expects_results(self) -> Self:
+        if self.expects is not None and self.await_ != "result":
+            raise refuse("BAD_VALUE", "`expects` goes with `await: result`")
+        return self
 
 
 class Notification(NodeDeclaration):
