@@ -98,7 +98,7 @@ class Desk:
             await repeat.keep(connection, reply, now, keep)
             return reply
 
-        return (await self.house.database.run(attempt, org_id=self.org_id)).response()
+        return (await self.house.database.run(attempt, org_id=self.org_id, plans="kept")).response()
 
     async def _answer(self, connection: Connection, work: Work, names: Names | None) -> Reply:
         try:

@@ -28,13 +28,15 @@ from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.kernel.traced import traced
 from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
-from assent.store.database import Connection, Database
+from assent.store.database import Connection, Database, Plans
 from assent.store.queries import load_queries
 from assent.telemetry import Span
 
 Outcome = Mutation | Rejection
 
 _SQL: Final = load_queries("assent.kernel", "kernel.sql")
+COMMANDS_BY_KEPT_PLANS: Final = 20
+"""Above it, planning is a small part of the whole, and a plan that is made for them is worth it."""
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ class Kernel:
         async def work(connection: Connection) -> list[Outcome]:
             return await _carry_out_all(connection, drafts, self.database.clock.now())
 
-        return await self.database.run(work, org_id=orgs.pop())
+        return await self.database.run(work, org_id=orgs.pop(), plans=_plans(commands))
 
     async def mutate_in(self, connection: Connection, commands: Sequence[Command]) -> list[Outcome]:
         """The same inside the caller's transaction: it commits or rolls back with the caller's rows."""
@@ -98,6 +100,10 @@ class Kernel:
     def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
         now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
         return [draft(self.registry, command, now, limit) for command in commands]
+
+
+def _plans(commands: Sequence[Command]) -> Plans:
+    return "kept" if len(commands) <= COMMANDS_BY_KEPT_PLANS else "anew"
 
 
 def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:

@@ -130,7 +130,7 @@ class Commands:
         data: Mapping[str, Any] | None = None,
     ) -> InstanceView:
         """Make a transition of an entity through its instance; after one has ended, through a new one (D18)."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, plans="kept") as connection:
             entity = await read_entity(connection, org_id, entity_id)
         if entity is None:
             raise Refused(Rejection("NOT_FOUND", f"no entity {entity_id}", ("entity_id",)))
@@ -229,7 +229,7 @@ class Commands:
 
         with commanding(org_id, whose, given):
             with watching(self.database.clock.now, inline=True) as watch:
-                job = await self.database.run(work, org_id=org_id)
+                job = await self.database.run(work, org_id=org_id, plans="kept")
             if job is None:
                 raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
             _require_taken(job, given)

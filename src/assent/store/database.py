@@ -5,6 +5,8 @@ pool relies on that: never SET without LOCAL, and take advisory locks for the tr
 """
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
@@ -13,7 +15,7 @@ import asyncpg
 
 from assent.model.clock import Clock
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
-from assent.store.connect import Connection, Pool, connect, open_pool
+from assent.store.connect import PLANS_ANEW, Connection, Pool, connect, open_pool
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
 from assent.store.queries import load_queries
@@ -23,10 +25,12 @@ from assent.store.settings import Settings
 if TYPE_CHECKING:
     from assent.store.embedded import EmbeddedServer
 
-__all__ = ["APP_ROLE", "Connection", "Database", "Isolation", "Observer"]
+__all__ = ["APP_ROLE", "Connection", "Database", "Isolation", "Observer", "Plans"]
 
 T = TypeVar("T")
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+Plans = Literal["anew", "kept"]
+"""Whether statements are planned for each execution, which takes longer than most of ours run, or go by kept plans."""
 Observer = Callable[[asyncpg.connection.LoggedQuery], None]
 
 APP_ROLE: Final = "assent_app"
@@ -35,9 +39,11 @@ APP_ROLE: Final = "assent_app"
 DATABASE_NAME: Final = "assent"
 """The database on our own server; elsewhere the URL names it."""
 
+_PLAN_MODES: Final[dict[Plans, str]] = {"anew": PLANS_ANEW, "kept": "force_generic_plan"}
 _QUERIES: Final = load_queries("assent.store", "store.sql")
 _ENTER_ORG: Final = _QUERIES.enter_org
 _ENTER_TIME: Final = _QUERIES.enter_time
+_RENEW_PLANS: Final = _QUERIES.renew_plans
 _CREATE_DATABASE: Final = _QUERIES.create_database
 
 
@@ -58,6 +64,8 @@ class Database:
         self._pool = pool
         self._server = server
         self._observers: list[Observer] = []
+        self._plans_made_at_s: dict[int, float] = {}
+        """Process of the server → since when its plans are kept."""
 
     @classmethod
     async def open(
@@ -83,12 +91,18 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, org_id: str | None, *, isolation: Isolation = "read_committed"
+        self, org_id: str | None, *, isolation: Isolation = "read_committed", plans: Plans = "anew"
     ) -> AsyncIterator[Connection]:
-        """One transaction: confined to an org by row security, or, with None, as the owner of everything."""
-        async with self._connection() as connection, connection.transaction(isolation=isolation):
-            await self._enter(connection, org_id)
-            yield connection
+        """One transaction: confined to an org by row security, or, with None, as the owner of everything.
+
+        Plans are kept for whoever looks up a few rows by key; whoever searches, or works in large sets, plans anew.
+        """
+        async with self._connection() as connection:
+            if plans == "kept":
+                await self._renew_plans(connection)
+            async with connection.transaction(isolation=isolation):
+                await self._enter(connection, org_id, plans)
+                yield connection
 
     async def run(
         self,
@@ -97,11 +111,12 @@ class Database:
         org_id: str | None,
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
+        plans: Plans = "anew",
     ) -> T:
         """Run `work` in a transaction, again where it lost against others: it may run more than once."""
 
         async def attempt() -> T:
-            async with self.transaction(org_id, isolation=isolation) as connection:
+            async with self.transaction(org_id, isolation=isolation, plans=plans) as connection:
                 return await work(connection)
 
         return await retry_lost(attempt, attempts_max or self.settings.transaction_attempts_max)
@@ -143,10 +158,17 @@ class Database:
         idle = self._pool.get_idle_size()
         return self._pool.get_size() - idle, idle
 
-    async def _enter(self, connection: Connection, org_id: str | None) -> None:
+    async def _renew_plans(self, connection: Connection) -> None:
+        """PostgreSQL renews plans after an ANALYZE, which may take it a minute in which a table grows a hundredfold."""
+        server, now_s = connection.get_server_pid(), time.monotonic()
+        if now_s - self._plans_made_at_s.get(server, -math.inf) >= self.settings.plans_kept_ms / 1000:
+            await connection.execute(_RENEW_PLANS)
+            self._plans_made_at_s[server] = now_s
+
+    async def _enter(self, connection: Connection, org_id: str | None, plans: Plans) -> None:
         now = time_for_sql(self.clock)
         if org_id is not None:
-            await connection.execute(_ENTER_ORG, APP_ROLE, _require_org(org_id), now)
+            await connection.execute(_ENTER_ORG, APP_ROLE, _require_org(org_id), now, _PLAN_MODES[plans])
         elif now:
             await connection.execute(_ENTER_TIME, now)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from assent.store.clock import time_for_sql
-from assent.store.connect import Connection, forget_json, read_json
+from assent.store.connect import PLANS_ANEW, Connection, forget_json, read_json
 from assent.store.database import APP_ROLE, Database
 from assent.store.queries import load_queries
 
@@ -33,7 +33,9 @@ async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[
     try:
         async with connection.transaction():  # a savepoint
             (stood,) = await connection.fetch(_SQL.read_standing)
-            await connection.execute(_SQL.take_stand, APP_ROLE, org_id, time_for_sql(database.clock))
+            await connection.execute(
+                _SQL.take_stand, APP_ROLE, org_id, time_for_sql(database.clock), PLANS_ANEW
+            )
             yield connection
             await connection.execute(_SQL.take_stand, *stood)
     finally:

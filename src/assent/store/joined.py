@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from assent.store.connect import Connection
-from assent.store.database import Database, Isolation
+from assent.store.database import Database, Isolation, Plans
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class JoinedDatabase(Database):
 
     @asynccontextmanager
     async def transaction(
-        self, org_id: str | None, *, isolation: Isolation = "read_committed"
+        self, org_id: str | None, *, isolation: Isolation = "read_committed", plans: Plans = "anew"
     ) -> AsyncIterator[Connection]:
         if org_id != self._org_id:
             raise ValueError(
@@ -39,6 +39,7 @@ class JoinedDatabase(Database):
         org_id: str | None,
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
+        plans: Plans = "anew",
     ) -> T:
         async with self.transaction(org_id) as connection:
             return await work(connection)

@@ -30,6 +30,8 @@ class Settings:
     idle_in_transaction_timeout_ms: int = number(60_000, 0, 86_400_000)
     prepared_statements_max: int = number(500, 0, 10_000)
     """Kept per connection; zero where a pooler such as PgBouncer sits between."""
+    plans_kept_ms: int = number(5_000, 0, 86_400_000)
+    """How long commands go by the same plans; a plan that was made while a table was small is soon a bad one."""
     transaction_attempts_max: int = number(5, 1, 100)
     """How often a transaction that loses against others is run, the first time included."""
     payload_bytes_max: int = number(1_048_576, 1_024, 268_435_456)
