@@ -9,7 +9,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Workplace
 from assent.worker.timers import Timers
-from tests.authored import invoice_contract, orders_flow
+from tests.authored import invoice_contract, invoice_patch, orders_flow
 from tests.runtime.flows import ORG, drain, publish, rows, steps_of
 from tests.runtime.invoices import (
     ANN,
@@ -279,6 +279,59 @@ async def test_whoever_edits_while_it_rests_is_asked_nothing_about_it(
     await drain(runtime)
     again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
     assert [w.asked for w in again.waiting] == [("fay",)]
+
+
+async def test_whoever_answered_what_became_void_is_asked_again_and_may_answer(
+    runtime: Runtime, database: Database
+) -> None:
+    check = {"id": "check", "type": "approval", "approvers": {"role": "finance_manager"}, "mode": "all"}
+    edges = [{"from": "in", "to": "check"}, {"from": "check", "to": "out", "on": "approved"}]
+    patch = patch_of({"id": "ask", "type": "approval", "approvers": {"user": "bea"}})
+    patch["slots"]["slot:draft_to_submit"] = {"nodes": [check], "edges": edges}
+    await open_shop(database, patch)
+    view = await submitted(runtime, MIDDLE)
+    await decide(runtime, view, "check", FIN)
+    await edit(runtime, view.entity_id, grand_total=60_000)
+    await drain(runtime)
+    (asked,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
+    once = await runtime.decide(ORG, asked["id"], "approved", FIN)
+    assert [w.asked for w in once.waiting] == [("fay",)]
+    after = await runtime.decide(ORG, asked["id"], "approved", FAY)
+    assert [w.name for w in after.waiting] == ["ask"]
+
+
+async def test_one_person_alone_on_two_branches_is_an_incident_until_there_is_another(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database)
+    async with database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'fay'")
+        settings = {"budget_owners": {"R&D": "fin"}}
+        await connection.execute("UPDATE assent.orgs SET settings = settings || $1::jsonb", settings)
+    view = await submitted(runtime)
+    assert (view.status, view.incident and view.incident["code"]) == ("paused", "NO_APPROVERS")
+    async with database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.members SET active = true WHERE user_id = 'fay'")
+    assert view.incident is not None
+    assert "who are not needed for `budget`" in view.incident["message"]
+    again = await runtime.retry(ORG, view.id, actor("eve", "*"))
+    assert {w.name: w.asked for w in again.waiting} == {"finance": ("fay", "fin"), "budget": ("fin",)}
+    with pytest.raises(Refused, match="fin is needed for another seat of `budget`"):
+        await decide(runtime, again, "finance", FIN)
+    await decide(runtime, again, "budget", FIN)
+    assert (await decide(runtime, again, "finance", FAY)).status == "completed"
+
+
+async def test_one_of_a_role_who_sits_on_one_branch_is_passed_over_on_the_other(
+    runtime: Runtime, database: Database
+) -> None:
+    patch = invoice_patch()
+    nodes = {node["id"]: node for node in patch["slots"]["slot:submitted_to_approved"]["nodes"]}
+    first = {"role": "finance_manager", "pick": "first_available"}
+    nodes["finance"]["approvers"] = nodes["budget"]["approvers"] = first
+    await open_shop(database, patch)
+    view = await submitted(runtime)
+    assert sorted(w.asked for w in view.waiting) == [("fay",), ("fin",)]
 
 
 async def test_an_edit_where_edits_are_free_asks_again_at_once(runtime: Runtime, database: Database) -> None:

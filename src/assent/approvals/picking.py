@@ -26,8 +26,8 @@ class Asked:
     entity_type: str | None = None
     entity_id: UUID | None = None
     originators: frozenset[str] = frozenset()
-    """Who had a part in it besides the subject and those who edited: passed over when one of a role is picked, as
-    long as there is another."""
+    """Who had a part in it besides the subject and those who edited, or sits in its round: passed over when one of a
+    role is picked, as long as there is another."""
     separates: bool = True
     """Whether they are; for a form everybody is as good as another."""
 

@@ -4,7 +4,7 @@ An abstention never satisfies. When what is wanted cannot be reached any more, t
 one of several is enough, the first who says yes or no decides.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
@@ -28,7 +28,7 @@ def tally(request: Request, enough: Enough) -> Literal["approved", "rejected"] |
     groups = [group for group in request.groups if group.name != ESCALATION]
     if enough({group.name: has_agreed(request, group) for group in groups}):
         return "approved"
-    if _is_open(request, ESCALATION) or enough({group.name: _may_agree(request, group) for group in groups}):
+    if is_open(request, ESCALATION) or enough({group.name: may_agree(request, group) for group in groups}):
         return None
     return "rejected"
 
@@ -39,7 +39,7 @@ def has_agreed(request: Request, group: Group) -> bool:
     return len(_answers(request, group.name, "approved")) >= group.needed
 
 
-def _may_agree(request: Request, group: Group) -> bool:
+def may_agree(request: Request, group: Group) -> bool:
     agreed = _answers(request, group.name, "approved")
     if group.mode == "any" and (first := _first_answer(request, group.name)) is not None:
         return first == "approved"
@@ -48,26 +48,24 @@ def _may_agree(request: Request, group: Group) -> bool:
 
 
 def _answers(request: Request, group: str, answer: str) -> list[Decision]:
-    seats = {seat.id for seat in request.seats_of(group)}
-    return [d for d in request.decisions if d.seat_id in seats and d.answer == answer]
+    return [d for d in request.decisions_of(group) if d.answer == answer]
 
 
 def _first_answer(request: Request, group: str) -> Literal["approved", "rejected"] | None:
-    seats = {seat.id for seat in request.seats_of(group)}
-    for decision in request.decisions:
-        if decision.seat_id in seats and decision.answer in ("approved", "rejected"):
+    for decision in request.decisions_of(group):
+        if decision.answer in ("approved", "rejected"):
             return "approved" if decision.answer == "approved" else "rejected"
     return None
 
 
-def _is_open(request: Request, group: str) -> bool:
+def is_open(request: Request, group: str) -> bool:
     return any(seat.status == "open" for seat in request.seats_of(group))
 
 
 def idle_seats(request: Request) -> list[Seat]:
     """The seats of groups that have agreed, or cannot any more: nobody needs their answer."""
     groups = [group for group in request.groups if group.name != ESCALATION]
-    settled = [g.name for g in groups if has_agreed(request, g) or not _may_agree(request, g)]
+    settled = [g.name for g in groups if has_agreed(request, g) or not may_agree(request, g)]
     return [seat for seat in request.seats if seat.group in settled and seat.status in ("open", "later")]
 
 
@@ -85,7 +83,7 @@ def _turn_of(request: Request, group: Group) -> list[Seat]:
     later = sorted((s for s in request.seats_of(group.name) if s.status == "later"), key=lambda s: s.position)
     if group.mode != "sequence":
         return later
-    return [] if _is_open(request, group.name) else later[:1]
+    return [] if is_open(request, group.name) else later[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +96,26 @@ class Answerer:
     group: str | None = None
 
 
-def seat_for(request: Request, who: Answerer, siblings: Iterable[Request]) -> Seat | Rejection:
-    """The seat that they may fill. Nobody approves what is their own, nor fills two seats, by whatever route."""
+def seat_for(request: Request, who: Answerer, filled: Set[str]) -> Seat | Rejection:
+    """The seat that they may fill. Nobody approves what is their own, nor fills two seats, by whatever route.
+
+    `filled` are those who fill a seat of the round.
+    """
     if refused := _may_not_answer(request, who.actor.id):
         return refused
     seat = open_seat(request, who)
-    if isinstance(seat, Rejection):
-        return seat
-    if seat.user_id in request.originators:
-        return _separate(f"{seat.user_id} had a part in what is to be approved")
-    filled = set() if request.may_repeat else _fillers([request, *siblings])
-    if twice := filled & {who.actor.id, seat.user_id}:
-        return _separate(f"{twice.pop()} fills another seat of this round")
+    if isinstance(seat, Seat) and seat.user_id in request.originators:
+        return separate(f"{seat.user_id} had a part in what is to be approved")
+    sitting = {seat.user_id, who.actor.id} if isinstance(seat, Seat) else _sat(request, who)
+    twice = sitting & filled
+    if twice and not request.may_repeat:
+        return separate(f"{min(twice)} fills another seat of this round")
     return seat
+
+
+def _sat(request: Request, who: Answerer) -> set[str]:
+    """As whom they would have answered, of those who had a seat here."""
+    return {seat.user_id for seat in request.seats} & {who.actor.id, who.on_behalf_of}
 
 
 def _may_not_answer(request: Request, user_id: str) -> Rejection | None:
@@ -120,13 +125,8 @@ def _may_not_answer(request: Request, user_id: str) -> Rejection | None:
     if has_answered and not request.may_repeat:
         return Rejection("ALREADY_DECIDED", f"{user_id} has answered this request", ("actor",))
     if user_id in request.originators:
-        return _separate(f"{user_id} had a part in what is to be approved")
+        return separate(f"{user_id} had a part in what is to be approved")
     return None
-
-
-def _fillers(requests: Iterable[Request]) -> set[str]:
-    decisions = [decision for request in requests for decision in request.decisions]
-    return {d.approver_id for d in decisions} | {d.on_behalf_of for d in decisions if d.on_behalf_of}
 
 
 def not_open(request: Request | None, request_id: UUID | None) -> Rejection:
@@ -136,7 +136,7 @@ def not_open(request: Request | None, request_id: UUID | None) -> Rejection:
     return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
 
 
-def _separate(message: str) -> Rejection:
+def separate(message: str) -> Rejection:
     hint = "somebody else has to decide; the contract can relax this under `separation`"
     return Rejection("SEPARATION_OF_DUTIES", message, ("actor",), hint=hint)
 

@@ -1,11 +1,13 @@
 """What is done about a request for approval besides its step's own course: decide, reassign, claim, release."""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from assent.engine.consent import not_open
 from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
+from assent.engine.rounds import can_be_filled, fillers, round_of
 from assent.model.approval import Request, Seat, Seated
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
@@ -45,7 +47,8 @@ def reassign(run: "Run", given: Reassign) -> Rejection | None:
     )
     if seat is None:
         return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
-    if refused := _may_reassign(request, given):
+    around = round_of(run.world.requests.values(), request.slot, request.generation)
+    if refused := _may_reassign(request, given) or _sits_elsewhere(around, request, seat, given):
         return refused
     heir = hand_on(request, seat, given, new_id(run.world.now))
     if request.claimed_by == given.from_user:
@@ -81,6 +84,21 @@ def _may_reassign(request: Request, given: Reassign) -> Rejection | None:
         return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
     if any(s.user_id == given.to_user and s.status != "closed" for s in request.seats):
         return Rejection("ALREADY_ASKED", f"{given.to_user} has a seat already", ("to_user",))
+    return None
+
+
+def _sits_elsewhere(around: list[Request], request: Request, seat: Seat, given: Reassign) -> Rejection | None:
+    """Nobody is put into a seat that they may not fill, or that takes them from one that nobody else could."""
+    if request.may_repeat:
+        return None
+    if given.to_user in fillers(around):
+        message = f"{given.to_user} fills another seat of this round"
+        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
+    after = deepcopy(around)
+    hand_on(next(found for found in after if found.id == request.id), seat, given, seat.id)
+    if can_be_filled(around) and not can_be_filled(after):
+        message = f"{given.to_user} is needed for another seat of this round, which nobody else could fill"
+        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
     return None
 
 

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from assent.engine.instance import Instance, Token
+from assent.engine.instance import Instance, Token, root_id
+from assent.engine.rounds import round_of
 from assent.model.actor import Actor
 from assent.model.approval import Delegation, Request, Seated
 from assent.model.form import AskedForm
@@ -55,6 +56,16 @@ class Visit:
     step_token_id: str
     """The token's id, with the attempt where a step is tried again."""
     receipted: bool = False
+
+    @property
+    def slot(self) -> str:
+        """The slot that the node is in; empty in the envelope and in flows."""
+        return self.plan.workflow.slot_map.get(self.node.id, "")
+
+    @property
+    def round(self) -> list[Request]:
+        """What was asked here and beside it: in this slot, in the token's generation."""
+        return round_of(self.world.requests.values(), self.slot, int(root_id(self.token.id)))
 
     @property
     def now(self) -> datetime:

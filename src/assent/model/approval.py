@@ -230,6 +230,10 @@ class Request(Seated):
         self.status, self.decided_at, self.reason, self.changed = status, now, reason, True
         self.set_seats({seat.id: "closed" for seat in self.seats if seat.status in ("open", "later")})
 
+    def decisions_of(self, group: str) -> list[Decision]:
+        seats = {seat.id for seat in self.seats_of(group)}
+        return [decision for decision in self.decisions if decision.seat_id in seats]
+
     def add_decision(self, decision: Decision) -> None:
         self.decisions = (*self.decisions, decision)
         self.new_decisions.append(decision)

@@ -97,7 +97,7 @@ def _asked(job: Job, visit: Visit, wish: Ask) -> Asked:
         entity_id=instance.entity_id,
         subject_id=instance.subject_id,
         groups=wish.groups,
-        originators=frozenset({visit.actor.id}),
+        originators=wish.sitting | {visit.actor.id},
         separates=wish.separates,
     )
 

@@ -4,6 +4,7 @@ The request is the authority and the step refers to it. Who is asked is settled 
 to ask is a failure of the step, never a way past it.
 """
 
+from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -17,6 +18,7 @@ from assent.engine.consent import (
     next_seats,
     not_open,
     seat_for,
+    separate,
     tally,
 )
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
@@ -24,9 +26,10 @@ from assent.engine.nodes.asking import Asking, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
 from assent.engine.nodes.filling import FilledForm
 from assent.engine.nodes.patience import Patience
-from assent.engine.nodes.seating import are_enough, new_request, nobody, without
+from assent.engine.nodes.seating import new_request, nobody, without
 from assent.engine.nodes.waiting import timed_out
 from assent.engine.programs import program
+from assent.engine.rounds import can_be_filled, fillers, sitting_in
 from assent.language import OPEN, Scope
 from assent.model.approval import ESCALATION, Answer, Decision, Found, Request, Seat
 from assent.model.graph import Node, Outcome
@@ -58,17 +61,19 @@ class Approval(Handler):
         tier = self._tier(visit)
         if tier is None:
             return Failure("AMOUNT_MISSING", f"the amount of `{self.node.name}` is no number")
-        return Ask(self._tiers[tier].groups(visit))
+        sitting = frozenset() if self._may_repeat else frozenset(sitting_in(visit.round))
+        return Ask(self._tiers[tier].groups(visit), sitting=sitting)
 
     def answered(self, visit: "Visit", answer: Found | Rejection) -> Rest | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
         originators, tier = self._originators(visit, answer), self._tier(visit) or 0
-        groups = without(answer, originators)
-        if not are_enough(groups, self._enough[tier], may_repeat=self._may_repeat):
-            return Failure("NO_APPROVERS", nobody(self.node.name, groups))
+        others = visit.round
+        groups = without(answer, originators, set() if self._may_repeat else fillers(others))
         request = new_request(visit, answer, groups, originators, tier)
         request.may_repeat = self._may_repeat
+        if not can_be_filled([request, *others]):
+            return Failure("NO_APPROVERS", nobody(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
         told = messages_to(visit, self.node.config, request, asked)
         output = {"request": str(request.id), "asked": [seat.user_id for seat in request.seats]}
@@ -111,10 +116,14 @@ class Approval(Handler):
         seat = self._seat(visit, request, given)
         if isinstance(seat, Rejection):
             return seat
+        if needed := self._needed_elsewhere(visit, request, seat, given):
+            return needed
         data, problems = self._form.check(given.data)
         if problems:
             return Rejection.of(problems)
         _record(visit, request, seat, given)
+        if not request.may_repeat:
+            _give_up_seats(visit.round, {given.actor.id, seat.user_id})
         return self._after(visit, request, given, data)
 
     def _seat(self, visit: "Visit", request: Request, given: Decide) -> Seat | Rejection:
@@ -126,7 +135,26 @@ class Approval(Handler):
         delegations = visit.world.delegations.get(given.actor.id, ())
         usable = [d for d in delegations if not d.workflows or workflow in d.workflows]
         who = Answerer(given.actor, usable, given.on_behalf_of, given.group)
-        return seat_for(request, who, _siblings(visit, request))
+        return seat_for(request, who, fillers(visit.round))
+
+    def _needed_elsewhere(
+        self, visit: "Visit", request: Request, seat: Seat, given: Decide
+    ) -> Rejection | None:
+        """Whoever answers gives up their other seats of the round: not where nobody else could fill those."""
+        names = {given.actor.id, seat.user_id}
+        if request.may_repeat or not _seats_of(visit.round, names, but=seat):
+            return None
+        after = deepcopy(visit.round)
+        tried = next(found for found in after if found.id == request.id)
+        _record(visit, tried, seat, given)
+        ends = given.answer in self._own_answers or tally(tried, self._enough[request.tier]) == "rejected"
+        _give_up_seats(after, names)
+        if ends or can_be_filled(after):
+            return None
+        stuck = next((r.node_name for r in after if not can_be_filled([r])), request.node_name)
+        return separate(
+            f"{seat.user_id} is needed for another seat of `{stuck}`, which nobody else could fill"
+        )
 
     def _after(self, visit: "Visit", request: Request, given: Decide, data: dict[str, Any]) -> Done | Stay:
         if given.answer in self._own_answers:
@@ -191,16 +219,7 @@ def _open_request(visit: "Visit") -> Request | Rejection:
     return not_open(request, request.id if request is not None else None)
 
 
-def _siblings(visit: "Visit", request: Request) -> list[Request]:
-    """The other requests of the same round: one slot, one generation."""
-    found = visit.world.requests.values()
-    return [
-        r for r in found if r is not request and (r.slot, r.generation) == (request.slot, request.generation)
-    ]
-
-
 def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None:
-    """Keep the answer. Whoever has answered, for themselves or through another, is not asked for another seat."""
     is_own = given.answer not in ANSWERS
     request.add_decision(
         Decision(
@@ -214,11 +233,18 @@ def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None
             given.answer if is_own else None,
         )
     )
-    if request.may_repeat:
-        return
-    names = {given.actor.id, seat.user_id}
-    others = [s for s in request.seats if s.user_id in names and s.status in ("open", "later")]
-    request.set_seats({other.id: "closed" for other in others})
+
+
+def _seats_of(requests: list[Request], names: set[str], but: Seat) -> list[Seat]:
+    seats = [seat for request in requests if request.status == "pending" for seat in request.seats]
+    return [s for s in seats if s.user_id in names and s.status in ("open", "later") and s.id != but.id]
+
+
+def _give_up_seats(requests: list[Request], names: set[str]) -> None:
+    """Whoever has answered, for themselves or through another, is not asked for another seat of the round."""
+    for request in requests:
+        seats = [s for s in request.seats if s.user_id in names and s.status in ("open", "later")]
+        request.set_seats({seat.id: "closed" for seat in seats})
 
 
 def _done(visit: "Visit", request: Request, outcome: str, data: dict[str, Any]) -> Done:

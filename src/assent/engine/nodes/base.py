@@ -102,6 +102,8 @@ class Ask:
     groups: tuple[WantedGroup, ...]
     separates: bool = True
     """Whether those who had a part in it are passed over where one of many is picked."""
+    sitting: frozenset[str] = frozenset()
+    """Who has a seat of the round already: passed over when one of a role is picked."""
 
 
 Verdict = Done | Rest | Stay | Failure

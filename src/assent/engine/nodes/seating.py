@@ -1,13 +1,12 @@
 """From the people who were found to a request: who is left out, how many must agree, and who is asked first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import combinations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from assent.engine.consent import Enough, next_seats
+from assent.engine.consent import next_seats
 from assent.engine.instance import root_id
 from assent.engine.nodes.waiting import deadline
 from assent.language import parse
@@ -20,14 +19,17 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-def without(found: Found, originators: frozenset[str]) -> list[FoundGroup]:
-    """The groups without those who had a part in what is to be approved; the record says who was left out."""
-    return [_without(group, originators) for group in found.groups]
+def without(found: Found, originators: Set[str], filled: Set[str]) -> list[FoundGroup]:
+    """The groups without those who had a part in what is to be approved, and those who fill a seat of the round."""
+    reasons = dict.fromkeys(filled, "fills another seat") | dict.fromkeys(originators, "originator")
+    return [_without(group, reasons) for group in found.groups]
 
 
-def _without(group: FoundGroup, originators: frozenset[str]) -> FoundGroup:
-    people = tuple(person for person in group.people if person.user_id not in originators)
-    left_out = ({"user_id": p.user_id, "why": "originator"} for p in group.people if p.user_id in originators)
+def _without(group: FoundGroup, reasons: Mapping[str, str]) -> FoundGroup:
+    """The record says who was left out, and why."""
+    people = tuple(person for person in group.people if person.user_id not in reasons)
+    names = [person.user_id for person in group.people if person.user_id in reasons]
+    left_out = ({"user_id": name, "why": reasons[name]} for name in names)
     return replace(group, people=people, skipped=(*group.skipped, *left_out))
 
 
@@ -43,46 +45,12 @@ def needed_of(found: FoundGroup) -> Group:
     return Group(found.name, found.mode, needed[found.mode], found.stage)
 
 
-def are_enough(groups: list[FoundGroup], enough: Enough, *, may_repeat: bool) -> bool:
-    """Whether those who were found could agree: each group by people of its own, unless one may fill two seats."""
-    asked = [group for group in groups if group.name != ESCALATION]
-    able = [group for group in asked if len(group.people) >= needed_of(group).needed]
-    together = _agree_by(able, asked, enough)
-    people = [person.user_id for group in able for person in group.people]
-    if may_repeat or not together or len(people) == len(set(people)):
-        return together
-    some = (chosen for count in range(1, len(able) + 1) for chosen in combinations(able, count))
-    return any(_agree_by(chosen, asked, enough) and _are_distinct(chosen) for chosen in some)
-
-
-def _agree_by(agreeing: Sequence[FoundGroup], asked: list[FoundGroup], enough: Enough) -> bool:
-    names = {group.name for group in agreeing}
-    return enough({group.name: group.name in names for group in asked})
-
-
-def _are_distinct(groups: Sequence[FoundGroup]) -> bool:
-    """Whether every group can have as many people as it needs, and nobody sits in two of them."""
-    seats = [group for group in groups for _ in range(needed_of(group).needed)]
-    taken: dict[str, int] = {}
-    return all(_find_seat(seats, number, taken, set()) for number in range(len(seats)))
-
-
-def _find_seat(seats: list[FoundGroup], number: int, taken: dict[str, int], asked: set[str]) -> bool:
-    """Somebody for this seat; whoever holds another moves where that can be filled otherwise."""
-    for person in seats[number].people:
-        if person.user_id in asked:
-            continue
-        asked.add(person.user_id)
-        if person.user_id not in taken or _find_seat(seats, taken[person.user_id], taken, asked):
-            taken[person.user_id] = number
-            return True
-    return False
-
-
-def nobody(name: str, groups: list[FoundGroup]) -> str:
+def nobody(name: str, groups: list[FoundGroup], others: Sequence[Request]) -> str:
     """Why there are not enough people, for whoever reads the incident."""
     empty = [group.name for group in groups if len(group.people) < needed_of(group).needed]
-    where = f"in {', '.join(empty)}" if empty else "who are not the same in several groups"
+    asking = ", ".join(f"`{other.node_name}`" for other in others if other.status == "pending")
+    same = f"who are not needed for {asking}" if asking else "who are not the same in several groups"
+    where = f"in {', '.join(empty)}" if empty else same
     skipped = [f"{s['user_id']} ({s['why']})" for group in groups for s in group.skipped]
     left_out = f"; left out: {', '.join(skipped)}" if skipped else ""
     return f"`{name}` finds not enough people to ask {where}{left_out}"
@@ -103,7 +71,7 @@ def new_request(
         node_name=node.name,
         token_id=visit.step_token_id,
         generation=int(root_id(visit.token.id)),
-        slot=visit.plan.workflow.slot_map.get(node.id, ""),
+        slot=visit.slot,
         entity_version=0,
         groups=needed,
         requested_by=visit.actor.id,
