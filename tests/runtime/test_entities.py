@@ -3,6 +3,7 @@
 import pytest
 
 from assent.app import App
+from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
@@ -130,6 +131,41 @@ async def test_after_completion_a_transition_starts_a_new_instance(
     with pytest.raises(Refused, match="INVALID_TRANSITION"):
         await runtime.transition(ORG, entity.id, "submit", ANN)
     assert len(await rows(database, "workflow_instances")) == 2
+
+
+@pytest.mark.parametrize("transition", ["submit", "approve"])
+async def test_an_order_whose_workflow_ended_on_its_way_sets_out_again(
+    runtime: Runtime, database: Database, transition: str
+) -> None:
+    """By the transition that led to its state, or the one on which the state sets out by itself."""
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    first = await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.cancel(ORG, first.id, SYSTEM, "not now")
+    submitter = Actor("ann", roles=ANN.roles, capabilities=frozenset({f"order:{transition}"}))
+    second = await runtime.transition(ORG, entity.id, transition, submitter)
+    assert second.id != first.id
+    assert [w.name for w in second.waiting] == [w.name for w in first.waiting]
+    stands = await order(runtime, entity.id)
+    assert (stands["state"], stands["edit_window"]) == ("submitted", "amend_only")
+    assert stands["instance_id"] == second.id
+
+
+async def test_whoever_may_not_make_a_transition_does_not_set_out_again_by_it(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    first = await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.cancel(ORG, first.id, SYSTEM, "not now")
+    for who, transition, code in (
+        (Actor("eve"), "submit", "POLICY_DENIED"),
+        (ANN, "approve", "POLICY_DENIED"),
+        (ANN, "fly", "INVALID_TRANSITION"),
+    ):
+        with pytest.raises(Refused, match=code):
+            await runtime.transition(ORG, entity.id, transition, who)
+    assert len(await rows(database, "workflow_instances")) == 1
 
 
 async def test_amending_a_locked_order_cancels_the_instance_that_still_runs(

@@ -74,10 +74,27 @@ def _start(run: Run, given: Start) -> Offered:
         return ACCEPTED
     found = _edge_from_state(run, given.transition, given.actor)
     if isinstance(found, Rejection):
-        return found
+        return _start_on_the_way(run, given) or found
     edge, evaluations = found
     output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations}
     run.control("start", to=edge.target, set=dict(given.data), **output)
+    return ACCEPTED
+
+
+def _start_on_the_way(run: Run, given: Start) -> Offered | None:
+    """From a state that goes on by itself, where an instance ended on its way: with the transition that led there, or
+    the one on which it sets out. Nothing else would ever take the entity out of it."""
+    node_id, contract, entity = _state_node(run), run.plan.contract, run.world.entity
+    if node_id is None or contract is None or entity is None:
+        return None
+    if Outcome.COMPLETED not in run.plan.nodes[node_id].answers:
+        return None
+    declared = contract.lifecycle.transitions.get(given.transition or "")
+    if declared is None or entity.state not in (declared.to, *declared.from_):
+        return None
+    if denied := check_policy(contract, str(given.transition), given.actor):
+        return denied
+    run.control("start", to=node_id, set=dict(given.data))
     return ACCEPTED
 
 
