@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from assent.http.scopes import unknown_scopes
+from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
@@ -50,12 +51,13 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class FoundKey:
-    """Whose a key is."""
+    """Whose a key is, with the rights that they have now."""
 
     org_id: str
     id: UUID
-    user_id: str
     scopes: frozenset[str]
+    member: Actor
+    is_active: bool
 
 
 async def create_api_key(  # noqa: PLR0913
@@ -112,7 +114,8 @@ async def find_api_key(connection: Connection, text: str, now: datetime) -> Foun
     row = await connection.fetchrow(_SQL.find_api_key, hash_of(text))
     if row is None or (row["expires_at"] is not None and row["expires_at"] <= now):
         return None
-    return FoundKey(row["org_id"], row["id"], row["user_id"], frozenset(row["scopes"]))
+    member = Actor(row["user_id"], row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
+    return FoundKey(row["org_id"], row["id"], frozenset(row["scopes"]), member, row["active"])
 
 
 def _api_key(row: asyncpg.Record) -> ApiKey:

@@ -21,6 +21,9 @@ UPDATE assent.api_keys SET revoked_at = $3
 RETURNING id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at;
 
 -- name: find_api_key
--- The key with this hash, in whichever org: sign-in knows the key before it knows the org.
-SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at FROM assent.api_keys k
+-- The key with this hash, in whichever org, and whose it is: sign-in knows the key before it knows the org.
+SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at, m.active, m.kind, m.roles,
+       ARRAY(SELECT DISTINCT c.capability FROM assent.role_capabilities c
+              WHERE c.org_id = m.org_id AND c.role = ANY (m.roles)) AS capabilities
+  FROM assent.api_keys k JOIN assent.members m ON m.org_id = k.org_id AND m.user_id = k.user_id
  WHERE k.key_hash = $1 AND k.revoked_at IS NULL;

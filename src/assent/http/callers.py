@@ -65,14 +65,13 @@ class SignIn:
         return claims if isinstance(claims, Rejection) else await self._by_token(claims, place)
 
     async def _by_key(self, text: str, place: str | None) -> Caller | Rejection:
-        async with self._database.transaction(None) as connection:
+        async with self._database.glance() as connection:
             found = await find_api_key(connection, text, self._database.clock.now())
         if found is None:
             return Rejection("API_KEY_REFUSED", "the API key is unknown, revoked or has expired")
-        actor = await self._actor(found.org_id, found.user_id, frozenset(), roles_from="members")
-        if isinstance(actor, Rejection):
-            return actor
-        return Caller(found.org_id, actor, f"key:{found.id}", found.scopes, place=place)
+        if not found.is_active:
+            return _no_member(found.org_id, found.member.id)
+        return Caller(found.org_id, found.member, f"key:{found.id}", found.scopes, place=place)
 
     async def _by_token(self, claims: Claims, place: str | None) -> Caller | Rejection:
         roles_from = self._settings.roles_from
@@ -87,11 +86,15 @@ class SignIn:
         self, org_id: str, user_id: str, told: frozenset[str], *, roles_from: str
     ) -> Actor | Rejection:
         """Roles may come from elsewhere; who has left here has left, whatever a token says."""
-        async with self._database.transaction(org_id) as connection:
+        async with self._database.transaction(org_id, plans="kept") as connection:
             row = await connection.fetchrow(
                 _SQL.read_caller, org_id, user_id, sorted(told), roles_from != "token"
             )
         assert row is not None
         if not row["active"] or (roles_from == "members" and not row["is_member"]):
-            return Rejection("NOT_A_MEMBER", f"{user_id} is no active member of {org_id}")
+            return _no_member(org_id, user_id)
         return Actor(user_id, row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
+
+
+def _no_member(org_id: str, user_id: str) -> Rejection:
+    return Rejection("NOT_A_MEMBER", f"{user_id} is no active member of {org_id}")

@@ -104,6 +104,15 @@ class Database:
                 await self._enter(connection, org_id, plans)
                 yield connection
 
+    @asynccontextmanager
+    async def glance(self) -> AsyncIterator[Connection]:
+        """A connection for one statement that only reads, as the owner of everything, without BEGIN and COMMIT.
+
+        It goes by the server's time: nothing that is read so may ask `assent.now()`.
+        """
+        async with self._connection() as connection:
+            yield connection
+
     async def run(
         self,
         work: Callable[[Connection], Awaitable[T]],
