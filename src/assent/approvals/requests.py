@@ -33,9 +33,9 @@ async def load_requests(
     return found
 
 
-async def find_request(connection: Connection, org_id: str, request_id: UUID) -> Row | None:
-    """The instance that asked, and its partition."""
-    return await connection.fetchrow(_SQL.find_request, org_id, request_id)
+async def hold_instance_of_request(connection: Connection, org_id: str, request_id: UUID) -> Row | None:
+    """The instance that asked, whose lock this waits for, and its partition."""
+    return await connection.fetchrow(_SQL.hold_instance_of_request, org_id, request_id)
 
 
 async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:

@@ -12,9 +12,10 @@ SELECT r.*,
     OFFSET 0) AS r
  ORDER BY r.id;
 
--- name: find_request
--- Whose request it is.
-SELECT instance_id, partition_id FROM assent.approval_requests WHERE org_id = $1 AND id = $2;
+-- name: hold_instance_of_request
+-- Whose request it is; waits for the instance's lock (WF-01).
+SELECT instance_id, partition_id, pg_advisory_xact_lock(hashtextextended(instance_id::text, 0))
+  FROM assent.approval_requests WHERE org_id = $1 AND id = $2;
 
 -- name: insert_requests
 -- New requests, as they are asked: open.

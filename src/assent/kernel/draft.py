@@ -42,6 +42,11 @@ class Draft:
         return self.command.entity_id
 
     @property
+    def needs_connection(self) -> bool:
+        """Whether it runs the application's own statements."""
+        return self.action is not None and self.action.needs_connection
+
+    @property
     def is_own_write(self) -> bool:
         return self.command.by_instance is not None
 

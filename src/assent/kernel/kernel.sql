@@ -33,7 +33,7 @@ SELECT r.org_id, r.id, r.name, r.entity_type, r.action, r.timing, r.condition, r
        coalesce(o.settings, '{}') AS settings
   FROM assent.workflow_rules r
   LEFT JOIN assent.orgs o ON o.org_id = r.org_id
- WHERE r.org_id = ANY ($1::text[]) AND r.entity_type = ANY ($2::text[]) AND r.enabled
+ WHERE (r.org_id, r.entity_type) IN (SELECT * FROM unnest($1::text[], $2::text[])) AND r.enabled
  ORDER BY r.org_id, r.entity_type, r.priority, r.name;
 
 -- name: record_rule_evaluations

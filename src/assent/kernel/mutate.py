@@ -6,11 +6,10 @@ Everything is decided in memory under the locks; then entities with versions and
 are written, one statement for each, however many commands there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 from assent.kernel.changes import (
     Change,
@@ -22,6 +21,7 @@ from assent.kernel.changes import (
 )
 from assent.kernel.draft import Draft, draft
 from assent.kernel.events import events_of
+from assent.kernel.held import Held, Kind, Place
 from assent.kernel.outbox import emit_events
 from assent.kernel.registry import Registry
 from assent.kernel.rows import change_rows, entity_from
@@ -44,14 +44,17 @@ class Batch:
     """What one call has read and decided so far; later commands see what earlier ones did."""
 
     now: datetime
-    entities: dict[tuple[str, UUID], Entity] = field(default_factory=dict)
-    rules: RuleBook = field(default_factory=RuleBook)
+    entities: dict[Place, Entity]
+    rules: Mapping[Kind, RuleBook]
     changes: list[Change] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     evidence: list[dict[str, Any]] = field(default_factory=list)
 
     def entity(self, draft: Draft) -> Entity | None:
         return self.entities.get((draft.command.org_id, draft.entity_id)) if draft.entity_id else None
+
+    def rules_for(self, draft: Draft) -> RuleBook:
+        return self.rules[draft.command.org_id, draft.contract.name]
 
     def accept(self, change: Change) -> None:
         self.entities[change.after.org_id, change.after.id] = change.after
@@ -91,10 +94,15 @@ class Kernel:
 
         return await self.database.run(work, org_id=orgs.pop(), plans=_plans(commands))
 
-    async def mutate_in(self, connection: Connection, commands: Sequence[Command]) -> list[Outcome]:
-        """The same inside the caller's transaction: it commits or rolls back with the caller's rows."""
+    async def mutate_in(
+        self, connection: Connection, commands: Sequence[Command], held: Held | None = None
+    ) -> list[Outcome]:
+        """The same inside the caller's transaction: it commits or rolls back with the caller's rows.
+
+        What the caller holds is not locked and read again, and is what it has become afterwards.
+        """
         with traced(commands) as (ours, opened):
-            done = await _carry_out_all(connection, self._drafts(ours), self.database.clock.now())
+            done = await _carry_out_all(connection, self._drafts(ours), self.database.clock.now(), held)
             return _noted(done, opened)
 
     def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
@@ -114,29 +122,31 @@ def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
 
 
 async def _carry_out_all(
-    connection: Connection, drafts: Sequence[Draft | Rejection], now: datetime
+    connection: Connection, drafts: Sequence[Draft | Rejection], now: datetime, held: Held | None = None
 ) -> list[Outcome]:
-    batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now)
+    held = held or Held()
+    batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now, held)
     outcomes = [
         await _carry_out(connection, batch, item) if isinstance(item, Draft) else item for item in drafts
     ]
     await _write(connection, batch)
+    if any(isinstance(item, Draft) and item.needs_connection for item in drafts):
+        held.forget()
     return outcomes
 
 
-async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime) -> Batch:
-    batch = Batch(now)
-    if not drafts:
-        return batch
-    named = sorted({(d.command.org_id, d.entity_id) for d in drafts if d.entity_id})
+async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime, held: Held) -> Batch:
+    named = sorted({(d.command.org_id, d.entity_id) for d in drafts if d.entity_id} - held.entities.keys())
     if named:
         orgs, ids = [org for org, _ in named], [entity_id for _, entity_id in named]
         rows = await connection.fetch(_SQL.lock_entities, orgs, ids)
-        batch.entities = {(row["org_id"], row["id"]): entity_from(row) for row in rows}
-    types = sorted({d.contract.name for d in drafts})
-    orgs = sorted({d.command.org_id for d in drafts})
-    batch.rules = RuleBook.of(await connection.fetch(_SQL.load_rules, orgs, types))
-    return batch
+        held.entities |= {(row["org_id"], row["id"]): entity_from(row) for row in rows}
+    kinds = sorted({(d.command.org_id, d.contract.name) for d in drafts} - held.rules.keys())
+    if kinds:
+        orgs, types = [org for org, _ in kinds], [entity_type for _, entity_type in kinds]
+        rules = RuleBook.of(await connection.fetch(_SQL.load_rules, orgs, types))
+        held.rules |= {kind: rules.about(kind) for kind in kinds}
+    return Batch(now, held.entities, held.rules)
 
 
 async def _carry_out(connection: Connection, batch: Batch, draft: Draft) -> Outcome:
@@ -144,7 +154,7 @@ async def _carry_out(connection: Connection, batch: Batch, draft: Draft) -> Outc
     if rejection := check_access(draft, entity):
         return rejection
     effects = RuleEffects()
-    if draft.action is not None and draft.action.needs_connection:
+    if draft.needs_connection:
         verdict = await _decide_in_savepoint(connection, batch, draft, entity, effects)
     else:
         verdict = await _decide(connection, batch, draft, entity, effects)
@@ -185,7 +195,7 @@ async def _decide(
     base = base_content(draft, entity)
     asked = {**base, **(draft.payload if draft.action is None else {})}
     view = entity_view(draft, entity, asked)
-    if denied := batch.rules.apply("before", draft, view, batch.now, effects):
+    if denied := batch.rules_for(draft).apply("before", draft, view, batch.now, effects):
         return denied
     try:
         changes = await _run_action(connection, draft, entity, effects)
@@ -195,7 +205,7 @@ async def _decide(
     if isinstance(change, Rejection):
         return change
     view = entity_view(draft, change.after, change.after.data)
-    if denied := batch.rules.apply("after", draft, view, batch.now, effects):
+    if denied := batch.rules_for(draft).apply("after", draft, view, batch.now, effects):
         return denied
     if sets := effects.take_sets():
         return _result(draft, entity, {**change.after.data, **sets}, base, batch.now)

@@ -68,6 +68,10 @@ class RuleBook:
     def of(cls, rows: "Iterable[asyncpg.Record]") -> Self:
         return cls(tuple(Rule(**dict(row)) for row in rows))
 
+    def about(self, kind: tuple[str, str]) -> "RuleBook":
+        """Those of one org for one entity type."""
+        return RuleBook(tuple(rule for rule in self.rules if (rule.org_id, rule.entity_type) == kind))
+
     def apply(
         self, timing: Timing, draft: Draft, view: Mapping[str, Any], now: datetime, effects: RuleEffects
     ) -> Rejection | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
+from assent.kernel.held import Held
 from assent.runtime.errors import StepFailed
 from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
@@ -46,15 +47,16 @@ class Advancing:
         watch: Watch | None = None,
     ) -> list[Job]:
         """Let everything happen to the instances that their inputs ask for, and write it."""
+        standing, held = await self.loader.read(connection, works), Held()
         if watch is not None:
             watch.begin(works)
-        jobs = await self.loader.load(connection, works, now, failing)
+        jobs = await self.loader.load(connection, works, standing, now, failing=failing, held=held)
         if watch is not None:
             watch.loaded(jobs)
         while True:
             visits = [(job, visit) for job in jobs if (visit := job.run.next_visit()) is not None]
             if visits:
-                await self._wave(connection, visits, now, watch)
+                await self._wave(connection, visits, held, now, watch)
             elif not await feed_kept_events(connection, jobs, now):
                 break
         _note_traces(jobs)
@@ -66,6 +68,7 @@ class Advancing:
         self,
         connection: Connection,
         visits: Sequence[tuple[Job, Visit]],
+        held: Held,
         now: datetime,
         watch: Watch | None,
     ) -> None:
@@ -74,7 +77,7 @@ class Advancing:
         await take_receipts(connection, [_receipt(visit) for _, visit in visits], now)
         wishes = [(job, visit, wish) for job, visit in visits if (wish := perform(job, visit)) is not None]
         if wishes:
-            await fulfil(connection, self.means, wishes, now)
+            await fulfil(connection, self.means, wishes, held, now)
             if watch is not None:
                 watch.answered(wishes)
 

@@ -5,12 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from assent.approvals.directory import Directory
-from assent.approvals.requests import find_request
+from assent.approvals.requests import hold_instance_of_request
 from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.commands import Commands, checked
 from assent.runtime.view import InstanceView
+from assent.runtime.work import Work
 from assent.store.database import Connection
 
 
@@ -70,12 +71,11 @@ class ApprovalCommands(Commands):
     async def _request_input(
         self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
     ) -> InstanceView:
-        async def find(connection: Connection) -> UUID:
-            found = await find_request(connection, org_id, request_id)
+        async def find(connection: Connection) -> Work:
+            found = await hold_instance_of_request(connection, org_id, request_id)
             if found is None or partition_id not in (None, found["partition_id"]):
                 raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-            instance_id: UUID = found["instance_id"]
-            return instance_id
+            return Work(org_id, found["instance_id"], command=given)
 
         return await self.run_input(org_id, find, given)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -21,7 +20,6 @@ from assent.engine.inputs import (
     Start,
 )
 from assent.kernel.outbox import emit_events
-from assent.kernel.read import read_entity
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
@@ -29,7 +27,7 @@ from assent.model.mutation import Event, Refused, Rejection
 from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import arrival
 from assent.runtime.definitions import Wanted
-from assent.runtime.inputs_of_events import ON_START, read_event
+from assent.runtime.inputs_of_events import ON_START
 from assent.runtime.view import InstanceView, view_of
 from assent.runtime.watch import commanding, watching
 from assent.runtime.work import Birth, Job, Work
@@ -41,8 +39,8 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
 """The namespace of instances that were started under a key: one key, one id, one lock."""
 
-Find = Callable[[Connection], Awaitable[UUID]]
-"""Finds the instance that an input is for, or refuses."""
+Find = Callable[[Connection], Awaitable[Work]]
+"""Finds the instance that a command is for and waits for its lock, or refuses."""
 
 
 @dataclass
@@ -130,17 +128,21 @@ class Commands:
         data: Mapping[str, Any] | None = None,
     ) -> InstanceView:
         """Make a transition of an entity through its instance; after one has ended, through a new one (D18)."""
-        async with self.database.transaction(org_id, plans="kept") as connection:
-            entity = await read_entity(connection, org_id, entity_id)
-        if entity is None:
-            raise Refused(Rejection("NOT_FOUND", f"no entity {entity_id}", ("entity_id",)))
-        if entity.instance_id is not None:
-            return await self.advance(org_id, entity.instance_id, name, actor, data)
-        instance_id = new_id(self.database.clock.now())
-        birth = Birth(Wanted(org_id, "effective", entity.type), actor.id, entity.type, entity.id)
-        again = Start(self._id(), actor, checked(data), transition=name)
+        given = Advance(self._id(), actor, name, checked(data))
+
+        async def find(connection: Connection) -> Work:
+            row = await connection.fetchrow(_SQL.hold_instance_of_entity, org_id, entity_id)
+            if row is None:
+                raise Refused(Rejection("NOT_FOUND", f"no entity {entity_id}", ("entity_id",)))
+            if row["instance_id"] is not None:
+                return Work(org_id, row["instance_id"], command=given)
+            entity_type = row["entity_type"]
+            birth = Birth(Wanted(org_id, "effective", entity_type), actor.id, entity_type, entity_id)
+            again = Start(given.id, actor, given.data, transition=name)
+            return await self._locked(connection, Work(org_id, self._id(), birth=birth, command=again))
+
         try:
-            return await self.run_input(org_id, instance_id, again, birth)
+            return await self.run_input(org_id, find, given)
         except asyncpg.UniqueViolationError:
             # Somebody else was first to start the next instance; it is theirs that the transition goes to.
             return await self.transition(org_id, entity_id, name, actor, data)
@@ -185,11 +187,9 @@ class Commands:
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
-            await connection.execute(_SQL.lock_instances, [instance_id])
-            now = self.database.clock.now()
-            item = await with_open_events(connection, Work(org_id, instance_id), now)
-            item.inputs.append(Retry(self._id(), actor))
-            await self.advancing.advance(connection, [item], now, as_owner=False)
+            again = Work(org_id, instance_id, command=Retry(self._id(), actor))
+            await self._locked(connection, again)
+            await self.advancing.advance(connection, [again], self.database.clock.now(), as_owner=False)
 
         await self.database.run(work, org_id=org_id)
 
@@ -215,16 +215,18 @@ class Commands:
     ) -> Job:
         """Hand an input to an instance, in one transaction with finding out whose it is."""
 
+        async def find(connection: Connection) -> Work:
+            if not isinstance(whose, UUID):
+                return await whose(connection)
+            return await self._locked(connection, Work(org_id, whose, birth=birth, command=given))
+
         async def work(connection: Connection) -> Job | None:
-            instance_id = whose if isinstance(whose, UUID) else await whose(connection)
-            await connection.execute(_SQL.lock_instances, [instance_id])
+            mine = await find(connection)
+            mine.trace, begins = current_trace(), mine.birth is not None
             now = self.database.clock.now()
-            mine = Work(org_id, instance_id, birth=birth, trace=current_trace())
-            item = await with_open_events(connection, mine, now)
-            item.inputs.append(given)
-            jobs = await self.advancing.advance(connection, [item], now, as_owner=False, watch=watch)
-            if birth is not None and jobs and jobs[0].is_new:
-                _require_taken(jobs[0], given)  # an instance that cannot begin leaves nothing behind
+            jobs = await self.advancing.advance(connection, [mine], now, as_owner=False, watch=watch)
+            if begins and jobs and jobs[0].is_new:
+                _require_taken(jobs[0])  # an instance that cannot begin leaves nothing behind
             return jobs[0] if jobs else None
 
         with commanding(org_id, whose, given):
@@ -232,11 +234,17 @@ class Commands:
                 job = await self.database.run(work, org_id=org_id, plans="kept")
             if job is None:
                 raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
-            _require_taken(job, given)
+            _require_taken(job)
             return job
 
+    async def _locked(self, connection: Connection, work: Work) -> Work:
+        """The same, with its instance's lock."""
+        await connection.execute(_SQL.lock_instances, [work.instance_id])
+        return work
 
-def _require_taken(job: Job, given: Input) -> None:
+
+def _require_taken(job: Job) -> None:
+    given = job.work.command
     outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
     already_there = isinstance(given, Start) and not job.is_new
     if isinstance(outcome, Rejection) and not already_there:
@@ -258,19 +266,3 @@ def checked(data: Mapping[str, Any] | None) -> Mapping[str, Any]:
         message = f"`{reserved[0]}` is the engine's own; choose another name"
         raise Refused(Rejection("RESERVED_NAME", message, ("data", reserved[0])))
     return given
-
-
-async def with_open_events(connection: Connection, work: Work, now: datetime) -> Work:
-    """A command first drains what is pending for its instance, in order, under the lock (D18)."""
-    rows = await connection.fetch(_SQL.load_open_events, [work.org_id], [work.instance_id], now)
-    return add_events(work, rows)
-
-
-def add_events(work: Work, rows: list[Any]) -> Work:
-    for row in rows:
-        given, birth = read_event(row)
-        work.inputs.append(given)
-        work.events[given.id] = row
-        work.birth = work.birth or birth
-        work.trace = work.trace or row["trace_id"]
-    return work

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from assent.approvals.forms import FormView, find_form, read_form
+from assent.approvals.forms import FormView, hold_instance_of_form, read_form
 from assent.engine.inputs import ClaimForm, FormInput, ReassignForm, ReleaseForm, SaveDraft
 from assent.model.actor import Actor
 from assent.model.canonical import canonical_json
@@ -13,6 +13,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.runtime.approval_commands import ApprovalCommands
 from assent.runtime.commands import Find, checked
 from assent.runtime.view import InstanceView
+from assent.runtime.work import Work
 from assent.store.database import Connection
 
 
@@ -49,7 +50,7 @@ class FormCommands(ApprovalCommands):
     ) -> Draft:
         """Keep what has been written so far, as it is; answers with what would be wrong with it if it were sent."""
         given = SaveDraft(self._id(), actor, step_id, _small(checked(data)))
-        job = await self.run_job(org_id, _finding(org_id, step_id, partition_id), given)
+        job = await self.run_job(org_id, _finding(org_id, given, partition_id), given)
         draft = job.run.world.forms[step_id].draft
         assert draft is not None
         return draft
@@ -72,17 +73,18 @@ class FormCommands(ApprovalCommands):
         return await self._form_input(org_id, given, partition_id)
 
     async def _form_input(self, org_id: str, given: FormInput, partition_id: str | None) -> InstanceView:
-        assert given.step_id is not None
-        return await self.run_input(org_id, _finding(org_id, given.step_id, partition_id), given)
+        return await self.run_input(org_id, _finding(org_id, given, partition_id), given)
 
 
-def _finding(org_id: str, step_id: UUID, partition_id: str | None) -> Find:
-    async def find(connection: Connection) -> UUID:
-        found = await find_form(connection, org_id, step_id)
+def _finding(org_id: str, given: FormInput, partition_id: str | None) -> Find:
+    step_id = given.step_id
+    assert step_id is not None
+
+    async def find(connection: Connection) -> Work:
+        found = await hold_instance_of_form(connection, org_id, step_id)
         if found is None or partition_id not in (None, found["partition_id"]):
             raise _not_found(step_id)
-        instance_id: UUID = found["instance_id"]
-        return instance_id
+        return Work(org_id, found["instance_id"], command=given)
 
     return find
 

@@ -1,6 +1,6 @@
 """From instances' ids to runs: locked, loaded and verified, in one statement each for the whole batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -29,11 +29,13 @@ from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
 from assent.engine.visit import World
 from assent.kernel import Kernel
+from assent.kernel.held import Held
 from assent.kernel.read import read_entity
 from assent.kernel.rows import entity_from
 from assent.model.graph import NodeKind
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.definitions import Definition, Definitions, Pin
+from assent.runtime.open_events import add_events
 from assent.runtime.rows import Row, instance_from, new_instance_row
 from assent.runtime.work import Job, Work, queue
 from assent.store.database import Connection
@@ -45,6 +47,28 @@ _ELSEWHERE: Final = (EventArrived, RequestDecided, Expired, Drifted, Poke, Repin
 """What never asks a form anything; where it ends one, the step alone is enough to close it."""
 
 
+Key = tuple[str, UUID]
+"""An org, and an instance or an entity of it."""
+
+
+class Standing:
+    """What one statement tells of a batch: its instances, what is pending for them, and whether there is more."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        found = {(row["wanted_org"], row["wanted_id"]): row for row in rows}
+        self.instances: dict[Key, Row] = {
+            key: dict(row) for key, row in found.items() if row["id"] is not None
+        }
+        self.pending = {key: row["pending"] for key, row in found.items()}
+        self.asked = {key for key, row in found.items() if row["has_asked"]}
+        """Instances with requests for approval in their present generation."""
+        self.settings = {
+            org: row["settings"] for (org, _), row in found.items() if row["settings"] is not None
+        }
+        self.delegating = {org for (org, _), row in found.items() if row["has_delegations"]}
+        """Orgs in which people stand in for each other."""
+
+
 @dataclass
 class Loader:
     """Makes runs of works. Plans are made once per workflow and kept."""
@@ -54,33 +78,50 @@ class Loader:
     chain_steps_max: int = CHAIN_STEPS_MAX
     _plans: dict[tuple[UUID, str], Plan] = field(default_factory=dict)
 
-    async def load(
+    async def read(self, connection: Connection, works: Sequence[Work]) -> Standing:
+        """How instances stand whose locks are held. A command comes after what is pending for its instance (D18)."""
+        tells = _first_of_each_org(works)
+        drains = [work.command is not None for work in works]
+        orgs, ids = [work.org_id for work in works], [work.instance_id for work in works]
+        standing = Standing(await connection.fetch(_SQL.load_instances, orgs, ids, drains, tells))
+        for work in works:
+            if work.command is not None:
+                add_events(work, standing.pending[work.key])
+                work.inputs.append(work.command)
+        return standing
+
+    async def load(  # noqa: PLR0913
         self,
         connection: Connection,
         works: Sequence[Work],
+        standing: Standing,
         now: datetime,
+        *,
         failing: dict[str, Exception] | None = None,
+        held: Held | None = None,
     ) -> list[Job]:
-        """The jobs of a batch whose instances' locks are held; works without an instance are left out."""
-        rows = await self._instances(connection, works)
+        """The jobs of a batch that was read; works without an instance are left out."""
+        rows, settings = standing.instances, standing.settings
         definitions = await self._definitions(connection, works, rows)
-        entities = await self._entities(connection, works, rows)
-        settings = await self._settings(connection, works)
+        held = held or Held()
+        entities = await self._entities(connection, works, rows, held)
         jobs = []
         for work in works:
             definition = definitions.get(work.key)
             if definition is None:
                 continue
             instance = _instance(work, definition, rows.get(work.key), entities, now)
-            world = World(now, entities.get((work.org_id, instance.entity_id)), settings.get(work.org_id, {}))
+            entity = entities.get((work.org_id, instance.entity_id)) if instance.entity_id else None
+            world = World(now, entity, settings.get(work.org_id, {}))
             jobs.append(self._job(work, definition, instance, world, work.key not in rows, failing or {}))
-        await self._insert_ahead(connection, jobs, now)
-        await _load_people(connection, jobs, now)
+        await self._insert_ahead(connection, jobs, held, now)
+        await _load_people(connection, jobs, standing, now)
         return jobs
 
     async def look(self, connection: Connection, work: Work, now: datetime) -> Job | None:
         """An instance as it stands and no lock taken: for whoever only wants to see what could happen to it."""
-        rows = await self._instances(connection, [work])
+        standing = await self.read(connection, [work])
+        rows = standing.instances
         if work.key not in rows:
             return None
         definition = (await self._definitions(connection, [work], rows))[work.key]
@@ -88,11 +129,9 @@ class Loader:
         entity = (
             await read_entity(connection, work.org_id, instance.entity_id) if instance.entity_id else None
         )
-        settings = await self._settings(connection, [work])
-        job = self._job(
-            work, definition, instance, World(now, entity, settings.get(work.org_id, {})), False, {}
-        )
-        await _load_people(connection, [job], now)
+        world = World(now, entity, standing.settings.get(work.org_id, {}))
+        job = self._job(work, definition, instance, world, False, {})
+        await _load_people(connection, [job], standing, now)
         return job
 
     def _job(  # noqa: PLR0913, PLR0917
@@ -121,13 +160,8 @@ class Loader:
             )
         return self._plans[key]
 
-    async def _instances(self, connection: Connection, works: Sequence[Work]) -> dict[tuple[str, UUID], Row]:
-        orgs, ids = [work.org_id for work in works], [work.instance_id for work in works]
-        rows = await connection.fetch(_SQL.load_instances, orgs, ids)
-        return {(row["org_id"], row["id"]): dict(row) for row in rows}
-
     async def _definitions(
-        self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
+        self, connection: Connection, works: Sequence[Work], rows: Mapping[Key, Row]
     ) -> dict[tuple[str, UUID], Definition]:
         """What each instance runs. One that cannot run stops its batch here, and then itself alone (D10)."""
         pins = {key: pin_of(row) for key, row in rows.items()} | _new_pins(works, rows)
@@ -143,40 +177,47 @@ class Loader:
         return {key: item for key, item in found.items() if isinstance(item, Definition)}
 
     async def _entities(
-        self, connection: Connection, works: Sequence[Work], rows: dict[tuple[str, UUID], Row]
-    ) -> dict[tuple[str, UUID | None], Entity]:
+        self, connection: Connection, works: Sequence[Work], rows: Mapping[Key, Row], held: Held
+    ) -> dict[Key, Entity]:
         wanted = {(org_id, row["entity_id"]) for (org_id, _), row in rows.items() if row["entity_id"]}
         wanted |= {(w.org_id, w.birth.entity_id) for w in works if w.birth and w.birth.entity_id}
         if not wanted:
             return {}
         orgs, ids = zip(*sorted(wanted), strict=True)
         found = await connection.fetch(_KERNEL_SQL.lock_entities, list(orgs), list(ids))
-        return {(row["org_id"], row["id"]): entity_from(row) for row in found}
+        held.entities |= {(row["org_id"], row["id"]): entity_from(row) for row in found}
+        return held.entities
 
-    async def _settings(self, connection: Connection, works: Sequence[Work]) -> dict[str, Any]:
-        rows = await connection.fetch(_SQL.load_settings, sorted({work.org_id for work in works}))
-        return {row["org_id"]: row["settings"] for row in rows}
-
-    async def _insert_ahead(self, connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    async def _insert_ahead(
+        self, connection: Connection, jobs: Sequence[Job], held: Held, now: datetime
+    ) -> None:
         """A new instance with an entity is there before its first step: the truth wall asks for it (D17)."""
         ahead = [job for job in jobs if job.is_new and job.run.instance.entity_id is not None]
         if ahead:
             await connection.execute(_SQL.insert_instances, [new_instance_row(job, now) for job in ahead])
-            await _take_entities(connection, ahead)
+            await _take_entities(connection, ahead, held)
         for job in ahead:
             job.inserted = True
 
 
-async def _load_people(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+def _first_of_each_org(works: Sequence[Work]) -> list[bool]:
+    seen: set[str] = set()
+    return [not (work.org_id in seen or seen.add(work.org_id)) for work in works]  # type: ignore[func-returns-value]
+
+
+async def _load_people(
+    connection: Connection, jobs: Sequence[Job], standing: Standing, now: datetime
+) -> None:
     """What instances have asked people, and for whom those may act who answer now."""
-    asking = [job for job in jobs if job.run.plan.asks_people and not job.is_new]
+    asking = [job for job in jobs if job.work.key in standing.asked]
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
         job.run.world.requests = requests[job.work.key]
     filling = await _load_forms(
         connection, [job for job in jobs if job.run.plan.has_forms and not job.is_new]
     )
-    await _load_delegations(connection, [*asking, *filling], now)
+    answered = [job for job in (*asking, *filling) if job.work.org_id in standing.delegating]
+    await _load_delegations(connection, answered, now)
 
 
 async def _load_forms(connection: Connection, jobs: Sequence[Job]) -> list[Job]:
@@ -225,7 +266,7 @@ def _answers(given: Input) -> bool:
     return isinstance(given, Advance | Decide | Claim | ClaimForm | SaveDraft) and given.actor.kind == "user"
 
 
-async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:
+async def _take_entities(connection: Connection, jobs: Sequence[Job], held: Held) -> None:
     """An entity whose last instance has ended belongs to its new one from the first step on (D18)."""
     free = [job for job in jobs if job.run.world.entity and job.run.world.entity.instance_id is None]
     windows = []
@@ -241,7 +282,8 @@ async def _take_entities(connection: Connection, jobs: Sequence[Job]) -> None:
                 "ended": False,
             }
         )
-        job.run.world.entity = entity.evolve(instance_id=job.work.instance_id)
+        taken = entity.evolve(instance_id=job.work.instance_id)
+        job.run.world.entity = held.entities[taken.org_id, taken.id] = taken
     if windows:
         await connection.execute(_SQL.set_edit_windows, windows)
 
@@ -250,7 +292,7 @@ def pin_of(row: Row) -> Pin:
     return Pin(row["org_id"], row["definition_id"], row["definition_version"], row["definition_hash"])
 
 
-def _new_pins(works: Sequence[Work], rows: Mapping[tuple[str, UUID], Row]) -> dict[tuple[str, UUID], Pin]:
+def _new_pins(works: Sequence[Work], rows: Mapping[Key, Row]) -> dict[tuple[str, UUID], Pin]:
     """Of instances that move to a definition that was compiled anew; the old one cannot be loaded any more."""
     return {
         work.key: Pin(work.org_id, given.definition_id, given.definition_version, given.definition_hash)
@@ -264,14 +306,14 @@ def _instance(
     work: Work,
     definition: Definition,
     row: Row | None,
-    entities: dict[tuple[str, UUID | None], Entity],
+    entities: Mapping[Key, Entity],
     now: datetime,
 ) -> Instance:
     if row is not None:
         return instance_from(row)
     birth = work.birth
     assert birth is not None
-    entity = entities.get((work.org_id, birth.entity_id))
+    entity = entities.get((work.org_id, birth.entity_id)) if birth.entity_id else None
     expiry = definition.workflow.expiry
     return Instance(
         org_id=work.org_id,

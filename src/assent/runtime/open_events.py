@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from assent.runtime.commands import add_events
+from assent.runtime.inputs_of_events import read_event
 from assent.runtime.work import Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -33,6 +33,16 @@ async def load_events(
     works = [add_events(Work(*place), rows[:events_max]) for place, rows in ready.items()]
     waiting = [rows for place, rows in by_place.items() if place not in ready]
     return works, await _put_off(connection, waiting)
+
+
+def add_events(work: Work, rows: Sequence[Any]) -> Work:
+    for row in rows:
+        given, birth = read_event(row)
+        work.inputs.append(given)
+        work.events[given.id] = row
+        work.birth = work.birth or birth
+        work.trace = work.trace or row["trace_id"]
+    return work
 
 
 async def _open_events(

@@ -74,10 +74,11 @@ class Repairs:
         await self.advancing.advance(connection, [work], now, as_owner=True)
 
     async def _row(self, connection: Connection, org_id: str, instance_id: UUID) -> dict[str, Any]:
-        rows = await connection.fetch(_SQL.load_instances, [org_id], [instance_id])
-        if not rows:
+        work = Work(org_id, instance_id)
+        row = (await self.advancing.loader.read(connection, [work])).instances.get(work.key)
+        if row is None:
             raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
-        return dict(rows[0])
+        return dict(row)
 
     async def _fold(self, connection: Connection, row: dict[str, Any]) -> Instance:
         pin = pin_of(row)

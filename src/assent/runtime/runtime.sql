@@ -9,11 +9,30 @@ SELECT id FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted
  WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 0));
 
 -- name: load_instances
--- Instances by id.
-SELECT i.* FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
+-- Instances by id, as far as they are there, with what is pending for those to whom a command is given (D18), and whether
+-- they have asked people in their present generation. The first of each org also tells what the org is set to, and
+-- whether people of it stand in for each other.
+SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
+       CASE WHEN wanted.drains THEN ARRAY(
+         SELECT e FROM assent.workflow_events_outbox e
+          WHERE e.org_id = wanted.org_id AND e.instance_id = wanted.id AND e.status IN ('pending', 'failed')
+          ORDER BY e.created_at, e.id) END AS pending,
+       EXISTS (SELECT FROM assent.approval_requests r
+                WHERE r.org_id = i.org_id AND r.instance_id = i.id AND r.generation = i.generation) AS has_asked,
+       CASE WHEN wanted.tells THEN (
+         SELECT o.settings FROM assent.orgs o WHERE o.org_id = wanted.org_id) END AS settings,
+       CASE WHEN wanted.tells THEN EXISTS (
+         SELECT FROM assent.approval_delegations d
+          WHERE d.org_id = wanted.org_id AND d.revoked_at IS NULL) END AS has_delegations
+  FROM unnest($1::text[], $2::uuid[], $3::boolean[], $4::boolean[]) AS wanted (org_id, id, drains, tells)
  -- OFFSET 0 keeps it a look-up for each, whatever the statistics say: a hash of all instances is no plan of ours.
- CROSS JOIN LATERAL (
-    SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i;
+  LEFT JOIN LATERAL (
+    SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i ON true;
+
+-- name: hold_instance_of_entity
+-- The instance of an entity, if one runs or is to come; waits for its lock (WF-01).
+SELECT entity_type, instance_id, pg_advisory_xact_lock(hashtextextended(instance_id::text, 0))
+  FROM assent.entities WHERE org_id = $1 AND id = $2;
 
 -- name: find_instance_by_idempotency_key
 -- The instance that this key started before.
@@ -23,10 +42,6 @@ SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND idempotency_key =
 -- Tries the locks of the instances that entities belong to, and says which entities somebody else is at work on (D28).
 SELECT e.id FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id) JOIN assent.entities e USING (org_id, id)
  WHERE e.instance_id IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0));
-
--- name: load_settings
--- What expressions read as `org`.
-SELECT org_id, settings FROM assent.orgs WHERE org_id = ANY ($1::text[]);
 
 -- name: load_rules_by_name
 -- The enabled rules of some orgs, for `rule` nodes.

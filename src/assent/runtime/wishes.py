@@ -13,6 +13,7 @@ from assent.approvals.resolve import find_people
 from assent.engine.nodes.base import Ask, AskRule, Call, Mutate, Wish
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
+from assent.kernel.held import Held
 from assent.kernel.programs import programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
@@ -39,13 +40,15 @@ class Fulfilling:
     operations: dict[str, Any] = field(default_factory=dict)
 
 
-async def fulfil(connection: Connection, means: Fulfilling, wishes: Sequence[Wished], now: datetime) -> None:
+async def fulfil(
+    connection: Connection, means: Fulfilling, wishes: Sequence[Wished], held: Held, now: datetime
+) -> None:
     """Give every wish of a wave its answer."""
     kernel, operations = means.kernel, means.operations
     mutations = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Mutate)]
     if mutations:
         await _consume(connection, mutations, now)
-        await _mutate(connection, kernel, mutations)
+        await _mutate(connection, kernel, mutations, held)
     questions = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Ask)]
     if questions:
         await _find_people(connection, means.directory, questions, now)
@@ -55,6 +58,7 @@ async def fulfil(connection: Connection, means: Fulfilling, wishes: Sequence[Wis
     for job, visit, wish in wishes:
         if isinstance(wish, Call):
             job.run.answer(visit, await _call(connection, operations, job, visit, wish))
+            held.forget()
 
 
 async def _consume(
@@ -103,11 +107,11 @@ def _asked(job: Job, visit: Visit, wish: Ask) -> Asked:
 
 
 async def _mutate(
-    connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Job, Visit, Mutate]]
+    connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Job, Visit, Mutate]], held: Held
 ) -> None:
     commands = [_command(job, visit, wish) for job, visit, wish in wishes]
     await _require_free(connection, [command for command in commands if command.by_instance is None])
-    outcomes: list[Outcome] = await kernel.mutate_in(connection, commands)
+    outcomes: list[Outcome] = await kernel.mutate_in(connection, commands, held)
     for (job, visit, _), outcome in zip(wishes, outcomes, strict=True):
         if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
             job.run.world.entity = outcome.entity

@@ -31,6 +31,8 @@ class Work:
     instance_id: UUID
     inputs: list[Input] = field(default_factory=list)
     birth: Birth | None = None
+    command: Input | None = None
+    """What somebody asks of it: the last of the inputs, after everything that is pending for it (D18)."""
     events: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     """Input id → the row of the outbox that it came from."""
     definition: Definition | None = None

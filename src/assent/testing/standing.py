@@ -141,7 +141,9 @@ async def _instances(connection: Connection, org_id: str, document: Document) ->
 
 async def _load(connection: Connection, sandbox: Sandbox, instance_id: UUID) -> Job | None:
     work = Work(sandbox.org_id, instance_id)
-    jobs: Sequence[Job] = await sandbox.runtime.advancing.loader.load(connection, [work], sandbox.clock.now())
+    loader = sandbox.runtime.advancing.loader
+    standing = await loader.read(connection, [work])
+    jobs: Sequence[Job] = await loader.load(connection, [work], standing, sandbox.clock.now())
     return jobs[0] if jobs else None
 
 

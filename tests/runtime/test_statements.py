@@ -1,0 +1,97 @@
+"""What a command costs: the exact number of its statements, BEGIN and COMMIT included, so that a new one is noticed."""
+
+import re
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from assent.app import App
+from assent.model.mutation import Command
+from assent.runtime import Runtime
+from assent.store.database import Database
+from tests.authored import invoice_contract
+from tests.runtime.flows import END, ORG, arrows, form, publish
+from tests.runtime.invoices import ANN, BEA, FIN, LARGE, create, open_shop, request_id, submitted
+from tests.runtime.orders import ORDER, create_order, looked_at, order, publish_orders
+from tests.statements import StatementCounter
+
+_NAME = re.compile(r"/\* (\w+) \*/")
+
+
+@pytest.fixture
+def app() -> App:
+    return App([invoice_contract(), ORDER])
+
+
+async def cost(counter: StatementCounter, command: Awaitable[Any]) -> list[str]:
+    """The names of a command's statements."""
+    counter.clear()
+    await command
+    return [found[1] if (found := _NAME.search(sql)) else sql.split()[0] for sql in counter.statements]
+
+
+async def costs_of_an_invoice(runtime: Runtime, counter: StatementCounter) -> dict[str, list[str]]:
+    entity = await create(runtime, LARGE)
+    found = {"create": await cost(counter, create(runtime, LARGE))}
+    edited = runtime.kernel.mutate(Command(ORG, "invoice.update", ANN, {"number": "2"}, entity.id))
+    found["edit"] = await cost(counter, edited)
+    found["submit"] = await cost(counter, runtime.transition(ORG, entity.id, "submit", ANN))
+    view = await submitted(runtime)
+    for step, who in (("finance", FIN), ("budget", BEA)):
+        decided = runtime.decide(ORG, request_id(view, step), "approved", who)
+        found[step] = await cost(counter, decided)
+    return found
+
+
+async def test_an_invoice_costs_exactly_so_many_statements(
+    runtime: Runtime, database: Database, statement_counter: StatementCounter
+) -> None:
+    await open_shop(database)
+    await costs_of_an_invoice(runtime, statement_counter)  # from now on types and definitions are known
+    found = await costs_of_an_invoice(runtime, statement_counter)
+    counted = {command: len(names) for command, names in found.items()}
+    assert counted == {"create": 6, "edit": 7, "submit": 30, "finance": 13, "budget": 24}, "\n".join(
+        f"{k}: {v}" for k, v in found.items()
+    )
+
+
+async def test_a_flow_costs_exactly_so_many_statements(
+    runtime: Runtime, database: Database, statement_counter: StatementCounter
+) -> None:
+    await publish(
+        database,
+        "asking",
+        [form("ask"), form("again"), END],
+        [*arrows("ask", "again", event="done"), *arrows("again", "end", event="done")],
+    )
+    for _ in range(2):  # the second time types and definitions are known
+        view = await runtime.start(ORG, "asking", ANN)
+        found = {
+            "start": await cost(statement_counter, runtime.start(ORG, "asking", ANN)),
+            "advance": await cost(statement_counter, runtime.advance(ORG, view.id, "done", ANN)),
+            "end": await cost(statement_counter, runtime.advance(ORG, view.id, "done", ANN)),
+        }
+    counted = {command: len(names) for command, names in found.items()}
+    assert counted == {"start": 13, "advance": 14, "end": 13}, "\n".join(
+        f"{k}: {v}" for k, v in found.items()
+    )
+
+
+async def test_what_an_operation_writes_by_itself_is_seen_by_the_gate_after_it(
+    runtime: Runtime, database: Database
+) -> None:
+    """What a transaction holds is not read again, unless somebody else's code had the connection."""
+
+    async def note(connection: Any, arguments: Any) -> None:
+        row = await order(runtime, arguments["id"])
+        given = Command(ORG, "order.update", ANN, {"total": 7}, row["id"], by_instance=row["instance_id"])
+        await runtime.kernel.mutate_in(connection, [given])
+
+    runtime.advancing.operations["tests.note"] = note
+    seen = {"type": "system", "operation": {"sdk": "tests.note"}, "input": {"id": "entity.id"}}
+    await publish_orders(database, looked_at(seen))
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    found = await order(runtime, entity.id)
+    assert (view.status, found["state"], found["data"]["total"]) == ("completed", "active", 7)
