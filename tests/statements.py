@@ -6,8 +6,8 @@ import asyncpg
 class StatementCounter:
     """An observer for `Database.observe`: remembers every statement, BEGIN and COMMIT included.
 
-    `executemany` counts once for each set of arguments. COPY is missing: asyncpg tells it to no observer. The renewal of
-    plans every few seconds is left out: it belongs to no transaction.
+    `executemany` counts once for each set of arguments. COPY is missing: asyncpg tells it to no observer. The
+    renewal of plans every few seconds is left out: it belongs to no transaction.
     """
 
     def __init__(self) -> None:
