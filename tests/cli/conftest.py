@@ -18,6 +18,7 @@ from tests.runtime.invoices import PEOPLE, found_company, publish_invoices
 CAPABILITIES = [
     ("operator", "workflows:*"),
     ("operator", "events:emit"),
+    ("auditor", "audit:read"),
     ("clerk", "orders:start"),
 ]
 
@@ -27,7 +28,7 @@ async def company(database_url: str) -> AsyncIterator[Database]:
     """A database that goes by the clock of the machine, as the commands do."""
     database = await Database.open(database_url, settings=SETTINGS)
     try:
-        await found_company(database, {**PEOPLE, "ops": ["operator"], "gone": ["clerk"]})
+        await found_company(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
         async with database.transaction(None) as connection:
             await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'gone'")
             await connection.executemany(

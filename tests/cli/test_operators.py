@@ -41,6 +41,7 @@ async def test_one_cause_is_told_once(desk: Desk) -> None:
         (["dlq", "retry-all"], "workflows:retry"),
         (["rebuild", "01890a5d"], "workflows:repair"),
         (["rebuild", "--all-stuck"], "workflows:repair"),
+        (["audit"], "audit:read"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -29,9 +29,11 @@ async def search(people, clock, query="", user="adam", **more):
 
 
 async def found(people, clock, query="", **more):
+    """Who did what; without what the company was furnished with."""
     answer = await search(people, clock, query, **more)
     assert answer.status_code == 200, answer.text
-    return [(entry["actor_id"], entry["action"]) for entry in answer.json()["items"]]
+    entries = answer.json()["items"]
+    return [(entry["actor_id"], entry["action"]) for entry in entries if entry["channel"] != "sql"]
 
 
 CREATED, UPDATED = ("alice", "expense.create"), ("alice", "expense.update")
@@ -67,8 +69,8 @@ async def test_what_somebody_may_not_see_is_not_in_their_search_either(people, c
 
 
 async def test_a_search_comes_in_pages_and_shows_nothing_twice(people, clock, done):
-    first = (await search(people, clock, "?limit=1")).json()
-    second = (await search(people, clock, f"?limit=1&cursor={first['next']}")).json()
+    first = (await search(people, clock, "?limit=1&channel=http")).json()
+    second = (await search(people, clock, f"?limit=1&channel=http&cursor={first['next']}")).json()
     assert [first["items"][0]["action"], second["items"][0]["action"]] == ["expense.update", "expense.create"]
     assert second["next"] is None
 

@@ -20,7 +20,7 @@ async def statements_of(database: Database, work: Callable[[Connection], Awaitab
         async with database.transaction(None) as connection:
             await work(connection)
     named = [statement.split()[1] for statement in counter.statements if statement.startswith("/* ")]
-    return [name for name in named if name != "enter_time"]
+    return [name for name in named if name != "enter_as_owner"]
 
 
 def names(definition: Definition) -> set[str]:

@@ -190,7 +190,7 @@ async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime,
     await runtime.transition(ORG, entity.id, "submit", ANN)
     audit = [row for row in await rows(database, "audit_log") if row["action"] == "order.transition"]
     assert [(row["actor_id"], row["to_state"], row["channel"]) for row in audit] == [
-        ("ann", "submitted", "workflow")
+        ("ann", "submitted", "python")
     ]
 
 

@@ -51,6 +51,20 @@ insert_delegation = partial(insert, table="approval_delegations")
 insert_reply = partial(insert, table="http_replies")
 insert_source = partial(insert, table="event_sources")
 
+
+async def insert_audit(connection, **given):
+    """An entry about a command to an instance, by plain SQL."""
+    entry = {"org_id": "acme", "id": NOBODY, "at": START, "actor_id": "ann", "actor_kind": "user"}
+    entry |= {"action": "workflow.start", "changes": {}, "channel": "http", "actor_roles": []}
+    entry |= {"subject_kind": "instance", "subject_id": "i-1"} | given
+    marks = ", ".join(f"${number}" for number in range(1, len(entry) + 1))
+    sql = f"INSERT INTO assent.audit_log ({', '.join(entry)}) VALUES ({marks})"
+    await connection.execute(sql, *entry.values())
+
+
+A_VERSION = {"entity_type": "invoice", "entity_id": NOBODY, "to_version": 1, "to_state": "draft"}
+NO_SUBJECT = {"subject_kind": None, "subject_id": None}
+
 CHECKS = [
     ("reply_key_is_short", insert_reply, {"key": ""}),
     ("reply_key_is_short", insert_reply, {"key": "k" * 256}),
@@ -83,6 +97,17 @@ CHECKS = [
     ("entity_version_counts_from_one", insert_entity, {"version": 0}),
     ("edit_window_is_known", insert_entity, {"edit_window": "ajar"}),
     ("audited_actor_kind_is_known", insert_entity, {"actor_kind": "robot"}),
+    ("audited_is_a_version_or_a_subject", insert_audit, {"subject_id": None}),
+    ("audited_is_a_version_or_a_subject", insert_audit, A_VERSION),
+    ("audited_is_a_version_or_a_subject", insert_audit, {"from_version": 1}),
+    ("audited_is_a_version_or_a_subject", insert_audit, {"from_state": "draft"}),
+    ("audited_is_a_version_or_a_subject", insert_audit, NO_SUBJECT),
+    *(
+        ("audited_is_a_version_or_a_subject", insert_audit, NO_SUBJECT | A_VERSION | wrong)
+        for wrong in ({"subject_id": "i-1"}, {"details": {}}, {"to_version": None}, {"to_state": None})
+    ),
+    ("audited_entity_has_its_type_or_there_is_none", insert_audit, {"entity_id": NOBODY}),
+    ("audited_entity_has_its_type_or_there_is_none", insert_audit, {"entity_type": "invoice"}),
     ("definition_version_counts_from_one", insert_definition, {"version": 0}),
     ("definition_status_is_known", insert_definition, {"status": "retired"}),
     ("definition_kind_is_known", insert_definition, {"definition_kind": "poem"}),

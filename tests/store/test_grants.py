@@ -163,6 +163,7 @@ async def test_application_can_execute_the_functions_of_this_list_only(owner):
         "item_problem",
         "keep_delivery",
         "lock_entities",
+        "note_commands",
         "now",
         "org_id",
         "push_result",
@@ -182,7 +183,13 @@ async def test_functions_that_run_as_the_owner_look_names_up_nowhere_else(owner)
     found = await owner.fetch(
         "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'assent'::regnamespace AND prosecdef"
     )
-    assert {name for name, _ in found} == {"lock_entities", "write_entities", "set_edit_windows"}
+    assert {name for name, _ in found} == {
+        "lock_entities",
+        "write_entities",
+        "set_edit_windows",
+        "note_commands",
+        "note_administration",
+    }
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
 
 

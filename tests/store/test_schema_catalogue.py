@@ -2,7 +2,20 @@
 
 from pathlib import Path
 
+AUDITED = "test_audit_guards.test_whatever_is_administered_leaves_a_row_in_the_same_transaction"
+
 TRIGGERS = {
+    "orgs_are_audited": AUDITED,
+    "members_are_audited": AUDITED,
+    "roles_are_audited": AUDITED,
+    "api_keys_are_audited": AUDITED,
+    "event_sources_are_audited": AUDITED,
+    "effect_secrets_are_audited": AUDITED,
+    "definitions_are_audited": AUDITED,
+    "rules_are_audited": AUDITED,
+    "delegations_are_audited": AUDITED,
+    "chains_are_audited": AUDITED,
+    "chain_steps_are_audited": AUDITED,
     "audit_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "audit_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "decisions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from assent.cli.application import load_app
-from assent.cli.opened import migrated_database
+from assent.cli.opened import migrated_database, origin
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,7 +92,8 @@ async def _act(who: Acting, application: "App", work: Callable[[Session], Awaita
     async with migrated_database() as database:
         async with database.transaction(who.org_id) as connection:
             actor = await _actor(connection, who)
-        return await work(Session(application, application.runtime(database), who.org_id, actor))
+        runtime = application.runtime(database).via(origin())
+        return await work(Session(application, runtime, who.org_id, actor))
 
 
 async def _actor(connection: "Connection", who: Acting) -> "Actor":

@@ -56,7 +56,8 @@ async def _emit(session: Session, key: str, data: dict[str, Any], cause: str | N
     from assent.runtime.rights import may_emit
 
     may_emit(session.actor)
-    return await session.runtime.emit(session.org_id, key, data or None, cause=cause)
+    told = (session.org_id, key, data or None)
+    return await session.runtime.emit(*told, cause=cause, actor=session.actor)
 
 
 @app.command("list")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from assent.cli.opened import migrated_database
+from assent.cli.opened import migrated_database, operator
 from assent.cli.report import console
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]
     from assent.store.errors import StoreError
 
     async def run() -> T:
-        async with migrated_database() as database, database.transaction(org_id) as connection:
+        async with migrated_database() as database, database.transaction(org_id, by=operator()) as connection:
             return await work(connection, database.clock.now())
 
     try:

@@ -84,7 +84,7 @@ async def retry_everything(session: Session, *, shown: bool) -> Retried:
     """Try every dead letter of the org again, the effects in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.runtime.retry_effects(session.org_id)
+    done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
     tried: set[UUID] = set()
     with Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
@@ -134,7 +134,7 @@ async def _retry_letter(session: Session, letter_id: UUID) -> Kind:
     else:
         return "event"
     try:
-        await runtime.retry_effect(org_id, letter_id)
+        await runtime.retry_effect(org_id, letter_id, session.actor)
     except Refused as refused:
         if refused.code != "NOT_FOUND":
             raise

@@ -9,6 +9,7 @@ import typer
 from assent.cli import (
     advance,
     approve,
+    audit,
     check,
     compile,
     definitions,
@@ -72,6 +73,7 @@ app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
 app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
 app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
+app.command(rich_help_panel=OPERATORS)(audit.audit)
 app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.opened import migrated_database
+from assent.cli.opened import migrated_database, operator
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSource
         async def work(connection: Connection) -> "PublishedSources":
             return await publish_sources(connection, org_id, sources, SYSTEM, database.clock.now())
 
-        return await database.run(work, org_id=None)
+        return await database.run(work, org_id=None, by=operator())
 
 
 def _lines(done: "PublishedSources") -> list[str]:

@@ -93,7 +93,7 @@ async def rebuild_one(session: Session, instance_id: UUID, *, check: bool) -> Re
         if check or not differences:
             return Rebuilt(instance_id, differences)
         # Under its lock now: whoever was at work on it meanwhile may have brought it in order.
-        changed = await session.runtime.rebuild(session.org_id, instance_id)
+        changed = await session.runtime.rebuild(session.org_id, instance_id, session.actor)
         return Rebuilt(instance_id, differences if changed else {}, changed)
     except Exception as error:
         surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")

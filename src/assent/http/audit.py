@@ -26,10 +26,22 @@ TimeQuery = Annotated[Moment | None, Query(examples=["2026-03-01T00:00:00Z"])]
 
 
 class AuditEntry(AuditBody):
-    """The same, and to what."""
+    """One thing that somebody did: a version of an entity, a command, or something that is administered."""
 
-    entity_type: str = Field(examples=["invoice"])
-    entity_id: UUID
+    entity_type: str | None = Field(examples=["invoice"])
+    entity_id: UUID | None
+    from_version: int | None
+    to_version: int | None = Field(description="None where it is no version of an entity.")
+    from_state: str | None
+    to_state: str | None
+    subject_kind: str | None = Field(
+        description="What it was done to, where that is no entity: `instance`, `member`, `role`, …",
+        examples=["instance"],
+    )
+    subject_id: str | None
+    details: dict[str, Any] | None = Field(
+        description="What was asked, or what else identifies the subject.", examples=[{"event": "submit"}]
+    )
 
 
 @router.get(
@@ -44,14 +56,30 @@ async def search_audit_log(  # noqa: PLR0913, PLR0917
     entity_id: UUID | None = None,
     actor: NameQuery = None,
     action: NameQuery = None,
+    subject_kind: NameQuery = None,
+    subject_id: NameQuery = None,
+    channel: NameQuery = None,
     since: TimeQuery = None,
     until: TimeQuery = None,
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """For holders of `audit:read`: from `since` to before `until`. What they may not see is not here either."""
+    """For holders of `audit:read`: changes of entities, commands to workflows, and what was administered.
+
+    From `since` to before `until`. What they may not see is not here either.
+    """
     wanted = AuditFilter(
-        entity_type, entity_id, actor, action, since, until, desk.caller.partition_id, hidden_types(desk)
+        entity_type=entity_type,
+        entity_id=entity_id,
+        actor_id=actor,
+        action=action,
+        subject_kind=subject_kind,
+        subject_id=subject_id,
+        channel=channel,
+        since=since,
+        until=until,
+        partition_id=desk.caller.partition_id,
+        hidden_types=hidden_types(desk),
     )
     after = position_of(cursor, UUID)
 

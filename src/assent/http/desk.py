@@ -21,9 +21,11 @@ from assent.http.settings import HttpSettings
 from assent.kernel import Kernel
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
+from assent.model.origin import By, Origin
 from assent.runtime import Runtime
 from assent.runtime.metrics_page import MetricsPage
 from assent.store.database import Connection, Database
+from assent.telemetry import current_trace
 
 T = TypeVar("T")
 
@@ -64,10 +66,21 @@ class Desk:
     repeat_key: str | None = None
     condition: str | None = None
     """What `If-Match` says."""
+    reason: str | None = None
+    """Why, as the header `Assent-Reason` says."""
 
     @property
     def org_id(self) -> str:
         return self.caller.org_id
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("http", self.caller.place, self.reason)
+
+    @property
+    def by(self) -> By:
+        """Who acts here and by which way, for the audit log."""
+        return By(self.caller.actor, self.origin, current_trace())
 
     def contract(self, entity_type: str) -> Contract:
         contracts = self.house.app.registry.contracts
@@ -98,7 +111,8 @@ class Desk:
             await repeat.keep(connection, reply, now, keep)
             return reply
 
-        return (await self.house.database.run(attempt, org_id=self.org_id, plans="kept")).response()
+        done = await self.house.database.run(attempt, org_id=self.org_id, plans="kept", by=self.by)
+        return done.response()
 
     async def _answer(self, connection: Connection, work: Work, names: Names | None) -> Reply:
         try:
@@ -112,7 +126,7 @@ class Desk:
 
     def _session(self, connection: Connection) -> Session:
         """The application's runtime, in this transaction instead of its own."""
-        runtime = self.house.runtime.joined(connection, self.org_id)
+        runtime = self.house.runtime.via(self.origin).joined(connection, self.org_id)
         return Session(connection, runtime.kernel, runtime)
 
     async def _repeat_key(self) -> RepeatKey | None:

@@ -190,7 +190,7 @@ def _command(  # noqa: PLR0913, PLR0917
         data,
         entity_id,
         expected_version=version,
-        reason=reason,
+        reason=reason or desk.reason,
         place=caller.place,
         channel="http",
         partition_id=caller.partition_id,

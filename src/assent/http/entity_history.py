@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path
 
 from assent.http.desk import Desk
 from assent.http.entity_seen import entity_for
-from assent.http.entity_shapes import AuditBody, DiffBody, VersionBody
+from assent.http.entity_shapes import DiffBody, EntityAuditBody, VersionBody
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
 from assent.http.problems import documented
 from assent.http.signing import Reading
@@ -65,7 +65,7 @@ async def compare_entity_versions(
 
 @router.get(
     "/audit",
-    response_model=Page[AuditBody],
+    response_model=Page[EntityAuditBody],
     summary="See who did what to an entity, newest first",
     responses=documented(404, 422),
 )
@@ -82,4 +82,4 @@ async def list_entity_audit(
         await entity_for(desk, connection, entity_type, entity_id)
         return await list_audit(connection, desk.org_id, entity_id, after, limit + 1)
 
-    return page_of(await desk.read(work), limit, AuditBody.of, lambda row: str(row["id"]))
+    return page_of(await desk.read(work), limit, EntityAuditBody.of, lambda row: str(row["id"]))

@@ -1,7 +1,7 @@
 """Entities, their versions and their audit trail as JSON."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -116,10 +116,6 @@ class AuditBody(BaseModel):
     actor_kind: str
     actor_roles: list[str]
     action: str = Field(examples=["invoice.update"])
-    from_version: int | None
-    to_version: int
-    from_state: str | None
-    to_state: str
     changes: dict[str, Any] = Field(description="Field → [before, after].")
     place: str | None
     reason: str | None
@@ -128,5 +124,14 @@ class AuditBody(BaseModel):
     trace_id: str | None
 
     @classmethod
-    def of(cls, row: Row) -> "AuditBody":
+    def of(cls, row: Row) -> Self:
         return cls(**row)
+
+
+class EntityAuditBody(AuditBody):
+    """The same of a change of an entity."""
+
+    from_version: int | None
+    to_version: int
+    from_state: str | None
+    to_state: str

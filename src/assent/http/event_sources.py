@@ -158,7 +158,7 @@ async def delete_source(desk: Write, name: NamePath) -> Response:
 
 async def _as_owner(desk: Desk, work: Callable[[Connection], Awaitable[T]]) -> T:
     require_capability(desk.caller.actor, MANAGE_SOURCES)
-    return await desk.house.database.run(work, org_id=None)
+    return await desk.house.database.run(work, org_id=None, by=desk.by)
 
 
 def _shown(secret: str, source: EventSource, status: int = 200) -> Response:

@@ -44,7 +44,8 @@ async def emit_event(desk: Tell, key: NamePath, signed: SignedCause, body: NewEv
 
     async def work(session: Session) -> Reply:
         may_emit(desk.caller.actor)
-        new = await session.runtime.emit(desk.org_id, key, body.data, cause=body.cause or signed)
+        cause, actor = body.cause or signed, desk.caller.actor
+        new = await session.runtime.emit(desk.org_id, key, body.data, cause=cause, actor=actor)
         return Reply.of(EventBody(key=key, new=new), 202)
 
     return await desk.write(work)

@@ -119,7 +119,7 @@ async def rebuild_instance(desk: Act, instance_id: UUID) -> Response:
 
     async def work(session: Session) -> Reply:
         await _operated(desk, session, "repair", instance_id)
-        changed = await session.runtime.rebuild(desk.org_id, instance_id)
+        changed = await session.runtime.rebuild(desk.org_id, instance_id, desk.caller.actor)
         return Reply.of(RebuiltBody(instance_id=instance_id, changed=changed))
 
     return await desk.write(work)
@@ -184,7 +184,7 @@ async def _retry(desk: Desk, session: Session, letter_id: UUID) -> LetterKind:
     else:
         return "event"
     try:
-        await session.runtime.retry_effect(desk.org_id, letter_id)
+        await session.runtime.retry_effect(desk.org_id, letter_id, desk.caller.actor)
     except Refused as refused:
         if refused.code == "NOT_FOUND":
             message = f"no dead letter {letter_id}"

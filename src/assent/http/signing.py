@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from fastapi import Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -15,6 +16,7 @@ from assent.http.problems import RefusedByHttp
 from assent.http.replies import KEY_LENGTH_MAX
 from assent.http.scopes import Scope
 from assent.http.settings import RateClass
+from assent.http.texts import NAME_LENGTH_MAX
 from assent.model.mutation import Refused, Rejection
 
 _bearer = HTTPBearer(
@@ -37,6 +39,17 @@ RepeatKeyHeader = Annotated[
     ),
 ]
 
+ReasonHeader = Annotated[
+    str | None,
+    Header(
+        alias="Assent-Reason",
+        max_length=NAME_LENGTH_MAX,
+        pattern=r"^[ -~]*$",
+        description="Why, for the audit log; percent-encoded where it is not ASCII. A reason in the body goes first.",
+        examples=["ticket 4711"],
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -56,10 +69,15 @@ class Writing:
     rate: RateClass
 
     async def __call__(
-        self, request: Request, credentials: Credentials, idempotency_key: RepeatKeyHeader = None
+        self,
+        request: Request,
+        credentials: Credentials,
+        idempotency_key: RepeatKeyHeader = None,
+        reason: ReasonHeader = None,
     ) -> Desk:
         caller = await _caller(request, self.scope, self.rate)
-        return Desk(_house(request), caller, request, idempotency_key, request.headers.get("if-match"))
+        condition = request.headers.get("if-match")
+        return Desk(_house(request), caller, request, idempotency_key, condition, _reason(reason))
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,14 @@ class ShowingOnce:
 
     writing: Writing
 
-    async def __call__(self, request: Request, credentials: Credentials) -> Desk:
-        return await self.writing(request, credentials, None)
+    async def __call__(self, request: Request, credentials: Credentials, reason: ReasonHeader = None) -> Desk:
+        return await self.writing(request, credentials, None, reason)
+
+
+def _reason(given: str | None) -> str | None:
+    """What the database cannot keep is left out: a reason is nothing to be refused for."""
+    text = unquote(given or "", errors="replace").replace("\x00", "").strip()
+    return text or None
 
 
 def _house(request: Request) -> House:

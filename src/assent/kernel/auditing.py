@@ -1,4 +1,4 @@
-"""Searching the audit log of an org: who did what, to what, when. Reads, and never writes."""
+"""Searching the audit log of an org: who did what, to what, when, by which way. Reads, and never writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +24,10 @@ class AuditFilter:
     entity_id: UUID | None = None
     actor_id: str | None = None
     action: str | None = None
+    subject_kind: str | None = None
+    """`instance`, `member`, `role`, …; entities have no subject but themselves."""
+    subject_id: str | None = None
+    channel: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     """Not itself: from `since` to before `until`."""
@@ -35,10 +39,11 @@ class AuditFilter:
 async def search_audit(
     connection: Connection, org_id: str, wanted: AuditFilter, after: UUID | None, limit: int
 ) -> list[Row]:
-    by = (wanted.entity_type, wanted.entity_id, wanted.actor_id, wanted.action, wanted.since, wanted.until)
+    what = (wanted.entity_type, wanted.entity_id, wanted.actor_id, wanted.action, wanted.since, wanted.until)
+    how = (wanted.subject_kind, wanted.subject_id, wanted.channel)
     seen = (wanted.partition_id, list(wanted.hidden_types))
     rows = await connection.fetch(
-        _SQL.search_audit, org_id, *by, *seen, after, _first_id(wanted.since), limit
+        _SQL.search_audit, org_id, *what, *how, *seen, after, _first_id(wanted.since), limit
     )
     return [dict(row) for row in rows]
 

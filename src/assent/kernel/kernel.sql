@@ -69,7 +69,7 @@ SELECT id, version, state, data, data_hash, created_at, created_by FROM assent.e
 
 -- name: read_audit
 -- Who did what to an entity, oldest first.
-SELECT * FROM assent.audit_log WHERE org_id = $1 AND entity_id = $2 ORDER BY id;
+SELECT * FROM assent.audit_log WHERE org_id = $1 AND entity_id = $2 AND to_version IS NOT NULL ORDER BY id;
 
 -- name: read_actor
 -- An active member with roles, and the capabilities that the roles carry.

@@ -24,9 +24,9 @@ SELECT version, state, data, created_at, created_by FROM assent.entity_versions
  WHERE org_id = $1 AND entity_id = $2 AND version IN ($3, $4);
 
 -- name: list_audit
--- Who did what to an entity, newest first.
+-- Who changed what of an entity, newest first; commands to its instance are not among it.
 SELECT id, at, actor_id, actor_kind, actor_roles, action, from_version, to_version, from_state, to_state, changes, place,
        reason, channel, instance_id, trace_id
   FROM assent.audit_log
- WHERE org_id = $1 AND entity_id = $2 AND ($3::uuid IS NULL OR id < $3)
+ WHERE org_id = $1 AND entity_id = $2 AND to_version IS NOT NULL AND ($3::uuid IS NULL OR id < $3)
  ORDER BY id DESC LIMIT $4;

@@ -7,14 +7,14 @@ from dataclasses import replace
 from assent.model.mutation import Command
 from assent.telemetry import Span, current_trace, scope, span, telescope, trace_id_of
 
-BY_WORKFLOWS = "workflow"
-"""The channel of what steps write: they bring the trace of their node, which has a span already."""
-
 
 @contextmanager
 def traced(commands: Sequence[Command]) -> Iterator[tuple[Sequence[Command], Span | None]]:
-    """The commands, each with its trace, and the span that is open around them, if somebody traces."""
-    if not commands or commands[0].channel == BY_WORKFLOWS:
+    """The commands, each with its trace, and the span that is open around them, if somebody traces.
+
+    What steps want brings the trace of their node, which has a span already.
+    """
+    if not commands or commands[0].by_step:
         yield commands, None
         return
     first = commands[0]

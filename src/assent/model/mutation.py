@@ -44,6 +44,8 @@ class Command:
     partition_id: str | None = None
     by_instance: UUID | None = None
     """The workflow instance whose own write this is (D19); only the engine sets it."""
+    by_step: bool = False
+    """Whether a step of a workflow wants it: its own span is open around it."""
     to_state: str | None = None
     """Where a gate of that instance leads, when it is not where the contract's transition does: a rejection, an
     amendment."""

@@ -1,8 +1,9 @@
 """Commands of people and programs: each runs at once, in a transaction of its own, and answers with the new state."""
 
+import copy
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
 import asyncpg
@@ -19,11 +20,13 @@ from assent.engine.inputs import (
     Skip,
     Start,
 )
+from assent.kernel.noting import Note, note_commands
 from assent.kernel.outbox import emit_events
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
+from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import arrival
 from assent.runtime.definitions import Wanted
@@ -49,6 +52,14 @@ class Commands:
 
     database: Database
     advancing: Advancing
+    origin: Origin = field(default=Origin(), init=False)
+    """By which way its commands come, for the audit log."""
+
+    def via(self, origin: Origin) -> Self:
+        """The same, for commands that come by another way."""
+        other = copy.copy(self)
+        other.origin = origin
+        return other
 
     async def start(  # noqa: PLR0913
         self,
@@ -95,13 +106,27 @@ class Commands:
         await self.database.run(work, org_id=org_id)
         return ids
 
-    async def emit(self, org_id: str, key: str, data: Any = None, *, cause: str | None = None) -> bool:
-        """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before."""
+    async def emit(
+        self,
+        org_id: str,
+        key: str,
+        data: Any = None,
+        *,
+        cause: str | None = None,
+        actor: Actor | None = None,
+    ) -> bool:
+        """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before.
+
+        Where somebody tells it, the audit log says who.
+        """
         checked({"key": key, "data": data})
 
         async def work(connection: Connection) -> bool:
             now = self.database.clock.now()
-            return await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
+            new = await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
+            if new and actor is not None:
+                await self._note_event(connection, org_id, key, actor, cause)
+            return new
 
         return await self.database.run(work, org_id=org_id)
 
@@ -187,11 +212,18 @@ class Commands:
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
-            again = Work(org_id, instance_id, command=Retry(self._id(), actor))
+            again = Work(org_id, instance_id, command=Retry(self._id(), actor), origin=self.origin)
             await self._locked(connection, again)
             await self.advancing.advance(connection, [again], self.database.clock.now(), as_owner=False)
 
         await self.database.run(work, org_id=org_id)
+
+    async def _note_event(
+        self, connection: Connection, org_id: str, key: str, actor: Actor, cause: str | None
+    ) -> None:
+        details = {"cause": cause} if cause else {}
+        note = Note(org_id, actor, "event.emit", "event", key, self.origin, details, trace=current_trace())
+        await note_commands(connection, [note], self.database.clock.now())
 
     def _id(self) -> UUID:
         return new_id(self.database.clock.now())
@@ -222,7 +254,7 @@ class Commands:
 
         async def work(connection: Connection) -> Job | None:
             mine = await find(connection)
-            mine.trace, begins = current_trace(), mine.birth is not None
+            mine.origin, mine.trace, begins = self.origin, current_trace(), mine.birth is not None
             now = self.database.clock.now()
             jobs = await self.advancing.advance(connection, [mine], now, as_owner=False, watch=watch)
             if begins and jobs and jobs[0].is_new:

@@ -1,18 +1,23 @@
 """Effects that were given up: seen, and tried again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from assent.effects.outbox import dead_letters, revive, was_awaited
+from assent.kernel.noting import Note, note_commands
+from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
+from assent.model.origin import Origin
 from assent.store.database import Connection, Database
+from assent.telemetry import current_trace
 
 
 @dataclass
 class EffectLetters:
     database: Database
+    origin: Origin = field(default=Origin(), init=False)
 
     async def dead_effects(
         self, org_id: str, destination: str | None = None, limit: int = 100
@@ -21,7 +26,7 @@ class EffectLetters:
         async with self.database.transaction(org_id) as connection:
             return await dead_letters(connection, org_id, destination, limit)
 
-    async def retry_effect(self, org_id: str, effect_id: UUID) -> None:
+    async def retry_effect(self, org_id: str, effect_id: UUID, actor: Actor = SYSTEM) -> None:
         """Send a dead letter again, under the key that it had."""
 
         async def work(connection: Connection) -> None:
@@ -32,16 +37,28 @@ class EffectLetters:
                 message = f"nobody waits for effect {effect_id} any more: its step has failed"
                 raise Refused(Rejection("EFFECT_WAS_AWAITED", message, ("effect_id",), hint="retry the step"))
             await revive(connection, org_id, effect_id)
+            await self._note_retry(connection, org_id, str(effect_id), actor)
 
         await self.database.run(work, org_id=org_id)
 
-    async def retry_effects(self, org_id: str, destination: str | None = None) -> int:
+    async def retry_effects(self, org_id: str, destination: str | None = None, actor: Actor = SYSTEM) -> int:
         """Send every dead letter of an org again, or those of one destination; answers how many there were.
 
         Those that were awaited stay: their steps are what is tried again.
         """
 
         async def work(connection: Connection) -> int:
-            return await revive(connection, org_id, destination=destination)
+            revived = await revive(connection, org_id, destination=destination)
+            if revived:
+                await self._note_retry(connection, org_id, destination or "*", actor, effects=revived)
+            return revived
 
         return await self.database.run(work, org_id=org_id)
+
+    async def _note_retry(
+        self, connection: Connection, org_id: str, which: str, actor: Actor, **details: int
+    ) -> None:
+        """An effect by its id, all of a destination by its name, or all there are."""
+        trace = current_trace()
+        note = Note(org_id, actor, "effect.retry", "effect", which, self.origin, details, trace=trace)
+        await note_commands(connection, [note], self.database.clock.now())

@@ -3,17 +3,19 @@
 Steps are the truth (WF-15): whatever happened to an instance's row, folding its steps gives it back.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
 from assent.engine.evolve import fold
 from assent.engine.inputs import Repin
 from assent.engine.instance import Instance
+from assent.kernel.noting import Note, note_commands
 from assent.kernel.outbox import emit_events
 from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
+from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.definitions import Definition, Pin
 from assent.runtime.inputs_of_events import ON_POKE
@@ -22,6 +24,7 @@ from assent.runtime.rows import instance_from, step_from
 from assent.runtime.work import Work
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
+from assent.telemetry import current_trace
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -30,8 +33,9 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 class Repairs:
     database: Database
     advancing: Advancing
+    origin: Origin = field(default=Origin(), init=False)
 
-    async def rebuild(self, org_id: str, instance_id: UUID) -> bool:
+    async def rebuild(self, org_id: str, instance_id: UUID, actor: Actor = SYSTEM) -> bool:
         """Fold an instance's steps into its projection; true when that changed it."""
 
         async def work(connection: Connection) -> bool:
@@ -39,6 +43,7 @@ class Repairs:
             row = await self._row(connection, org_id, instance_id)
             current = instance_from(row)
             rebuilt = await self._fold(connection, row)
+            await self._note_repair(connection, "workflow.rebuild", (org_id, instance_id), actor)
             if rebuilt == current:
                 return False
             await connection.execute(
@@ -62,6 +67,7 @@ class Repairs:
 
         async def work(connection: Connection) -> None:
             await emit_events(connection, [event], now)
+            await self._note_repair(connection, "workflow.reenqueue", (org_id, instance_id), actor)
 
         await self.database.run(work, org_id=org_id)
 
@@ -72,6 +78,22 @@ class Repairs:
         given = Repin(new_id(now), SYSTEM, to.id, to.version, to.hash)
         work = Work(pin.org_id, instance_id, [given], definition=to)
         await self.advancing.advance(connection, [work], now, as_owner=True)
+
+    async def _note_repair(
+        self, connection: Connection, action: str, place: tuple[str, UUID], actor: Actor
+    ) -> None:
+        org_id, instance_id = place
+        note = Note(
+            org_id,
+            actor,
+            action,
+            "instance",
+            str(instance_id),
+            self.origin,
+            instance_id=instance_id,
+            trace=current_trace(),
+        )
+        await note_commands(connection, [note], self.database.clock.now())
 
     async def _row(self, connection: Connection, org_id: str, instance_id: UUID) -> dict[str, Any]:
         work = Work(org_id, instance_id)

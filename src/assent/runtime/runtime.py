@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assent.approvals.directory import Directory, MembersDirectory
 from assent.kernel import Kernel
+from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.definitions import Definitions
 from assent.runtime.effect_letters import EffectLetters
@@ -42,6 +43,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results):
         self.definitions = Definitions(database.clock)
         loader = Loader(kernel, self.definitions)
         self.database = database
+        self.origin = Origin()
         self.outlets = outlets
         """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
         self.directory = directory or MembersDirectory()

@@ -139,10 +139,12 @@ def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
         actor=_actor(visit, wish),
         payload=wish.payload,
         entity_id=instance.entity_id if own else wish.entity_id,
-        channel="workflow",
+        channel=job.origin.channel,
+        place=job.origin.place,
         reason=wish.reason or f"step {visit.node.node.name}",
         trace_id=job.trace_of(visit.step_id),
         by_instance=instance.id if own else None,
+        by_step=True,
         to_state=wish.to_state,
     )
 

@@ -3,12 +3,15 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from assent.engine.inputs import Input
 from assent.engine.run import Run
+from assent.model.origin import BY_WORKFLOWS, Origin
 from assent.runtime.definitions import Definition, Wanted
+
+BY_ITSELF: Final = Origin(BY_WORKFLOWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Work:
     """Input id → the row of the outbox that it came from."""
     definition: Definition | None = None
     """What the instance runs from now on, when it is not what it is pinned to."""
+    origin: Origin = BY_ITSELF
+    """By which way the command came."""
     trace: str | None = None
     """The trace that this is part of: the command's, else that of the first event which brings one."""
 
@@ -62,6 +67,12 @@ class Job:
     """The waiting steps for which kept events were looked for."""
     traces: dict[UUID, str] = field(default_factory=dict)
     """Step → the trace of its own span, where somebody traces."""
+
+    @property
+    def origin(self) -> Origin:
+        """By which way came what is happening just now: a command's, or else none but the workflow's own."""
+        command = self.work.command
+        return self.work.origin if command is not None and command is self.run.current else BY_ITSELF
 
     def trace_of(self, step_id: UUID) -> str | None:
         return self.traces.get(step_id, self.work.trace)

@@ -12,8 +12,10 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 import asyncpg
+import orjson
 
 from assent.model.clock import Clock
+from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.connect import PLANS_ANEW, Connection, Pool, connect, open_pool
 from assent.store.errors import StoreError
@@ -42,7 +44,7 @@ DATABASE_NAME: Final = "assent"
 _PLAN_MODES: Final[dict[Plans, str]] = {"anew": PLANS_ANEW, "kept": "force_generic_plan"}
 _QUERIES: Final = load_queries("assent.store", "store.sql")
 _ENTER_ORG: Final = _QUERIES.enter_org
-_ENTER_TIME: Final = _QUERIES.enter_time
+_ENTER_AS_OWNER: Final = _QUERIES.enter_as_owner
 _RENEW_PLANS: Final = _QUERIES.renew_plans
 _CREATE_DATABASE: Final = _QUERIES.create_database
 
@@ -91,17 +93,23 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, org_id: str | None, *, isolation: Isolation = "read_committed", plans: Plans = "anew"
+        self,
+        org_id: str | None,
+        *,
+        isolation: Isolation = "read_committed",
+        plans: Plans = "anew",
+        by: By | None = None,
     ) -> AsyncIterator[Connection]:
         """One transaction: confined to an org by row security, or, with None, as the owner of everything.
 
         Plans are kept for whoever looks up a few rows by key; whoever searches, or works in large sets, plans anew.
+        Whatever is administered in it is audited as done `by` somebody.
         """
         async with self._connection() as connection:
             if plans == "kept":
                 await self._renew_plans(connection)
             async with connection.transaction(isolation=isolation):
-                await self._enter(connection, org_id, plans)
+                await self._enter(connection, org_id, plans, by)
                 yield connection
 
     @asynccontextmanager
@@ -113,7 +121,7 @@ class Database:
         async with self._connection() as connection:
             yield connection
 
-    async def run(
+    async def run(  # noqa: PLR0913
         self,
         work: Callable[[Connection], Awaitable[T]],
         *,
@@ -121,11 +129,12 @@ class Database:
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
+        by: By | None = None,
     ) -> T:
         """Run `work` in a transaction, again where it lost against others: it may run more than once."""
 
         async def attempt() -> T:
-            async with self.transaction(org_id, isolation=isolation, plans=plans) as connection:
+            async with self.transaction(org_id, isolation=isolation, plans=plans, by=by) as connection:
                 return await work(connection)
 
         return await retry_lost(attempt, attempts_max or self.settings.transaction_attempts_max)
@@ -174,12 +183,17 @@ class Database:
             await connection.execute(_RENEW_PLANS)
             self._plans_made_at_s[server] = now_s
 
-    async def _enter(self, connection: Connection, org_id: str | None, plans: Plans) -> None:
-        now = time_for_sql(self.clock)
+    async def _enter(self, connection: Connection, org_id: str | None, plans: Plans, by: By | None) -> None:
+        now, acting = time_for_sql(self.clock), _acting(by)
         if org_id is not None:
-            await connection.execute(_ENTER_ORG, APP_ROLE, _require_org(org_id), now, _PLAN_MODES[plans])
-        elif now:
-            await connection.execute(_ENTER_TIME, now)
+            said = (_require_org(org_id), now, _PLAN_MODES[plans], acting)
+            await connection.execute(_ENTER_ORG, APP_ROLE, *said)
+        elif now or acting:
+            await connection.execute(_ENTER_AS_OWNER, now, acting)
+
+
+def _acting(by: By | None) -> str:
+    return orjson.dumps(by.to_json()).decode() if by is not None else ""
 
 
 def _require_org(org_id: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from assent.model.origin import By
 from assent.store.connect import Connection
 from assent.store.database import Database, Isolation, Plans
 
@@ -14,6 +15,7 @@ class JoinedDatabase(Database):
     """The caller's transaction for one org. Each piece of work has a savepoint, so that its failure undoes it alone.
 
     Nothing is run again here: what loses against others loses the whole transaction, and that is its owner's to repeat.
+    Who acts was said when it began.
     """
 
     def __init__(self, database: Database, connection: Connection, org_id: str) -> None:
@@ -23,7 +25,12 @@ class JoinedDatabase(Database):
 
     @asynccontextmanager
     async def transaction(
-        self, org_id: str | None, *, isolation: Isolation = "read_committed", plans: Plans = "anew"
+        self,
+        org_id: str | None,
+        *,
+        isolation: Isolation = "read_committed",
+        plans: Plans = "anew",
+        by: By | None = None,
     ) -> AsyncIterator[Connection]:
         if org_id != self._org_id:
             raise ValueError(
@@ -32,7 +39,7 @@ class JoinedDatabase(Database):
         async with self._joined.transaction():
             yield self._joined
 
-    async def run(
+    async def run(  # noqa: PLR0913
         self,
         work: Callable[[Connection], Awaitable[T]],
         *,
@@ -40,6 +47,7 @@ class JoinedDatabase(Database):
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
+        by: By | None = None,
     ) -> T:
         async with self.transaction(org_id) as connection:
             return await work(connection)

@@ -81,7 +81,7 @@ async def migrate(target: Database | str, migrations: Sequence[Migration] | None
         pending = known[await _count_applied(connection, known) :]
         for migration in pending:
             async with connection.transaction():
-                await connection.execute(_QUERIES.enter_time, now)
+                await connection.execute(_QUERIES.enter_as_owner, now, "")
                 await _apply(connection, migration)
     return list(pending)
 

@@ -1,16 +1,16 @@
 -- name: enter_org
 -- Confines the transaction to one org: the application's role, under row security, at the time of our clock; and says
--- whether its statements are planned anew.
+-- whether its statements are planned anew, and who acts in it, for the audit log.
 select set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true),
-       set_config('plan_cache_mode', $4, true);
+       set_config('plan_cache_mode', $4, true), set_config('assent.acting', $5, true);
 
 -- name: renew_plans
 -- Forgets the connection's plans: tables have grown since they were made.
 discard plans;
 
--- name: enter_time
--- Tells the transaction what time our clock says; for the owning role, which is held to no org.
-select set_config('assent.now', $1, true);
+-- name: enter_as_owner
+-- Tells the transaction what time our clock says and who acts; for the owning role, which is held to no org.
+select set_config('assent.now', $1, true), set_config('assent.acting', $2, true);
 
 -- name: create_database
 -- Makes our database on a server of our own; fails where it exists.

@@ -1,0 +1,122 @@
+"""`assent audit`: who did what, to what, when, by which way and why."""
+
+# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from assent.kernel.auditing import AuditFilter
+    from assent.kernel.listing import Row
+
+ActorOption = Annotated[str | None, typer.Option("--actor", help="Who did it.")]
+ActionOption = Annotated[str | None, typer.Option("--action", help="What, such as approval.decide.")]
+EntityOption = Annotated[UUID | None, typer.Option("--entity", metavar="ID", help="An entity.")]
+KindOption = Annotated[
+    str | None, typer.Option("--subject-kind", help="What it was done to: instance, member, role, …")
+]
+SubjectOption = Annotated[str | None, typer.Option("--subject", metavar="ID", help="To which of them.")]
+ChannelOption = Annotated[str | None, typer.Option("--channel", help="By which way: http, cli, python, …")]
+SinceOption = Annotated[datetime | None, typer.Option("--since", help="From this time on, local.")]
+UntilOption = Annotated[datetime | None, typer.Option("--until", help="Before this time, local.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many are shown.")]
+AfterOption = Annotated[UUID | None, typer.Option("--after", help="The last id of the page before.")]
+
+
+def audit(  # noqa: PLR0913, PLR0917
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    actor: ActorOption = None,
+    action: ActionOption = None,
+    entity: EntityOption = None,
+    subject_kind: KindOption = None,
+    subject: SubjectOption = None,
+    channel: ChannelOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = 50,
+    after: AfterOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
+    from assent.cli.report import console, print_json
+    from assent.cli.tables import print_table
+    from assent.kernel.auditing import AuditFilter
+
+    wanted = AuditFilter(
+        entity_id=entity,
+        actor_id=actor,
+        action=action,
+        subject_kind=subject_kind,
+        subject_id=subject,
+        channel=channel,
+        since=since.astimezone() if since else None,
+        until=until.astimezone() if until else None,
+    )
+    found = act(Acting(app, org, user, json), lambda session: _search(session, wanted, after, limit))
+    if json:
+        print_json(found)
+    elif found:
+        print_table(_table(found))
+    else:
+        console().print("Nothing of the kind is on record.", style="dim")
+
+
+async def _search(session: Session, wanted: "AuditFilter", after: UUID | None, limit: int) -> "list[Row]":
+    from dataclasses import replace
+
+    from assent.kernel.auditing import READ_AUDIT, search_audit
+    from assent.runtime.rights import hidden_types, require_capability
+
+    require_capability(session.actor, READ_AUDIT)
+    seen = replace(wanted, hidden_types=hidden_types(session.contracts, session.actor))
+    async with session.reading() as connection:
+        return await search_audit(connection, session.org_id, seen, after, limit)
+
+
+def _table(found: "list[Row]") -> "Table":
+    from assent.cli.tables import moment, one_line, table
+
+    rows = (
+        [
+            moment(row["at"]),
+            row["actor_id"],
+            row["action"],
+            _subject(row),
+            one_line(_what(row)),
+            row["channel"],
+            row["place"],
+            one_line(row["reason"]),
+        ]
+        for row in found
+    )
+    return table(("at", "who", "what", "of", "how it changed", "by way of", "from", "why"), rows)
+
+
+def _subject(row: "Row") -> str:
+    if row["subject_kind"] is not None:
+        return f"{row['subject_kind']} {row['subject_id']}"
+    return f"{row['entity_type']} {row['entity_id']} v{row['to_version']}"
+
+
+def _what(row: "Row") -> str:
+    changed = [
+        f"{name}: {_plain(before)} → {_plain(after)}" for name, (before, after) in row["changes"].items()
+    ]
+    asked = [f"{name}={_plain(value)}" for name, value in (row["details"] or {}).items()]
+    return ", ".join([*asked, *changed])
+
+
+def _plain(value: Any) -> str:
+    import orjson
+
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

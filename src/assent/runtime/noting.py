@@ -1,0 +1,70 @@
+"""What the audit log says of commands to instances: which input was taken, of whom, by which way."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from assent.engine import inputs
+from assent.engine.inputs import Input
+from assent.kernel.noting import Note
+from assent.model.mutation import Rejection
+from assent.runtime.work import Job
+
+ACTIONS: Final[Mapping[type[Input], str]] = {
+    inputs.Start: "workflow.start",
+    inputs.Advance: "workflow.advance",
+    inputs.Cancel: "workflow.cancel",
+    inputs.Pause: "workflow.pause",
+    inputs.Resume: "workflow.resume",
+    inputs.Retry: "workflow.retry",
+    inputs.Skip: "workflow.skip",
+    inputs.CancelToken: "workflow.cancel_token",
+    inputs.ForceFail: "workflow.force_fail",
+    inputs.Decide: "approval.decide",
+    inputs.Reassign: "approval.reassign",
+    inputs.Claim: "approval.claim",
+    inputs.Release: "approval.release",
+    inputs.ClaimForm: "form.claim",
+    inputs.ReleaseForm: "form.release",
+    inputs.SaveDraft: "form.keep_draft",
+    inputs.ReassignForm: "form.reassign",
+}
+"""What commands are called; events and timers are nobody's commands."""
+
+_KEPT_ELSEWHERE: Final = {"id", "actor", "data", "reason", "to_email"}
+
+
+def notes_of(jobs: Sequence[Job]) -> list[Note]:
+    """Of each job that a command was part of, the command, if it was taken: what is refused changes nothing."""
+    return [
+        _note(job, command)
+        for job in jobs
+        if (command := job.work.command) is not None and _was_taken(job, command)
+    ]
+
+
+def _was_taken(job: Job, command: Input) -> bool:
+    return any(given is command and not isinstance(outcome, Rejection) for given, outcome in job.run.outcomes)
+
+
+def _note(job: Job, command: Input) -> Note:
+    instance = job.run.instance
+    return Note(
+        instance.org_id,
+        command.actor,
+        ACTIONS[type(command)],
+        "instance",
+        str(instance.id),
+        job.work.origin,
+        _details(command),
+        getattr(command, "reason", None) or None,
+        instance.id,
+        instance.entity_type,
+        instance.entity_id,
+        job.work.trace,
+    )
+
+
+def _details(command: Input) -> dict[str, Any]:
+    said = {field.name: getattr(command, field.name) for field in fields(command)}
+    return {name: value for name, value in said.items() if name not in _KEPT_ELSEWHERE and value}
