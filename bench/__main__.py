@@ -22,6 +22,7 @@ NAMES = (
     "http",
     "inbox",
     "effects",
+    "tasks",
     "tracing",
 )
 """The one list; each is a module here with `measure() -> Report`, plain or async."""

@@ -44,16 +44,21 @@ REMINDER = {
     "start": "wait",
     "steps": [
         {"id": "wait", "type": "wait", "for": "30d"},
+        {"id": "count", "type": "task", "task": "expenses.count", "output": {"drafts": "result.drafts"}},
         {
             "id": "tell",
             "type": "notification",
             "channel": "email",
             "to": "{workflow.to}",
-            "text": "Hand in your expenses.",
+            "text": "There are {workflow.drafts} expenses to hand in.",
         },
         {"id": "end", "type": "terminal"},
     ],
-    "transitions": [{"from": "wait", "to": "tell"}, {"from": "tell", "to": "end"}],
+    "transitions": [
+        {"from": "wait", "to": "count"},
+        {"from": "count", "to": "tell"},
+        {"from": "tell", "to": "end"},
+    ],
 }
 
 app = assent.App().add(EXPENSE, REMINDER)
@@ -67,6 +72,14 @@ def assign(expense: assent.Entity, payload: Any) -> dict[str, Any]:
 @app.action("expense.round_up")
 def round_up(expense: assent.Entity, payload: Any) -> dict[str, Any]:
     return {"total": -(-expense.data["total"] // 100) * 100}
+
+
+@app.task("expenses.count", timeout="5m")
+async def count(task: assent.Task) -> dict[str, int]:
+    """Runs in the background, and is tried again when it fails; the flow goes on with what it returns."""
+    async with task.transaction() as connection:
+        drafts = "SELECT count(*) FROM assent.entities WHERE entity_type = 'expense' AND state = 'draft'"
+        return {"drafts": await connection.fetchval(drafts)}
 
 
 if __name__ == "__main__":

@@ -179,6 +179,28 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "body": "{}",
         "expires_at": START + timedelta(days=1),
     },
+    "tasks": lambda: {"id": uuid4(), "type": "report.build"},
+    "task_submissions": lambda: {
+        "id": uuid4(),
+        "type": "report.build",
+        "input": {},
+        "attempts_max": 8,
+        "submitted_by": "ann",
+    },
+    "task_attempts": lambda: {
+        "task_id": uuid4(),
+        "attempt": 1,
+        "outcome": "complete",
+        "worker_id": uuid4(),
+        "started_at": START,
+        "ended_at": START,
+    },
+    "task_keys": lambda: {
+        "type": "report.build",
+        "key": _word("key"),
+        "task_id": uuid4(),
+        "input_hash": b"\0" * 32,
+    },
     "workflow_rules": lambda: {
         "id": uuid4(),
         "name": _word("rule"),

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
     from assent.model.problems import Invalid, Problem
     from assent.runtime import InstanceView, Runtime
+    from assent.runtime.task_commands import NewTask
     from assent.store.database import Database
     from assent.store.guest import inside
     from assent.store.migrate import migrate
+    from assent.tasks.context import Task
+    from assent.tasks.errors import ClaimLost, GiveUp, Retry
 
 __version__ = "0.1.0"
 
@@ -34,26 +37,36 @@ _PLACES: Final = {
     "Problem": "assent.model.problems",
     "InstanceView": "assent.runtime",
     "Runtime": "assent.runtime",
+    "NewTask": "assent.runtime.task_commands",
     "Database": "assent.store.database",
     "inside": "assent.store.guest",
     "migrate": "assent.store.migrate",
+    "Task": "assent.tasks.context",
+    "ClaimLost": "assent.tasks.errors",
+    "GiveUp": "assent.tasks.errors",
+    "Retry": "assent.tasks.errors",
 }
 
 __all__ = [
     "SYSTEM",
     "Actor",
     "App",
+    "ClaimLost",
     "Command",
     "Database",
     "Entity",
+    "GiveUp",
     "InstanceView",
     "Invalid",
     "Kernel",
     "Mutation",
+    "NewTask",
     "Problem",
     "Refused",
     "Rejection",
+    "Retry",
     "Runtime",
+    "Task",
     "__version__",
     "inside",
     "migrate",

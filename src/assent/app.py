@@ -1,7 +1,8 @@
-"""App: what an application builds — its contracts, actions and flows — and the kernel and runtime that run them."""
+"""App: what an application builds — its contracts, actions, tasks, flows — and the kernel and runtime that run them."""
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -16,11 +17,14 @@ from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from, parse_contract
 from assent.model.effect import Channel, openapi_name
 from assent.model.problems import Invalid, Problem
+from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
 from assent.runtime.runtime import Operation, Runtime
 from assent.store.database import Database
+from assent.tasks.declared import TaskType, declare
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
+T = TypeVar("T", bound=Callable[..., Any])
 
 
 class App:
@@ -43,6 +47,7 @@ class App:
         self.directory = directory
         self.operations: dict[str, Operation] = {}
         self.outlets = Outlets()
+        self.tasks: dict[str, TaskType] = {}
         self.sources: list[Source] = []
         """What is published when the application is run: everything that was added."""
         for contract in contracts:
@@ -110,6 +115,32 @@ class App:
 
         return register
 
+    def task(
+        self,
+        name: str,
+        *,
+        attempts_max: int = TASK_ATTEMPTS_MAX,
+        timeout: str | timedelta | None = None,
+        priority: int = PRIORITY,
+    ) -> Callable[[T], T]:
+        """Register a task: a function, plain or async, that our own workers run in the background.
+
+        Its parameters are the keys of its input; one that is a pydantic model, a dataclass or a mapping is the whole
+        of it; one that is an `assent.Task` gets the task itself. What it returns is kept as JSON. What it raises is
+        tried again, up to `attempts_max` times; `assent.Retry` says when, `assent.GiveUp` that it is of no use. A plain
+        function has a thread of its own, so that it blocks nobody. `timeout` is for one attempt: `30s`, `5m`.
+        """
+
+        def register(run: T) -> T:
+            if name in self.tasks:
+                raise Invalid([Problem("DUPLICATE", f"task `{name}` is registered twice", (name,))])
+            self.tasks[name] = declare(
+                name, run, attempts_max=attempts_max, timeout=timeout, priority=priority
+            )
+            return run
+
+        return register
+
     def openapi(
         self, service: str, document: Mapping[str, Any], *, base_url: str, headers: Headers | None = None
     ) -> Self:
@@ -138,7 +169,9 @@ class App:
         return Kernel(database, self.registry)
 
     def runtime(self, database: Database) -> Runtime:
-        return Runtime(database, self.kernel(database), self.operations, self.directory, self.outlets)
+        return Runtime(
+            database, self.kernel(database), self.operations, self.directory, self.outlets, tasks=self.tasks
+        )
 
 
 def _contract(source: Source) -> tuple[Contract | None, list[Problem]]:

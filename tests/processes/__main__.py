@@ -24,6 +24,7 @@ from assent.store.queries import load_queries
 from assent.worker.duty import Run, Workplace
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
+from assent.worker.tasks import Tasks
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
@@ -105,6 +106,14 @@ async def send_effects(runtime: Runtime) -> Any:
     return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
 
 
+async def run_tasks(runtime: Runtime) -> Any:
+    """Run the tasks that are due; how many attempts ended how."""
+    duty = Tasks(Workplace(runtime.database, runtime=runtime))
+    runs: list[Run] = []
+    await exhaust(duty, runs.append)
+    return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
+
+
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     job.__name__: job
     for job in (
@@ -118,6 +127,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
         take_receipts,
         tell_times,
         send_effects,
+        run_tasks,
     )
 }
 

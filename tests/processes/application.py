@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import assent
 from assent.app import App
 from assent.store.connect import Connection
 from assent.store.database import Database
@@ -63,6 +64,24 @@ async def kill(connection: Connection, arguments: Mapping[str, Any]) -> None:
     if arguments.get("kills") and os.environ.get("MAY_DIE"):
         os.kill(os.getpid(), signal.SIGKILL)
     await mark(connection, arguments)
+
+
+@app.task("tests.run", attempts_max=3)
+async def run(task: assent.Task, what: str, kills: bool = False, waits: bool = False) -> str:
+    """Leaves a mark that commits with its completion; before, where it is told to, it dies or waits at the gate."""
+    if kills and os.environ.get("MAY_DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    async with task.transaction() as connection:
+        await (gate if waits else mark)(connection, {"what": what})
+    return what
+
+
+@app.task("tests.kill", attempts_max=3)
+async def kill_task(what: str) -> str:
+    """Takes its process with it, where that is one that may die."""
+    if os.environ.get("MAY_DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return what
 
 
 async def keep_calls(database: Database) -> None:

@@ -50,6 +50,10 @@ insert_form = partial(insert, table="workflow_forms")
 insert_delegation = partial(insert, table="approval_delegations")
 insert_reply = partial(insert, table="http_replies")
 insert_source = partial(insert, table="event_sources")
+insert_task = partial(insert, table="tasks")
+insert_submission = partial(insert, table="task_submissions")
+insert_attempt = partial(insert, table="task_attempts")
+insert_task_key = partial(insert, table="task_keys")
 
 
 async def insert_audit(connection, **given):
@@ -66,6 +70,28 @@ A_VERSION = {"entity_type": "invoice", "entity_id": NOBODY, "to_version": 1, "to
 NO_SUBJECT = {"subject_kind": None, "subject_id": None}
 
 CHECKS = [
+    ("task_type_is_a_short_name", insert_task, {"type": ""}),
+    ("task_type_is_a_short_name", insert_task, {"type": "t" * 201}),
+    ("task_status_is_known", insert_task, {"status": "done"}),
+    ("task_priority_is_a_byte", insert_task, {"priority": -1}),
+    ("task_priority_is_a_byte", insert_task, {"priority": 256}),
+    ("task_attempts_are_counted", insert_task, {"attempts": -1}),
+    ("task_attempts_are_counted", insert_task, {"attempts": 3, "attempts_max": 2}),
+    ("task_attempts_are_counted", insert_task, {"attempts_max": 0}),
+    ("task_in_progress_is_in_somebodys_hands", insert_task, {"status": "in_progress"}),
+    ("task_in_progress_is_in_somebodys_hands", insert_task, {"worker_id": NOBODY}),
+    ("task_ends_when_its_status_says_so", insert_task, {"status": "complete"}),
+    ("task_ends_when_its_status_says_so", insert_task, {"status": "dead"}),
+    ("task_ends_when_its_status_says_so", insert_task, {"ended_at": START}),
+    ("task_of_a_step_names_its_instance", insert_submission, {"step_id": NOBODY}),
+    ("task_of_a_step_names_its_instance", insert_submission, {"instance_id": NOBODY}),
+    ("only_a_step_awaits_a_task", insert_submission, {"awaited": True}),
+    ("task_attempt_outcome_is_known", insert_attempt, {"outcome": "fine", "code": "X", "error": "x"}),
+    ("task_attempt_that_failed_says_why", insert_attempt, {"outcome": "error"}),
+    ("task_attempt_that_failed_says_why", insert_attempt, {"outcome": "error", "code": "X"}),
+    ("task_attempt_that_failed_says_why", insert_attempt, {"error": "x"}),
+    ("task_key_is_short", insert_task_key, {"key": ""}),
+    ("task_key_is_short", insert_task_key, {"key": "k" * 201}),
     ("reply_key_is_short", insert_reply, {"key": ""}),
     ("reply_key_is_short", insert_reply, {"key": "k" * 256}),
     ("request_is_kept_as_sha256", insert_reply, {"request_hash": "what was asked"}),

@@ -1,5 +1,7 @@
 """Status moves as `assent.model.moves` says and no other way: every pair is tried by a real UPDATE."""
 
+from uuid import UUID
+
 import pytest
 
 from assent.model.moves import MOVES, is_terminal
@@ -18,7 +20,10 @@ LIVES = {
     "workflow_forms": "form",
     "requests": "outside",
     "request_deliveries": "delivery",
+    "tasks": "task",
 }
+
+WORKER = UUID(int=7)
 
 ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at", "requests": "ended_at"}
 """Where a row ends exactly when its status does, and says when."""
@@ -43,6 +48,10 @@ async def _insert_at(connection, table, status):
 
 def _columns(table, status):
     """What goes with a new status."""
+    if table == "tasks":
+        ended = status in ("complete", "cancelled", "dead")
+        in_hand = WORKER if status == "in_progress" else None
+        return {"status": status, "worker_id": in_hand, "ended_at": START if ended else None}
     found = {"status": status} | COLUMNS.get((table, status), {})
     if table not in ENDED_AT:
         return found

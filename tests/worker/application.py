@@ -4,6 +4,8 @@ It claims events, completes them in the same transaction, and before it commits 
 `app` is for `assent worker --app tests.worker.application:app`.
 """
 
+from typing import Any
+
 from assent.app import App
 from assent.store.database import Database
 
@@ -29,6 +31,7 @@ class CompletingRuntime:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.outlets = None
+        self.tasks: dict[str, Any] = {}
 
     async def process_events(self, limit: int) -> int:
         async with self.database.transaction(None) as connection:

@@ -30,7 +30,7 @@ async def test_once_runs_every_duty_until_nothing_is_left_in_an_order_that_makes
     told = json.loads(out)
     assert code == 0
     assert list(told) == [
-        *("recovered", "released", "timers", "timeouts", "results", "events", "effects"),
+        *("recovered", "released", "timers", "timeouts", "results", "events", "effects", "tasks"),
         *("stuck", "partitions", "prune", "compact", "retention"),
     ]
     assert told["timers"] == {"count": 3, "runs": 2, "errors": 0, "parts": {}, "error": None}

@@ -40,7 +40,7 @@ async def test_receipts_of_an_ended_instance_go_after_ninety_days(place, databas
     assert (await Prune(place).run_once()).count == 0
     clock.move_to(START + LONG)
     done = await Prune(place).run_once()
-    assert done.parts == {"step_receipts": 3, "outbox_receipts": 3, "events": 0, "effects": 0}
+    assert done.parts == {"step_receipts": 3, "outbox_receipts": 3, "events": 0, "effects": 0, "tasks": 0}
     assert [await count(database, table) for table in RECEIPTS] == [0, 0]
     assert (await Prune(place).run_once()).count == 0
 
@@ -152,5 +152,5 @@ async def test_instance_that_another_worker_prunes_is_not_waited_for(place, data
     async with database.transaction(None) as first:
         await first.fetch("SELECT * FROM assent.prune_receipts(assent.now(), 10)")
         assert await Prune(place).run_once() == Done(
-            0, parts=dict.fromkeys(("step_receipts", "outbox_receipts", "events", "effects"), 0)
+            0, parts=dict.fromkeys(("step_receipts", "outbox_receipts", "events", "effects", "tasks"), 0)
         )

@@ -19,7 +19,7 @@ LEASE = timedelta(minutes=10)
 
 
 def done_with(**parts: int) -> Done:
-    return Done(sum(parts.values()), parts={"events": 0, "effects": 0, "dead_letters": 0} | parts)
+    return Done(sum(parts.values()), parts={"events": 0, "effects": 0, "tasks": 0, "dead_letters": 0} | parts)
 
 
 async def claimed(database: Database, kind: str, **given):

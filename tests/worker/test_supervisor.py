@@ -64,7 +64,7 @@ def test_the_list_holds_every_duty_once_by_its_name(place):
 
 def test_without_a_runtime_only_what_needs_one_is_missing(place):
     names = {duty.name for duty in duties(replace(place, runtime=None))}
-    assert {duty.name for duty in DUTIES} - names == {"effects", "events", "recovered"}
+    assert {duty.name for duty in DUTIES} - names == {"effects", "events", "recovered", "tasks"}
 
 
 def test_duties_are_chosen_by_name(place):

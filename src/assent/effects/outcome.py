@@ -6,7 +6,6 @@ failed for good, or attempts used up             → dead letter
 sent and no answer (ambiguous), and not allowed  → dead letter
 """
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any, Final, Literal
 
 from assent.effects.claimed import Claimed
 from assent.effects.settings import EffectSettings
+from assent.model.backoff import backoff, jittered
 
 BACKOFF_FACTOR: Final = 3
 ERROR_CHARACTERS_MAX: Final = 2_000
@@ -107,10 +107,5 @@ def judge(effect: Claimed, outcome: Outcome, now: datetime, settings: EffectSett
 def _wait(attempts: int, outcome: Undelivered, settings: EffectSettings) -> timedelta:
     longest = timedelta(milliseconds=settings.retry_after_max_ms)
     asked = min(outcome.retry_after or timedelta(), longest)
-    return max(asked, backoff(attempts, settings) * random.uniform(0.8, 1.2))  # noqa: S311 - jitter is no secret
-
-
-def backoff(attempts: int, settings: EffectSettings) -> timedelta:
-    """How long to wait after so many attempts, before jitter."""
-    grown_ms = settings.backoff_min_ms * BACKOFF_FACTOR ** min(attempts - 1, 20)
-    return timedelta(milliseconds=min(settings.backoff_max_ms, grown_ms))
+    shortest, most = (timedelta(milliseconds=ms) for ms in (settings.backoff_min_ms, settings.backoff_max_ms))
+    return max(asked, jittered(backoff(attempts, shortest, most, BACKOFF_FACTOR)))

@@ -16,7 +16,19 @@ from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried, root_id
 from assent.engine.joins import fire_join, join_is_complete
 from assent.engine.nodes.asking import messages_to
-from assent.engine.nodes.base import Ask, AskRule, Call, Done, Failure, Mutate, Rest, Stay, Verdict, Wish
+from assent.engine.nodes.base import (
+    Ask,
+    AskRule,
+    Call,
+    CheckTask,
+    Done,
+    Failure,
+    Mutate,
+    Rest,
+    Stay,
+    Verdict,
+    Wish,
+)
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
@@ -27,6 +39,7 @@ from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
 from assent.model.mutation import Rejection
 from assent.model.outside_request import OutsideRequest
+from assent.model.task import WantedTask
 
 CHAIN_STEPS_MAX: Final = 10
 
@@ -59,6 +72,8 @@ class Run:
     """What is to be sent, each with the step that wants it."""
     asks: list[OutsideRequest] = field(default_factory=list)
     """What is asked of outside parties; each ends with its step, if results do not end it before."""
+    tasks: list[tuple[Step, WantedTask]] = field(default_factory=list)
+    """What our workers are to do, each with the step that wants it."""
     stays: list[tuple[Token, Stay]] = field(default_factory=list)
     """Steps that rest on, with the next time that something is due."""
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
@@ -83,7 +98,7 @@ class Run:
             verdict: Verdict | Wish = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
         else:
             verdict = handler.enter(visit)
-        if isinstance(verdict, Mutate | Call | AskRule | Ask):
+        if isinstance(verdict, Mutate | Call | CheckTask | AskRule | Ask):
             return verdict
         self.conclude(visit, verdict)
         return None
@@ -157,7 +172,7 @@ class Run:
             self.asks.append(rest.asks)
         self._open[step.id] = step
         self._record(step)
-        self._enqueue(step, rest.effects)
+        self._enqueue(step, rest.effects, rest.task)
 
     def _stay(self, visit: Visit, stay: Stay) -> None:
         token = visit.token
@@ -175,8 +190,10 @@ class Run:
         told = messages_to(visit, visit.node.node.config, request, seats)
         self._enqueue(self._step(visit, "pending", {}), told)
 
-    def _enqueue(self, step: Step, effects: tuple[Effect, ...]) -> None:
+    def _enqueue(self, step: Step, effects: tuple[Effect, ...], task: WantedTask | None = None) -> None:
         self.effects += ((step, effect) for effect in effects)
+        if task is not None:
+            self.tasks.append((step, task))
 
     def _done(self, visit: Visit, done: Done) -> None:
         variables = visit.variables_with(done.sets) if visit.node.asks else {}
@@ -193,7 +210,7 @@ class Run:
         if sets:
             output["set"] = sets
         self._leave(visit, edges)
-        self._enqueue(self._finish(visit, "completed", output), done.effects)
+        self._enqueue(self._finish(visit, "completed", output), done.effects, done.task)
 
     def _edges(
         self, visit: Visit, done: Done, variables: Mapping[str, Any]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from assent.model.parse import shown
-from assent.model.problems import Problem
+from assent.model.problems import Invalid, Problem
 
 DURATION_MAX: Final = timedelta(days=3650)
 """Ten years; whatever is longer was typed by mistake, or leaves the range of a timestamp."""
@@ -31,6 +31,18 @@ def parse_duration(value: object) -> timedelta | Problem:
     if length is None:
         return _problem(f"{shown(value)} is out of range: 1s to {DURATION_MAX.days}d was expected")
     return length
+
+
+def require_duration(value: str | timedelta) -> timedelta:
+    """The length of time that a program gives, in either form; raises `Invalid`."""
+    found = value if isinstance(value, timedelta) else parse_duration(value)
+    if isinstance(found, Problem):
+        raise Invalid([found])
+    if not timedelta() < found <= DURATION_MAX:
+        raise Invalid(
+            [_problem(f"{found} is out of range: more than nothing to {DURATION_MAX.days}d was expected")]
+        )
+    return found
 
 
 def _length(count: int, unit: str) -> timedelta | None:

@@ -69,6 +69,18 @@ OUTSIDE_REQUEST_MOVES = _moves(
 
 DELIVERY_MOVES = _moves(pending="processed dead_letter", processed="", dead_letter="pending")
 
+TASK_MOVES = _moves(
+    open="in_progress cancelled",
+    in_progress="complete error dead open blocked background cancelled",
+    blocked="open cancelled dead",
+    background="complete error dead open cancelled",
+    complete="",
+    error="open in_progress dead cancelled",
+    cancelled="",
+    dead="open",
+)
+"""`error → in_progress` is the next try, `in_progress → open` a claim that was given back, `dead → open` a retry."""
+
 MOVES: Mapping[str, Moves] = {
     "workflow_instances": INSTANCE_MOVES,
     "workflow_step_executions": STEP_MOVES,
@@ -80,6 +92,7 @@ MOVES: Mapping[str, Moves] = {
     "workflow_forms": FORM_MOVES,
     "requests": OUTSIDE_REQUEST_MOVES,
     "request_deliveries": DELIVERY_MOVES,
+    "tasks": TASK_MOVES,
 }
 
 

@@ -41,7 +41,11 @@ def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Probl
     try:
         return kind.model_validate(data), []
     except ValidationError as error:
-        return None, [_problem(detail) for detail in error.errors(include_url=False)]
+        return None, problems_of(error)
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    return [_problem(detail) for detail in error.errors(include_url=False)]
 
 
 def _problem(detail: ErrorDetails) -> Problem:

@@ -1,12 +1,12 @@
 """What becomes of an event whose attempt failed: later again, a step that failed, or a dead letter (D10)."""
 
-import random
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from assent.engine.inputs import Input, Pause
 from assent.engine.offers import EVENT_FAILED
 from assent.model.actor import SYSTEM
+from assent.model.backoff import backoff, jittered
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime.advance import Advancing
@@ -20,6 +20,7 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 RETRY_S_MIN: Final = 1.0
 RETRY_S_MAX: Final = 300.0
+_RETRIES: Final = timedelta(seconds=RETRY_S_MIN), timedelta(seconds=RETRY_S_MAX)
 STALE_RETRY_S: Final = 60.0
 """How long an event waits for somebody to compile its workflow anew."""
 ERROR_CHARACTERS_MAX: Final = 2_000
@@ -34,7 +35,9 @@ async def settle_failure(
     if wait_s is not None:
         await _postpone(connection, event, error, now + timedelta(seconds=wait_s))
     elif event["attempts"] + 1 < event["max_attempts"]:
-        await _record(connection, event, "failed", error, now + _backoff(event["attempts"]))
+        await _record(
+            connection, event, "failed", error, now + jittered(backoff(event["attempts"] + 1, *_RETRIES))
+        )
     else:
         await _give_up(connection, advancing, work, event, error, now)
 
@@ -54,11 +57,6 @@ def _wait_without_attempt_s(error: Exception) -> float | None:
     if isinstance(error, Refused) and error.code == "WORKFLOW_COMPILER_STALE":
         return STALE_RETRY_S
     return None
-
-
-def _backoff(attempts: int) -> timedelta:
-    seconds = min(RETRY_S_MAX, RETRY_S_MIN * 2**attempts)
-    return timedelta(seconds=seconds * random.uniform(0.8, 1.2))  # noqa: S311 - jitter is no secret
 
 
 async def _give_up(  # noqa: PLR0913, PLR0917

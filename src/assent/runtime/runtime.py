@@ -16,6 +16,7 @@ from assent.runtime.load import Loader
 from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
 from assent.runtime.results import Results
+from assent.runtime.task_commands import TaskCommands
 from assent.runtime.wishes import Fulfilling
 from assent.store.database import Connection, Database
 from assent.store.guest import inside
@@ -23,21 +24,24 @@ from assent.store.joined import JoinedDatabase
 
 if TYPE_CHECKING:
     from assent.effects.outlets import Outlets
+    from assent.tasks.declared import TaskType
 
 Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
 
 
-class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results):
+class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskCommands):
     """Commands for people, batches for workers, repairs for operators; all end in the same `advance`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         database: Database,
         kernel: Kernel,
         operations: Mapping[str, Operation],
         directory: Directory | None = None,
         outlets: "Outlets | None" = None,
+        *,
+        tasks: "Mapping[str, TaskType] | None" = None,
     ) -> None:
         self.kernel = kernel
         self.definitions = Definitions(database.clock)
@@ -47,7 +51,9 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results):
         self.outlets = outlets
         """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
         self.directory = directory or MembersDirectory()
-        self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations)), loader)
+        self.tasks = dict(tasks or {})
+        """The kinds of tasks that the application declares, by name."""
+        self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:

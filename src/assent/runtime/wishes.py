@@ -1,7 +1,7 @@
 """Fulfilling what nodes wish for: mutations in one call to the kernel, functions one by one in savepoints."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -10,7 +10,7 @@ from assent.approvals.directory import Directory
 from assent.approvals.picking import Asked
 from assent.approvals.requests import consume_requests, write_requests
 from assent.approvals.resolve import find_people
-from assent.engine.nodes.base import Ask, AskRule, Call, Mutate, Wish
+from assent.engine.nodes.base import Ask, AskRule, Call, CheckTask, Mutate, Wish
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.held import Held
@@ -20,10 +20,13 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
 from assent.model.effect import Outside
 from assent.model.mutation import Command, Mutation, Refused, Rejection
+from assent.model.problems import Invalid
+from assent.model.task import Submittable
 from assent.runtime.errors import InstanceBusy, StepFailed
 from assent.runtime.work import Job
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.tasks.declared import TaskType
 from assent.telemetry import scope
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
@@ -38,6 +41,7 @@ class Fulfilling:
     kernel: Kernel
     directory: Directory
     operations: dict[str, Any] = field(default_factory=dict)
+    tasks: Mapping[str, TaskType] = field(default_factory=dict)
 
 
 async def fulfil(
@@ -56,6 +60,8 @@ async def fulfil(
     if rules:
         await _ask_rules(connection, kernel, rules)
     for job, visit, wish in wishes:
+        if isinstance(wish, CheckTask):
+            job.run.answer(visit, _check_task(means.tasks, wish))
         if isinstance(wish, Call):
             job.run.answer(visit, await _call(connection, operations, job, visit, wish))
             held.forget()
@@ -189,6 +195,17 @@ def _rule_answer(kernel: Kernel, job: Job, visit: Visit, rule: Any, wish: AskRul
     if rule["outcome"] == "deny":
         return Rejection("RULE_DENIED", programs.message(variables))
     return programs.sets(variables) if rule["outcome"] == "set" else {}
+
+
+def _check_task(tasks: Mapping[str, TaskType], wish: CheckTask) -> Submittable | Rejection:
+    """Whether the application knows such a task and its input will do."""
+    kind = tasks.get(wish.type)
+    if kind is None:
+        return Rejection("UNKNOWN_TASK", f"no task `{wish.type}` is registered")
+    try:
+        return kind.submittable(wish.input)
+    except Invalid as invalid:
+        return Rejection.of(invalid.problems)
 
 
 async def _call(connection: Connection, operations: Any, job: Job, visit: Visit, wish: Call) -> Any:

@@ -19,6 +19,7 @@ from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
+from assent.model.task import WantedTask
 from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
@@ -31,6 +32,8 @@ from assent.runtime.rows import (
 from assent.runtime.work import Job, Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.tasks.change import StepOf, cancel_of_steps
+from assent.tasks.submit import Submission, submit_tasks
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -49,6 +52,8 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await write_asked(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
+    await submit_tasks(connection, [task for job in jobs for task in _tasks(job)], now)
+    await cancel_of_steps(connection, _left_tasks(steps), now)
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)
@@ -84,6 +89,41 @@ def _effects(job: Job) -> list[Wanted]:
         Wanted(step.org_id, step.instance_id, step.id, step.created_at, effect, job.trace_of(step.id))
         for step, effect in job.run.effects
     ]
+
+
+def _tasks(job: Job) -> list[Submission]:
+    """What the job's steps want to be done; a step that rested and ended in the same batch awaits nothing any more."""
+    wanted = [(step, task) for step, task in job.run.tasks if step.status == "pending" or not task.awaited]
+    return [_submission(job, step, task) for step, task in wanted]
+
+
+def _submission(job: Job, step: Step, task: WantedTask) -> Submission:
+    return Submission(
+        org_id=step.org_id,
+        type=task.type,
+        input=task.input,
+        priority=task.priority,
+        attempts_max=task.attempts_max,
+        submitted_by=step.actor_id,
+        partition_id=job.run.instance.partition_id,
+        instance_id=step.instance_id,
+        step_id=step.id,
+        awaited=task.awaited,
+        trace_id=job.trace_of(step.id),
+    )
+
+
+def _left_tasks(steps: Sequence[Step]) -> list[StepOf]:
+    """Steps that end before their task did: it is cancelled with them (D24)."""
+    return [
+        (step.org_id, step.instance_id, step.id)
+        for step in steps
+        if step.node_type == NodeKind.TASK and not step.is_new and _is_left(step)
+    ]
+
+
+def _is_left(step: Step) -> bool:
+    return step.status in ("cancelled", "skipped", "failed") or bool(step.output.get("timed_out"))
 
 
 async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:

@@ -74,6 +74,23 @@ class PrometheusMetrics:
             registry=to,
             buckets=LATENCIES_S,
         )
+        self._tasks = Counter(
+            "assent_tasks_total", "Attempts at tasks", ["task_type", "outcome"], registry=to
+        )
+        self._task_took = Histogram(
+            "assent_task_duration_seconds",
+            "One attempt at a task",
+            ["task_type"],
+            registry=to,
+            buckets=LATENCIES_S,
+        )
+        self._task_latency = Histogram(
+            "assent_task_latency_seconds",
+            "From a task's submission to its completion",
+            ["task_type"],
+            registry=to,
+            buckets=LATENCIES_S,
+        )
         self._approvals = Counter("assent_approvals_total", "Requests for approval", ["outcome"], registry=to)
 
     def _time_steps(self, to: CollectorRegistry) -> None:
@@ -124,6 +141,16 @@ class PrometheusMetrics:
             self._effect_latency.labels(effect_type).observe(max(0.0, latency_s))
         else:
             (self._died if status == "dead_letter" else self._retries).labels("effects").inc()
+
+    def task_ran(self, task_type: str, took_s: float) -> None:
+        self._task_took.labels(task_type).observe(took_s)
+
+    def task(self, task_type: str, status: str, latency_s: float) -> None:
+        self._tasks.labels(task_type, status).inc()
+        if status == "complete":
+            self._task_latency.labels(task_type).observe(max(0.0, latency_s))
+        else:
+            (self._died if status == "dead" else self._retries).labels("tasks").inc()
 
     def steps(self, kind: str, status: str, number: int) -> None:
         self._steps.labels(kind, status).inc(number)

@@ -18,4 +18,7 @@ SELECT min(moment) FROM (
   UNION ALL
   SELECT min(next_try_at) FROM assent.request_deliveries
    WHERE status = 'pending' AND next_try_at > assent.now()
+  UNION ALL
+  SELECT min(run_at) FROM assent.tasks
+   WHERE status IN ('open', 'error') AND run_at > assent.now()
 ) AS due WHERE moment <= $1;

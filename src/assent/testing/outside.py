@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from assent.kernel.answers import answer_event
 from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.testing.sandbox import Sandbox
-from assent.worker.answers import answer_event
 
 _SQL: Final = load_queries("assent.testing", "outside.sql")
 

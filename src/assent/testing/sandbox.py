@@ -29,7 +29,7 @@ from assent.worker.supervisor import duties
 
 ORG: Final = "acme"
 
-DUTIES: Final = ("recovered", "released", "timers", "timeouts", "results", "events")
+DUTIES: Final = ("recovered", "released", "timers", "timeouts", "results", "events", "tasks")
 """What moves instances on. The sweeps would only clean up after them, and effects are kept instead of sent."""
 
 
@@ -118,7 +118,7 @@ class Sandbox:
             return await find_actor(connection, self.org_id, name)
 
     async def drain(self) -> int:
-        """Do everything that is due now: events, timers, timeouts. Answers how much that was."""
+        """Do everything that is due now: events, timers, timeouts, tasks. Answers how much that was."""
         return await drain(self._duties)
 
     async def advance_time(self, length: str | timedelta) -> None:
@@ -164,4 +164,5 @@ def _copy_of(app: App) -> App:
     copied = copy.copy(app)
     copied.registry = copy.deepcopy(app.registry)
     copied.operations = dict(app.operations)
+    copied.tasks = dict(app.tasks)
     return copied

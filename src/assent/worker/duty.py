@@ -48,7 +48,8 @@ class Done:
 class Duty(Protocol):
     """Work that is done again and again, maybe in several processes at once.
 
-    One that has something under way between its runs has a `finish` besides: it is called after the last of them.
+    One that has something under way between its runs has a `finish` besides: it is called after the last of them. One
+    that waits inside of a run has a `wake`: it is called when there may be something new.
     """
 
     name: str

@@ -23,15 +23,18 @@ class Loop:
         self._failures = 0
         self._woken = asyncio.Event()
         self._stopped = asyncio.Event()
+        self._wake_duty: Callable[[], None] = getattr(duty, "wake", _nobody)
 
     def wake(self) -> None:
-        """There may be something to do. What comes during a run is looked at after it."""
+        """There may be something to do. What comes during a run is looked at after it, or in it."""
         self._woken.set()
+        self._wake_duty()
 
     def stop(self) -> None:
         """Finish the run that is under way, and begin no other."""
         self._stopped.set()
         self._woken.set()
+        self._wake_duty()
 
     async def run(self) -> None:
         while not self._stopped.is_set():
@@ -90,6 +93,10 @@ async def finish(duty: Duty) -> None:
         await end()
     except Exception as error:
         _log.exception("duty failed", extra={"duty": duty.name, "error": f"{type(error).__name__}: {error}"})
+
+
+def _nobody() -> None:
+    """Most duties wait for nothing inside of a run."""
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

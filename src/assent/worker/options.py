@@ -69,6 +69,17 @@ class Options:
     results_batch_max: int = _batch(200)
     """Bundles that are folded in one transaction, and requests that are ended in one."""
 
+    tasks_interval_ms: int = _interval(1_000)
+    tasks_under_way_max: int = number(200, 1, 10_000)
+    """Attempts at a time in one process; each that is a plain function has a thread."""
+    tasks_lanes: int = number(2, 1, 64)
+    """Batches at a time: while one waits for the database, another runs."""
+    tasks_lease_ms: int = number(60_000, 1_000, _DAY_MS)
+    """A worker that says nothing for so long is taken for gone, and its tasks are given to others."""
+    tasks_backoff_min_ms: int = number(1_000, 1, _HOUR_MS)
+    tasks_backoff_max_ms: int = number(_HOUR_MS, 1, _DAY_MS)
+    """How long a task waits after an attempt that failed: doubling from the one to the other."""
+
     stuck_interval_ms: int = _interval(300_000)
     stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
     stuck_findings_max: int = _batch(100)

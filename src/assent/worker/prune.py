@@ -1,6 +1,6 @@
-"""Prune: receipts of instances that ended long ago, and finished rows of both outboxes, are deleted.
+"""Prune: receipts of instances that ended long ago, finished rows of both outboxes and finished tasks are deleted.
 
-Dead letters are kept for ever, and so is everything of an instance that has not ended.
+Dead letters and the keys of tasks are kept for ever, and so is everything of an instance that has not ended.
 """
 
 from typing import Final
@@ -30,13 +30,15 @@ class Prune:
             (receipts,) = await connection.fetch(_SQL.prune_receipts, self._after_days, self._instances_max)
         events = await self._prune_outbox(_SQL.prune_events)
         effects = await self._prune_outbox(_SQL.prune_effects)
+        tasks = await self._prune_outbox(_SQL.prune_tasks)
         parts = {
             "step_receipts": receipts["step_receipts"],
             "outbox_receipts": receipts["outbox_receipts"],
             "events": events,
             "effects": effects,
+            "tasks": tasks,
         }
-        full = receipts["instances"] == self._instances_max or self._rows_max in (events, effects)
+        full = receipts["instances"] == self._instances_max or self._rows_max in (events, effects, tasks)
         return Done(sum(parts.values()), more=full, parts=parts)
 
     async def _prune_outbox(self, sql: str) -> int:

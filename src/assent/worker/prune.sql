@@ -30,3 +30,7 @@ WITH old AS (
   RETURNING 1
 )
 SELECT count(*) FROM pruned;
+
+-- name: prune_tasks
+-- Deletes tasks that ended so many days ago and are not dead, oldest first.
+SELECT assent.prune_tasks(assent.now() - make_interval(days => $1), $2::integer);

@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import asyncpg
 
+from assent.kernel.answers import answer_event
 from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.worker.answers import answer_event
+from assent.tasks.claim import release_lost
 from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.plans import look_up_by_index
 
@@ -22,9 +23,9 @@ LOST: Final = "EFFECT_LOST"
 
 
 class Released:
-    """Puts events and effects back whose lease is over; those without attempts left become dead letters.
+    """Puts events, effects and tasks back whose lease is over; those without attempts left become dead letters.
 
-    An event or effect that kills every worker which touches it thus ends where a person looks at it.
+    One that kills every worker which touches it thus ends where a person looks at it.
     """
 
     name = "released"
@@ -43,12 +44,15 @@ class Released:
             effects = await connection.fetch(_SQL.release_effects, self._batch_max, self._lease)
             dead = [effect for effect in effects if effect["status"] == "dead_letter"]
             await self._tell(connection, [effect for effect in dead if effect["awaited"]])
+            tasks = await release_lost(connection, self._batch_max, self._database.clock.now())
+            dead_tasks = [task for task in tasks if task["status"] == "dead"]
         parts = {
             "events": events["released"],
             "effects": len(effects) - len(dead),
-            "dead_letters": events["dead"] + len(dead),
+            "tasks": len(tasks) - len(dead_tasks),
+            "dead_letters": events["dead"] + len(dead) + len(dead_tasks),
         }
-        full = self._batch_max in (events["released"] + events["dead"], len(effects))
+        full = self._batch_max in (events["released"] + events["dead"], len(effects), len(tasks))
         return Done(sum(parts.values()), more=full, parts=parts)
 
     async def _tell(self, connection: Connection, effects: Sequence[asyncpg.Record]) -> None:

@@ -21,6 +21,7 @@ from assent.worker.released import Released
 from assent.worker.results import Results
 from assent.worker.retention import Retention
 from assent.worker.stuck import Stuck
+from assent.worker.tasks import Tasks
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 
@@ -34,6 +35,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
     Results,
     Events,
     Effects,
+    Tasks,
     Stuck,
     Partitions,
     Prune,
@@ -42,7 +44,7 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
 )
 """Every duty, in the order in which one makes work for the next."""
 
-NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events, Effects)
+NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events, Effects, Tasks)
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long a run that is cut off may take to roll back."""

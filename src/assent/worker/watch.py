@@ -4,9 +4,14 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from assent.effects.claimed import Claimed
 from assent.effects.outcome import Mark, Outcome, Undelivered
+from assent.tasks.claimed import Claimed as ClaimedTask
+from assent.tasks.outcome import Failed
+from assent.tasks.outcome import Mark as TaskMark
+from assent.tasks.outcome import Outcome as TaskOutcome
 from assent.telemetry import Span, is_sampled, is_traceparent, scope, telescope
 from assent.worker.duty import Run
 
@@ -75,3 +80,57 @@ def count_marks(marks: Iterable[Mark]) -> None:
         for mark in marks:
             latency_s = (mark.at - mark.effect.created_at).total_seconds()
             telescope.metrics.effect(mark.effect.type, mark.status, latency_s)
+
+
+@dataclass(slots=True)
+class Working:
+    """One attempt at a task, from its begin to what became of it."""
+
+    task: ClaimedTask
+    """With the trace of this attempt: what it submits, and the step that awaits it, go on from here."""
+    span: Span | None
+    started_s: float
+
+    def scope(self) -> AbstractContextManager[None]:
+        return scope(org_id=self.task.org_id, instance_id=self.task.instance_id, trace=self.task.trace_id)
+
+    def end(self, outcome: TaskOutcome) -> None:
+        if telescope.metrics is not None:
+            telescope.metrics.task_ran(self.task.type, time.perf_counter() - self.started_s)
+        if self.span is not None:
+            if isinstance(outcome, Failed):
+                self.span.note(problem=outcome.code)
+                self.span.fail(NotDone())
+            self.span.end()
+
+
+class NotDone(Exception):
+    """Names the failure of a span; the code beside it says more."""
+
+
+def begin_working(task: ClaimedTask) -> Working:
+    span = _start_task(task)
+    ours = task if span is None else replace(task, trace_id=span.trace)
+    return Working(ours, span, time.perf_counter())
+
+
+def _start_task(task: ClaimedTask) -> Span | None:
+    """None also where the trace is not sampled: it is handed on as it is."""
+    tracer, trace = telescope.tracer, task.trace_id
+    if tracer is None or (is_traceparent(trace) and not is_sampled(trace)):
+        return None
+    about = {
+        "org_id": task.org_id,
+        "task_id": task.id,
+        "task_type": task.type,
+        "attempt": task.attempt,
+    }
+    return tracer.start(f"task {task.type}", parent=trace, kind="consumer", attributes=about)
+
+
+def count_task_marks(marks: Iterable[TaskMark], now: datetime) -> None:
+    """What became of attempts at tasks, once it is written down."""
+    if telescope.metrics is not None:
+        for mark in marks:
+            latency_s = (now - mark.task.created_at).total_seconds()
+            telescope.metrics.task(mark.task.type, mark.status, latency_s)

@@ -48,7 +48,7 @@ GOOD: list[dict[str, Any]] = [
     {"type": "action", "action": "a.b", "run_as": "service_account", "service_account": "bot"},
     {"type": "wait_timer", "cron": "*/5 8-18 1,15 * MON-FRI"},
     {"type": "webhook_out", "url": "https://x", "method": "PUT", "headers": {"A": "b"}, "body": [1, None]},
-    {"type": "task", "task": "a.b", "await": False, "priority": -5},
+    {"type": "task", "task": "a.b", "await": False, "priority": 200},
     {"type": "rule", "rule": "any rule", "label": "Credit check", "edit": "locked"},
 ]
 BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [

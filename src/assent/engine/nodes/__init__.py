@@ -20,6 +20,7 @@ from assent.engine.nodes.slot import Slot
 from assent.engine.nodes.start import Start
 from assent.engine.nodes.state import State
 from assent.engine.nodes.system import System
+from assent.engine.nodes.task import Task
 from assent.engine.nodes.wait_event import WaitEvent
 from assent.engine.nodes.wait_timer import WaitTimer
 from assent.engine.nodes.webhook_out import WebhookOut
@@ -43,6 +44,7 @@ HANDLERS: Final[Mapping[NodeKind, type[Handler]]] = {
     NodeKind.WAIT_EVENT: WaitEvent,
     NodeKind.WEBHOOK_OUT: WebhookOut,
     NodeKind.NOTIFICATION: Notification,
+    NodeKind.TASK: Task,
     NodeKind.SCRIPT: Script,
     NodeKind.RULE: Rule,
     NodeKind.SLOT: Slot,

@@ -13,6 +13,7 @@ from assent.model.form import AskedForm
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 from assent.model.outside_request import OutsideRequest
+from assent.model.task import WantedTask
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input
@@ -28,6 +29,7 @@ class Done:
     sets: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the workflow that it changes."""
     effects: tuple[Effect, ...] = ()
+    task: WantedTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Rest:
     """What somebody is to fill in meanwhile."""
     asks: OutsideRequest | None = None
     """What is asked of an outside party meanwhile."""
+    task: WantedTask | None = None
+    """What our workers are to do meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckTask:
+    """Whether the application has such a task for such an input; the answer is a `Submittable`, or a rejection."""
+
+    type: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class AskRule:
     """A rule of the org."""
 
@@ -107,7 +119,7 @@ class Ask:
 
 
 Verdict = Done | Rest | Stay | Failure
-Wish = Mutate | Call | AskRule | Ask
+Wish = Mutate | Call | CheckTask | AskRule | Ask
 
 
 class Handler:

@@ -9,6 +9,7 @@ from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Acting, Languages, NodeDeclaration, Timed
 from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
+from assent.model.task import PRIORITY_MAX
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
 
@@ -128,4 +129,5 @@ class Task(Timed, Acting):
     input: Values = Field(default_factory=dict)
     output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=True, alias="await")
-    priority: int = Field(default=0, ge=-100, le=100)
+    priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
+    """The higher the sooner; without it, as its type says."""

@@ -1,0 +1,106 @@
+"""One attempt at a task: its function is run, in a thread where it would block others, and its outcome written down."""
+
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from assent.model.parse import problems_of
+from assent.model.problems import Invalid
+from assent.store.database import Database
+from assent.tasks.claimed import Claimed
+from assent.tasks.context import Task
+from assent.tasks.declared import TaskType, as_kept
+from assent.tasks.errors import ClaimLost, GiveUp, Retry
+from assent.tasks.outcome import FAILED, GAVE_UP, LOST, TIMED_OUT, Completed, Failed, Mark, Outcome, text_of
+from assent.tasks.settle import settle_if_claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended."""
+
+    outcome: Outcome
+    written: bool = False
+    """Whether it was written down already, in the transaction of the function's own rows."""
+    error: Exception | None = None
+    """What nobody expected."""
+
+
+class _TookTooLong(Exception):
+    """The time of the attempt was over; raised, so that what it wrote is rolled back."""
+
+
+@dataclass
+class Attempts:
+    """What attempts are made with."""
+
+    types: Mapping[str, TaskType]
+    database: Database
+    worker_id: UUID
+    threads_max: int
+    _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+
+    def close(self) -> None:
+        """Let threads end that have nothing to do; whoever is not done goes on."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+            self._threads = None
+
+    async def make(self, claimed: Claimed) -> Ended:
+        try:
+            return await self._make(self.types[claimed.type], claimed)
+        except ClaimLost as lost:
+            return Ended(Failed(LOST, text_of(lost)))
+        except GiveUp as given_up:
+            return Ended(Failed(GAVE_UP, text_of(given_up), permanent=True))
+        except Retry as again:
+            return Ended(Failed(FAILED, text_of(again), retry_after=again.after))
+        except _TookTooLong as late:
+            return Ended(Failed(TIMED_OUT, str(late)))
+        except Exception as error:
+            return Ended(Failed(FAILED, f"{type(error).__name__}: {text_of(error)}"), error=error)
+
+    async def _make(self, kind: TaskType, claimed: Claimed) -> Ended:
+        async with AsyncExitStack() as open_until:
+            task = Task(claimed, self.worker_id, self.database, open_until)
+            try:
+                arguments = kind.arguments(task, claimed.input)
+            except ValidationError as error:
+                return Ended(Failed("BAD_INPUT", text_of(Invalid(problems_of(error))), permanent=True))
+            output = await self._run_in_time(kind, arguments)
+            return await self._complete(task, claimed, Completed(as_kept(output, "output")))
+
+    async def _run_in_time(self, kind: TaskType, arguments: dict[str, Any]) -> Any:
+        if kind.timeout is None:
+            return await self._run(kind, arguments)
+        try:
+            async with asyncio.timeout(kind.timeout.total_seconds()) as limit:
+                return await self._run(kind, arguments)
+        except TimeoutError as error:
+            if limit.expired():
+                raise _TookTooLong(f"it took longer than {kind.timeout}") from error
+            raise
+
+    async def _run(self, kind: TaskType, arguments: dict[str, Any]) -> Any:
+        if kind.is_async:
+            return await kind.run(**arguments)
+        call = partial(contextvars.copy_context().run, kind.run, **arguments)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.threads_max, thread_name_prefix="task")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def _complete(self, task: Task, claimed: Claimed, outcome: Completed) -> Ended:
+        """In the function's own transaction, if it has opened one: it commits when the attempt is left."""
+        if task.connection is None:
+            return Ended(outcome)
+        now = self.database.clock.now()
+        await settle_if_claimed(task.connection, self.worker_id, [Mark(claimed, outcome, "complete")], now)
+        return Ended(outcome, written=True)

@@ -1,0 +1,27 @@
+"""A task in the hands of a worker, with everything that is needed to run it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The order of the fields is that of `claim_tasks`."""
+
+    org_id: str
+    id: UUID
+    type: str
+    attempt: int
+    """Which one this is; counted when it began."""
+    attempts_max: int
+    input: Mapping[str, Any]
+    submitted_by: str
+    partition_id: str | None
+    instance_id: UUID | None
+    step_id: UUID | None
+    awaited: bool
+    trace_id: str | None
+    created_at: datetime

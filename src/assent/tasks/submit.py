@@ -1,0 +1,109 @@
+"""Submitting tasks: many in one statement, inside the caller's transaction, each key once for good."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from assent.model.actor import SYSTEM
+from assent.model.ids import new_id
+from assent.model.mutation import Refused, Rejection
+from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.tasks", "tasks.sql")
+
+KEY_CHARACTERS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A task to be; its input was checked by its type."""
+
+    org_id: str
+    type: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    """Stands for this task of its type for good: submitted again, it is the same task."""
+    priority: int = PRIORITY
+    run_at: datetime | None = None
+    """Not before."""
+    attempts_max: int = TASK_ATTEMPTS_MAX
+    submitted_by: str = SYSTEM.id
+    partition_id: str | None = None
+    instance_id: UUID | None = None
+    step_id: UUID | None = None
+    awaited: bool = False
+    trace_id: str | None = None
+
+
+async def submit_tasks(
+    connection: Connection, submissions: Sequence[Submission], now: datetime
+) -> list[UUID]:
+    """Submit tasks; answers with their ids, for keys that were used before with those of then.
+
+    Raises `Refused` where a key was used for another input, and then nothing is submitted.
+    """
+    rows = [_row(submission, now) for submission in submissions]
+    known = await _known(connection, [row for row in rows if row["key"] is not None])
+    fresh = [row for row in rows if row["id"] not in known]
+    if fresh:
+        await connection.execute(_SQL.submit_tasks, fresh)
+    return [known.get(row["id"], row["id"]) for row in rows]
+
+
+async def _known(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[UUID, UUID]:
+    """For the rows whose keys are taken: the task that each stands for."""
+    if not rows:
+        return {}
+    keyed = [{name: row[name] for name in ("org_id", "type", "key", "id", "input")} for row in rows]
+    ours = {row["task_id"] for row in await connection.fetch(_SQL.take_keys, keyed)}
+    taken = [row for row in keyed if row["id"] not in ours]
+    found = {row["id"]: row for row in await connection.fetch(_SQL.find_keys, taken)} if taken else {}
+    for row in taken:
+        _require_same(row, found.get(row["id"]))
+    return {row["id"]: found[row["id"]]["task_id"] for row in taken}
+
+
+def _require_same(row: Mapping[str, Any], found: Any) -> None:
+    if found is None:
+        # A transaction that sees the past cannot see who was faster; whoever runs it again can.
+        raise asyncpg.SerializationError(f"key {row['key']!r} was taken by somebody at this moment")
+    if not found["same"]:
+        message = (
+            f"key `{row['key']}` of {row['type']} was used for another input, by task {found['task_id']}"
+        )
+        raise Refused(
+            Rejection("IDEMPOTENCY_KEY_REUSED", message, ("key",), hint="a new task needs a new key")
+        )
+
+
+def _row(submission: Submission, now: datetime) -> dict[str, Any]:
+    _require_short(submission.key)
+    return {
+        "org_id": submission.org_id,
+        "id": new_id(now),
+        "type": submission.type,
+        "input": submission.input,
+        "key": submission.key,
+        "priority": submission.priority,
+        "run_at": submission.run_at or now,
+        "attempts_max": submission.attempts_max,
+        "submitted_by": submission.submitted_by,
+        "partition_id": submission.partition_id,
+        "instance_id": submission.instance_id,
+        "step_id": submission.step_id,
+        "awaited": submission.awaited,
+        "trace_id": submission.trace_id,
+        "created_at": now,
+    }
+
+
+def _require_short(key: str | None) -> None:
+    if key is not None and not 0 < len(key) <= KEY_CHARACTERS_MAX:
+        message = f"a key of 1 to {KEY_CHARACTERS_MAX} characters was expected, found {len(key)}"
+        raise Refused(Rejection("OUT_OF_RANGE", message, ("key",)))

@@ -1,0 +1,175 @@
+"""Tasks: claimed, run beside each other outside of any transaction, and marked.
+
+What ended is written down in the transaction that claims what comes next, so that a batch costs the same few statements
+whatever its size. A worker that dies leaves claims behind; once its lease is over, `released` finds them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from assent.store.database import Connection
+from assent.tasks.attempt import Attempts
+from assent.tasks.claim import Claims, keep_plans
+from assent.tasks.claimed import Claimed
+from assent.tasks.outcome import Mark, Patience, judge
+from assent.tasks.settle import settle_if_claimed
+from assent.telemetry import telescope
+from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.options import Options
+from assent.worker.watch import Working, begin_working, count_task_marks
+
+GRACE: Final = 0.8
+"""The part of the worker's grace period that attempts may take to end; the rest is for giving them back."""
+BREAK_OFF_S: Final = 1.0
+"""How long attempts may take to end that are broken off."""
+
+
+class Tasks:
+    """Runs the tasks of all orgs. Attempts go on between its runs; `finish` waits for them."""
+
+    name = "tasks"
+
+    def __init__(self, place: Workplace) -> None:
+        if place.runtime is None:
+            raise ValueError(
+                "Tasks need a runtime, for the functions of its application; give the workplace one."
+            )
+        options, self._types = place.options, place.runtime.tasks
+        self.pace = Pace(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
+        self._database = place.database
+        self._claims = Claims(self._types, timedelta(milliseconds=options.tasks_lease_ms))
+        self._under_way_max = options.tasks_under_way_max
+        self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
+        self._attempts = Attempts(self._types, place.database, self._claims.worker_id, self._under_way_max)
+        self._patience = _patience(options)
+        self._grace_s = GRACE * options.grace_period_ms / 1000
+        self._under_way: dict[asyncio.Task[None], Claimed] = {}
+        self._reserved = 0
+        """Room that other lanes are about to fill."""
+        self._marks: list[Mark] = []
+        """What is known and not yet written; kept while the database is away."""
+        self._counted: list[Mark] = []
+        """What attempts have written in transactions of their own."""
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something has ended, or may have come."""
+        self._news.set()
+
+    async def run_once(self) -> Done:
+        self._news.clear()
+        marks, self._marks = self._marks, []
+        room = self._room()
+        self._reserved += room
+        try:
+            claimed = await self._exchange(marks, room)
+        except BaseException:
+            self._marks = marks + self._marks
+            raise
+        finally:
+            self._reserved -= room
+        for task in claimed:
+            self._begin(begin_working(task))
+        await self._wait_for_news()
+        return self._done(marks, more=bool(claimed))
+
+    def _room(self) -> int:
+        """How many attempts this lane may begin; none for an application without tasks."""
+        free = self._under_way_max - len(self._under_way) - self._reserved
+        return max(0, min(self._batch_max, free)) if self._types else 0
+
+    async def finish(self) -> None:
+        """Wait for what is under way, break off and give back what takes too long, and mark the rest."""
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way, timeout=self._grace_s)
+            broken = [task for task in await self._break_off() if self._types[task.type].is_async]
+            marks, self._marks = self._marks, []
+            await self._exchange(marks, 0)
+            await self._database.run(
+                lambda connection: self._claims.give_back(connection, broken), org_id=None
+            )
+        finally:
+            await self._break_off()
+            self._attempts.close()
+
+    async def _break_off(self) -> list[Claimed]:
+        """What is still under way ends now; a thread cannot be broken off, and goes on without us."""
+        broken = dict(self._under_way)
+        for attempt in broken:
+            attempt.cancel()
+        if broken:
+            await asyncio.wait(broken, timeout=BREAK_OFF_S)
+        return [task for attempt, task in broken.items() if attempt.cancelled()]
+
+    async def _exchange(self, marks: Sequence[Mark], room: int) -> list[Claimed]:
+        """Hand in what ended, and take what is due, in one transaction."""
+        now = self._database.clock.now()
+        renewing = bool(self._under_way) and self._claims.wants_renewal(now)
+        if not (marks or room or renewing):
+            return []
+
+        async def work(connection: Connection) -> tuple[list[Claimed], bool]:
+            await keep_plans(connection)
+            if marks:
+                await settle_if_claimed(connection, self._claims.worker_id, marks, now)
+            claimed = await self._claims.claim(connection, room, now) if room else []
+            if claimed or renewing:
+                await self._claims.renew(connection, now)
+            if renewing:
+                await self._leave_what_is_taken(connection)
+            return claimed, bool(claimed) or renewing
+
+        claimed, renewed = await self._database.run(work, org_id=None)
+        if renewed:
+            self._claims.leased_until = now + self._claims.lease
+        count_task_marks(marks, now)
+        return claimed
+
+    async def _leave_what_is_taken(self, connection: Connection) -> None:
+        """Break off what was cancelled, or given to another worker because we were taken for gone."""
+        taken = await self._claims.find_taken(connection, list(self._under_way.values()))
+        for attempt, task in self._under_way.items():
+            if task.id in taken:
+                attempt.cancel()
+
+    def _begin(self, working: Working) -> None:
+        attempt = asyncio.create_task(self._attempt(working))
+        self._under_way[attempt] = working.task
+        attempt.add_done_callback(self._ended)
+
+    async def _attempt(self, working: Working) -> None:
+        task = working.task
+        with working.scope():
+            ended = await self._attempts.make(task)
+            if ended.error is not None:
+                telescope.report(ended.error, task=task.type)
+        working.end(ended.outcome)
+        mark = judge(task, ended.outcome, self._database.clock.now(), self._patience)
+        (self._counted if ended.written else self._marks).append(mark)
+
+    def _ended(self, attempt: asyncio.Task[None]) -> None:
+        del self._under_way[attempt]
+        self._news.set()
+
+    async def _wait_for_news(self) -> None:
+        if self._under_way and not self._news.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.pace.interval_s):
+                    await self._news.wait()
+
+    def _done(self, marks: Sequence[Mark], *, more: bool) -> Done:
+        counted, self._counted = self._counted, []
+        count_task_marks(counted, self._database.clock.now())
+        parts: Counter[str] = Counter(mark.status for mark in (*marks, *counted))
+        more = more or bool(self._marks or self._under_way) or not self._claims.has_gone_around
+        return Done(len(marks) + len(counted), more, dict(parts))
+
+
+def _patience(options: Options) -> Patience:
+    shortest, longest = options.tasks_backoff_min_ms, options.tasks_backoff_max_ms
+    return Patience(timedelta(milliseconds=shortest), timedelta(milliseconds=longest))

@@ -1,0 +1,73 @@
+"""The page about tasks says what is so: its examples run, in their order, as they stand."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import yaml
+
+import assent
+from assent.model.moves import TASK_MOVES
+from assent.store.database import Database
+from tests.runtime.flows import ANN, END, ORG, drain, publish
+from tests.tasks.workshop import Workshop
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+async def run(code: str, names: dict[str, Any]) -> None:
+    """Run a block that may await, and keep the names that it makes."""
+    body = "\n".join(f"    {line}" for line in code.splitlines())
+    exec(f"async def block():\n{body}\n    globals().update(locals())", names)  # noqa: S102
+    await names["block"]()
+
+
+async def test_every_example_runs(database: Database) -> None:
+    connection = await asyncpg.connect(database.url)
+    await connection.execute(
+        "CREATE TABLE public.orders (id integer); CREATE TABLE public.bookings (number integer)"
+    )
+    await connection.execute("GRANT INSERT ON public.bookings TO assent_app")
+    names: dict[str, Any] = {"assent": assent, "Any": Any, "database": database, "connection": connection}
+    for code in blocks("python"):
+        await run(code, names)
+    async with database.transaction(None) as connection_of_ours:
+        for statement in blocks("sql")[0].split(";\n"):
+            if statement.strip():
+                await connection_of_ours.execute(statement)
+    shop = Workshop(names["app"], database)
+    await shop.submit("report.book", {"number": 7})
+    await shop.submit("report.send", {"address": ""})
+    await shop.submit("report.send", {"address": "ann"})
+    found = {
+        (row["input"].get("month"), row["status"])
+        for row in await shop.rows()
+        if row["type"] == "report.build"
+    }
+    assert found == {("May", "cancelled"), ("June", "open"), ("July", "open"), ("August", "open")}
+    assert await shop.work() == {"complete": 4, "dead": 1, "error": 1}
+    assert [await connection.fetchval(f"SELECT count(*) FROM {t}") for t in ("orders", "bookings")] == [1, 1]  # noqa: S608
+    await connection.close()
+    await shop.duty.finish()
+
+
+async def test_the_step_of_the_page_runs(database: Database) -> None:
+    (step,) = yaml.safe_load(blocks("yaml")[0])
+    names: dict[str, Any] = {"assent": assent, "Any": Any}
+    await run(blocks("python")[0], names)
+    shop = Workshop(names["app"], database)
+    ways = [{"from": "build", "event": event, "to": "end"} for event in ("completed", "error", "timeout")]
+    await publish(database, "reports", [step, END], ways)
+    await shop.runtime.start(ORG, "reports", ANN, {"month": "May"})
+    await shop.work()
+    await drain(shop.runtime)
+    assert await shop.status() == "complete"
+
+
+def test_every_status_is_on_the_page() -> None:
+    assert all(f"`{status}`" in PAGE for status in TASK_MOVES)

@@ -1,0 +1,259 @@
+"""What a task's function gets, what becomes of what it returns and raises, and how often it is tried."""
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import assent
+from assent.app import App
+from assent.store.clock import MovedClock
+from assent.worker.duty import Done
+from tests.tasks.workshop import Opened, Workshop
+
+
+@pytest.fixture
+def tried(app: App) -> list[int]:
+    """Attempts at a task that fails as often as its input says."""
+    tried: list[int] = []
+
+    @app.task("tests.fail", attempts_max=3)
+    async def fail(task: assent.Task, times: int) -> str:
+        tried.append(task.attempt)
+        if task.attempt <= times:
+            raise RuntimeError(f"attempt {task.attempt} failed")
+        return "done"
+
+    return tried
+
+
+async def test_a_task_runs_and_its_output_is_kept(app: App, opened: Opened) -> None:
+    @app.task("tests.add")
+    async def add(task: assent.Task, a: int, b: int = 1) -> dict[str, Any]:
+        return {"sum": a + b, "by": task.org_id, "first": task.attempt == 1, "key": task.key}
+
+    shop = opened()
+    task_id = await shop.submit("tests.add", {"a": 2})
+    assert await shop.work() == {"complete": 1}
+    row, attempt = await shop.row(), await shop.attempt()
+    assert (row["id"], row["status"], row["attempts"], row["worker_id"]) == (task_id, "complete", 1, None)
+    assert attempt["output"] == {"sum": 3, "by": "acme", "first": True, "key": str(task_id)}
+    assert (attempt["outcome"], attempt["error"]) == ("complete", None)
+
+
+class Order(BaseModel):
+    number: int
+    lines: list[str] = []
+
+
+@dataclass
+class Parcel:
+    weight: float
+
+
+async def test_a_model_or_a_dataclass_is_the_whole_input_and_may_be_the_output(
+    app: App, opened: Opened
+) -> None:
+    @app.task("tests.pack")
+    async def pack(order: Order) -> Parcel:
+        return Parcel(order.number * 1.5)
+
+    @app.task("tests.send")
+    def send(parcel: Parcel) -> Order:
+        return Order(number=int(parcel.weight))
+
+    shop = opened()
+    await shop.submit("tests.pack", Order(number=2))
+    await shop.submit("tests.send", {"weight": 3})
+    assert await shop.work() == {"complete": 2}
+    outputs = [(await shop.attempts(row["id"]))[0]["output"] for row in await shop.rows()]
+    assert outputs == [{"weight": 3.0}, {"number": 3, "lines": []}]
+
+
+async def test_a_plain_function_runs_in_a_thread_and_blocks_nobody(app: App, opened: Opened) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    @app.task("tests.block")
+    def block(input: dict[str, Any]) -> bool:
+        both.wait()
+        return threading.current_thread() is not threading.main_thread()
+
+    shop = opened()
+    await shop.submit("tests.block", {"any": "thing"})
+    await shop.submit("tests.block")
+    assert await shop.work() == {"complete": 2}
+    outputs = [(await shop.attempts(row["id"]))[0]["output"] for row in await shop.rows()]
+    assert outputs == [True, True]
+
+
+async def test_a_failure_is_tried_again_later_each_time_and_every_attempt_is_kept(
+    opened: Opened, tried: list[int], clock: MovedClock
+) -> None:
+    shop = opened()
+    await shop.submit("tests.fail", {"times": 2})
+    assert await shop.work() == {"error": 1}
+    row = await shop.row()
+    assert (row["status"], row["attempts"]) == ("error", 1)
+    assert timedelta(seconds=0.8) <= row["run_at"] - clock.now() <= timedelta(seconds=1.2)
+    clock.advance("2s")
+    assert await shop.work() == {"error": 1}
+    assert (await shop.row())["run_at"] - clock.now() >= timedelta(seconds=1.6)
+    assert await shop.work() == {}, "it is not due"
+    clock.advance("3s")
+    assert await shop.work() == {"complete": 1}
+    attempts = await shop.attempts()
+    assert tried == [1, 2, 3]
+    assert [(one["attempt"], one["outcome"], one["error"]) for one in attempts] == [
+        (1, "error", "RuntimeError: attempt 1 failed"),
+        (2, "error", "RuntimeError: attempt 2 failed"),
+        (3, "complete", None),
+    ]
+
+
+async def test_attempts_used_up_is_dead(opened: Opened, tried: list[int], clock: MovedClock) -> None:
+    shop = opened()
+    await shop.submit("tests.fail", {"times": 9})
+    for _ in range(5):
+        await shop.work()
+        clock.advance("1h")
+    row = await shop.row()
+    assert (row["status"], row["attempts"], tried) == ("dead", 3, [1, 2, 3])
+
+
+async def test_giving_up_is_dead_at_once(app: App, opened: Opened) -> None:
+    @app.task("tests.give_up")
+    async def give_up() -> None:
+        raise assent.GiveUp("there is no such client")
+
+    shop = opened()
+    await shop.submit("tests.give_up")
+    assert await shop.work() == {"dead": 1}
+    attempt = await shop.attempt()
+    assert (attempt["code"], attempt["error"]) == ("TASK_GAVE_UP", "there is no such client")
+
+
+async def test_a_task_says_when_it_wants_to_be_tried_again(
+    app: App, opened: Opened, clock: MovedClock
+) -> None:
+    @app.task("tests.later")
+    async def later() -> None:
+        raise assent.Retry("the bank is closed", after="12h")
+
+    shop = opened()
+    await shop.submit("tests.later")
+    assert await shop.work() == {"error": 1}
+    assert (await shop.row())["run_at"] == clock.now() + timedelta(hours=12)
+
+
+async def test_an_attempt_has_its_time(app: App, opened: Opened) -> None:
+    @app.task("tests.sleep", timeout=timedelta(milliseconds=20))
+    async def sleep() -> None:
+        await asyncio.sleep(60)
+
+    @app.task("tests.own_timeout", timeout="1h")
+    async def own_timeout() -> None:
+        raise TimeoutError("the other side's")
+
+    shop = opened()
+    started = time.monotonic()
+    await shop.submit("tests.sleep")
+    await shop.submit("tests.own_timeout")
+    assert await shop.work() == {"error": 2}
+    codes = [(await shop.attempts(row["id"]))[0]["code"] for row in await shop.rows()]
+    assert codes == ["TASK_TIMED_OUT", "TASK_FAILED"]
+    assert time.monotonic() - started < 30
+
+
+async def test_output_that_cannot_be_kept_is_a_failed_attempt(app: App, opened: Opened) -> None:
+    @app.task("tests.odd")
+    async def odd() -> object:
+        return {"at": object()}
+
+    shop = opened()
+    await shop.submit("tests.odd")
+    assert await shop.work() == {"error": 1}
+
+
+async def test_errors_with_any_text_can_be_kept(app: App, opened: Opened) -> None:
+    @app.task("tests.odd")
+    async def odd() -> None:
+        raise RuntimeError("\0 and \ud800" + "x" * 5_000)
+
+    shop = opened()
+    await shop.submit("tests.odd")
+    assert await shop.work() == {"error": 1}
+    assert len((await shop.attempt())["error"]) <= 2_100
+
+
+async def test_a_delayed_task_waits_for_its_time(app: App, opened: Opened, clock: MovedClock) -> None:
+    @app.task("tests.note")
+    async def note() -> None: ...
+
+    shop = opened()
+    await shop.submit("tests.note", run_at=clock.now() + timedelta(hours=1))
+    assert await shop.work() == {}
+    clock.advance("1h")
+    assert await shop.work() == {"complete": 1}
+
+
+async def test_higher_priority_first_then_the_oldest(app: App, opened: Opened, clock: MovedClock) -> None:
+    ran: list[str] = []
+
+    @app.task("tests.note")
+    async def note(name: str) -> None:
+        ran.append(name)
+
+    @app.task("tests.other", priority=200)
+    async def other(name: str) -> None:
+        ran.append(name)
+
+    shop = opened(tasks_under_way_max=1, tasks_lanes=1)
+    for name, priority in (("b", None), ("low", 1), ("c", None), ("high", 255)):
+        await shop.submit("tests.note", {"name": name}, priority=priority)
+        clock.advance("1s")
+    await shop.submit("tests.other", {"name": "of its type"})
+    await shop.work()
+    assert ran == ["high", "of its type", "b", "c", "low"]
+
+
+async def test_what_another_application_runs_is_left_to_it(app: App, opened: Opened) -> None:
+    @app.task("tests.note")
+    async def note() -> None: ...
+
+    knowing = opened()
+    await knowing.submit("tests.note")
+    assert await Workshop(App(), knowing.database).work() == {}
+    assert await knowing.status() == "open"
+    assert await knowing.work() == {"complete": 1}
+
+
+async def test_something_new_is_begun_while_something_slow_is_under_way(app: App, opened: Opened) -> None:
+    begun, slow, quick = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.task("tests.slow")
+    async def wait() -> None:
+        begun.set()
+        await asyncio.wait_for(slow.wait(), 20)
+
+    @app.task("tests.quick")
+    async def ring() -> None:
+        quick.set()
+
+    shop = opened()
+    await shop.submit("tests.slow")
+    running = asyncio.create_task(shop.duty.run_once())
+    await asyncio.wait_for(begun.wait(), 20)
+    await shop.submit("tests.quick")
+    shop.duty.wake()
+    done: Done = await running
+    assert done.more
+    async with asyncio.timeout(20):
+        await shop.duty.run_once()
+    assert quick.is_set()
+    slow.set()
+    assert await shop.work() == {"complete": 2}

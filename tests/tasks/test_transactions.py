@@ -1,0 +1,146 @@
+"""Writing together with the completion: the rows and the task's end, both or neither, and not by who is late."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import assent
+from assent.app import App
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from tests.processes.application import calls, keep_calls
+from tests.runtime.flows import ORG
+from tests.tasks.workshop import Opened, Workshop
+
+NOTE = "INSERT INTO public.calls (what) VALUES ($1)"
+
+
+@pytest.fixture(autouse=True)
+async def table(database: Database) -> None:
+    await keep_calls(database)
+
+
+async def test_rows_and_completion_commit_together(app: App, opened: Opened) -> None:
+    @app.task("tests.note")
+    async def note(task: assent.Task, what: str) -> dict[str, Any]:
+        async with task.transaction() as connection:
+            await connection.execute(NOTE, what)
+            return {"org": await connection.fetchval("SELECT assent.org_id()")}
+
+    shop = opened()
+    await shop.submit("tests.note", {"what": "a"})
+    assert await shop.work() == {"complete": 1}
+    assert await calls(shop.database) == ["a"]
+    assert (await shop.attempt())["output"] == {"org": "acme"}
+
+
+async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opened, clock: MovedClock) -> None:
+    @app.task("tests.note")
+    async def note(task: assent.Task, what: str) -> None:
+        async with task.transaction() as connection:
+            await connection.execute(NOTE, f"{what}{task.attempt}")
+        if task.attempt == 1:
+            raise RuntimeError("after it wrote")
+
+    shop = opened()
+    await shop.submit("tests.note", {"what": "a"})
+    assert await shop.work() == {"error": 1}
+    assert await calls(shop.database) == []
+    clock.advance("1h")
+    assert await shop.work() == {"complete": 1}
+    assert await calls(shop.database) == ["a2"]
+
+
+async def test_what_takes_too_long_leaves_no_rows(app: App, opened: Opened) -> None:
+    @app.task("tests.note", timeout=timedelta(milliseconds=200))
+    async def note(task: assent.Task) -> None:
+        async with task.transaction() as connection:
+            await connection.execute(NOTE, "a")
+            await asyncio.sleep(60)
+
+    shop = opened()
+    await shop.submit("tests.note")
+    assert await shop.work() == {"error": 1}
+    assert await calls(shop.database) == []
+
+
+async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(app: App, opened: Opened) -> None:
+    @app.task("tests.note")
+    async def note(task: assent.Task) -> None:
+        async with task.transaction() as connection:
+            await connection.execute(NOTE, "kept")
+        try:
+            async with task.transaction() as connection:
+                await connection.execute(NOTE, "undone")
+                raise LookupError
+        except LookupError:
+            pass
+
+    shop = opened()
+    await shop.submit("tests.note")
+    assert await shop.work() == {"complete": 1}
+    assert await calls(shop.database) == ["kept"]
+
+
+@pytest.mark.parametrize("taken", ["cancelled", "given to another"])
+async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened, taken: str) -> None:
+    lost: list[str] = []
+    shops: list[Workshop] = []
+
+    @app.task("tests.note")
+    async def note(task: assent.Task) -> None:
+        if taken == "cancelled":
+            await shops[0].runtime.cancel_task(ORG, task.id)
+        elif task.attempt == 1:
+            await shops[0].sweep()
+        try:
+            async with task.transaction() as connection:
+                await connection.execute(NOTE, f"attempt {task.attempt}")
+        except assent.ClaimLost as error:
+            lost.append(str(error))
+            raise
+
+    shops.append(opened())
+    await shops[0].submit("tests.note")
+    await shops[0].work()
+    assert len(lost) == 1
+    assert await calls(shops[0].database) == ([] if taken == "cancelled" else ["attempt 2"])
+    assert await shops[0].status() == ("cancelled" if taken == "cancelled" else "complete")
+
+
+async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) -> None:
+    """The sweep passes it over, and whoever cancels comes too late."""
+    cancelling: list[asyncio.Task[None]] = []
+    shops: list[Workshop] = []
+
+    @app.task("tests.note")
+    async def note(task: assent.Task) -> None:
+        async with task.transaction() as connection:
+            assert (await shops[0].sweep())["tasks"] == 0
+            cancelling.append(asyncio.create_task(shops[0].runtime.cancel_task(ORG, task.id)))
+            await connection.execute(NOTE, "a")
+
+    shops.append(opened())
+    await shops[0].submit("tests.note")
+    assert await shops[0].work() == {"complete": 1}
+    with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
+        await cancelling[0]
+    assert await calls(shops[0].database) == ["a"]
+
+
+async def test_a_task_submits_another_with_its_own_rows(app: App, opened: Opened) -> None:
+    shops: list[Workshop] = []
+
+    @app.task("tests.first")
+    async def first(task: assent.Task) -> None:
+        async with task.transaction() as connection:
+            await shops[0].runtime.joined(connection, ORG).submit(ORG, "tests.second", key=task.key)
+
+    @app.task("tests.second")
+    async def second() -> None: ...
+
+    shops.append(opened())
+    await shops[0].submit("tests.first")
+    assert await shops[0].work() == {"complete": 2}

@@ -1,0 +1,82 @@
+"""An application's tasks and a worker for them, side by side."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from assent.app import App
+from assent.runtime import Runtime
+from assent.store.database import Connection, Database
+from assent.tasks.claimed import Claimed
+from assent.worker.duty import Workplace
+from assent.worker.released import Released
+from assent.worker.tasks import Tasks
+from tests.runtime.flows import ORG, drain
+from tests.worker.queues import fetch, run_until_done, with_options
+
+ROWS = """
+SELECT t.*, s.input, s.key, s.submitted_by, s.instance_id, s.step_id, s.awaited, s.trace_id, s.created_at
+  FROM assent.tasks t JOIN assent.task_submissions s USING (org_id, id) ORDER BY t.id
+"""
+ATTEMPTS = "SELECT * FROM assent.task_attempts WHERE task_id = $1 ORDER BY attempt"
+
+
+class Workshop:
+    """What a worker process does for tasks, one thing after the other."""
+
+    def __init__(self, app: App, database: Database, **options: Any) -> None:
+        self.app = app
+        self.database = database
+        self.runtime: Runtime = app.runtime(database)
+        self.place = with_options(Workplace(database, runtime=self.runtime), **options)
+        self.duty = Tasks(self.place)
+
+    async def submit(self, type: str, input: Any = None, **rest: Any) -> UUID:
+        return await self.runtime.submit(ORG, type, input, **rest)
+
+    async def work(self) -> dict[str, int]:
+        """Run what is due; how many attempts ended how."""
+        return dict((await run_until_done(self.duty)).parts)
+
+    async def work_and_tell(self) -> None:
+        """Run what is due, and let the engine hear of it."""
+        await self.work()
+        await drain(self.runtime)
+
+    async def sweep(self) -> dict[str, int]:
+        """What other workers do, once the lease of a dead one is over."""
+        self.database.clock.advance("2m")  # type: ignore[attr-defined]
+        return dict((await run_until_done(Released(self.place))).parts)
+
+    async def claim(self, limit: int) -> list[Claimed]:
+        """Take tasks into this worker's hands, and do nothing about them."""
+
+        async def work(connection: Connection) -> list[Claimed]:
+            now = self.database.clock.now()
+            claimed = await self.duty._claims.claim(connection, limit, now)
+            await self.duty._claims.renew(connection, now)
+            return claimed
+
+        return await self.database.run(work, org_id=None)
+
+    async def rows(self) -> list[dict[str, Any]]:
+        return [dict(row) for row in await fetch(self.database, ROWS)]
+
+    async def row(self) -> dict[str, Any]:
+        (found,) = await self.rows()
+        return found
+
+    async def status(self) -> str:
+        status: str = (await self.row())["status"]
+        return status
+
+    async def attempts(self, task_id: UUID | None = None) -> list[dict[str, Any]]:
+        found = await fetch(self.database, ATTEMPTS, task_id or (await self.row())["id"])
+        return [dict(row) for row in found]
+
+    async def attempt(self) -> dict[str, Any]:
+        (found,) = await self.attempts()
+        return found
+
+
+Opened = Callable[..., Workshop]
