@@ -13,7 +13,7 @@ from tests.cli.failing import given_up, given_up_many, unsendable
 from tests.runtime.flows import drain, rows
 from tests.runtime.spoiling import projection, put_back
 
-NOTHING = {"events": 0, "effects": 0, "instances": 0, "refused": []}
+NOTHING = {"events": 0, "effects": 0, "results": 0, "instances": 0, "refused": []}
 
 
 async def test_an_event_is_told_to_whoever_waits_for_it(desk: Desk, runtime: Runtime) -> None:

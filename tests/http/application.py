@@ -27,7 +27,7 @@ PEOPLE: dict[str, tuple[list[str], str]] = {
 }
 CAPABILITIES = {
     "clerk": ["orders:approve:execute"],
-    "operator": ["workflows:*", "events:emit", "approvals:reassign"],
+    "operator": ["workflows:*", "events:emit", "approvals:reassign", "results:push"],
     "manager": ["orders:approve:escalated"],
     "admin": [
         "approvals:*",
@@ -94,6 +94,28 @@ PAIR: dict[str, Any] = {
     ],
 }
 
+SCREENING: dict[str, Any] = {
+    "flow": "screening",
+    "version": 1,
+    "start": "vendor",
+    "steps": [
+        {
+            "id": "vendor",
+            "type": "webhook_out",
+            "url": "https://vendor.example/checks",
+            "body": {"client": "{workflow.client}"},
+            "await": "result",
+            "expects": 2,
+        },
+        {"id": "done", "type": "terminal"},
+        {"id": "refused", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "vendor", "event": "completed", "to": "done"},
+        {"from": "vendor", "event": "error", "to": "refused"},
+    ],
+}
+
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}
 
 app = App([data_of(DESIGN / "invoice.contract.yaml"), EXPENSE, SECRETS])
@@ -124,7 +146,7 @@ async def furnish(database: Database) -> None:
         await publish_contract(
             connection, contract_from(data_of(DESIGN / "invoice.contract.yaml")), SYSTEM, now
         )
-        for flow in (data_of(DESIGN / "orders.flow.yaml"), SURVEY, PAIR):
+        for flow in (data_of(DESIGN / "orders.flow.yaml"), SURVEY, PAIR, SCREENING):
             await publish_flow(connection, "*", flow, SYSTEM, now)
         for org_id in (ACME, GLOBEX):
             await publish_patch(connection, org_id, data_of(DESIGN / "invoice.patch.yaml"), SYSTEM, now)

@@ -2,17 +2,22 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import jwt
 from fastapi import FastAPI
 
+from assent.effects.callback_settings import CallbackSettings
+from assent.effects.callbacks import Callbacks
 from assent.http.settings import HttpSettings
+from tests.postgres import START
 
 SECRET = "a secret of tests, longer than thirty-two bytes"
 ISSUER = "https://id.example.com"
 AUDIENCE = "assent"
 PLACE = "203.0.113.7"
+CALLBACKS = CallbackSettings(url="https://assent.example.com", key="a key of callbacks, longer than 32 bytes")
 SETTINGS = HttpSettings(jwt_key=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
 
 
@@ -30,6 +35,11 @@ def claims(now: datetime, user: str, org: str = "acme", **more: Any) -> dict[str
 
 def token(now: datetime, user: str, org: str = "acme", **more: Any) -> str:
     return jwt.encode(claims(now, user, org, **more), SECRET, algorithm="HS256")
+
+
+def token_of(request_id: UUID, org: str = "acme", at: datetime = START) -> str:
+    """A token as it stands in `Assent-Callback`."""
+    return Callbacks(CALLBACKS).token(org, request_id, at)
 
 
 def bearer(text: str) -> dict[str, str]:

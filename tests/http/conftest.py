@@ -11,8 +11,8 @@ from assent.http.app import create_app
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.http.application import app, furnish
+from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
-from tests.http.callers import People
 from tests.postgres import SETTINGS, START, Databases
 
 
@@ -40,7 +40,7 @@ def furnished(database: Database) -> Database:
 @pytest.fixture
 def door(furnished: Database) -> FastAPI:
     # Streams end soon, for clients of this kind hear of an answer when it is complete.
-    return create_app(app, furnished, replace(HTTP_SETTINGS, stream_s_max=1))
+    return create_app(app, furnished, replace(HTTP_SETTINGS, stream_s_max=1), CALLBACKS)
 
 
 @pytest.fixture

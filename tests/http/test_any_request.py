@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -28,7 +28,7 @@ from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.store.database import Database
 from tests.http.application import INVOICE_DATA, app
-from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, token
+from tests.http.callers import AUDIENCE, CALLBACKS, ISSUER, SECRET, bearer, token, token_of
 from tests.http.test_definitions import LEAVE
 from tests.http.test_inbox import CHAIN
 
@@ -76,7 +76,7 @@ def serving(url: str) -> Iterator[str]:
 
     async def run() -> None:
         database = await Database.open(url)
-        door = Serving(create_app(app, database, UNLIMITED), listening, UNLIMITED)
+        door = Serving(create_app(app, database, UNLIMITED, CALLBACKS), listening, UNLIMITED)
         held.extend([door, asyncio.get_running_loop()])
         ready.set()
         await door.run()
@@ -112,6 +112,8 @@ def _furnish(url: str) -> None:
         moved = client.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit").json()
         expense = client.post("/api/entities/expense", json={"data": {"title": "T", "total": 1}}).json()
         flows = [client.post(f"/ui/workflows/{flow}/start", json={}).json() for flow in ("pair", "survey")]
+        client.post("/ui/workflows/screening/start", json={"client": "c-1"})
+        (asked,) = client.get("/api/requests").json()["items"]
     with httpx.Client(base_url=url, headers=_headers("adam")) as client:
         drafts = [client.post("/api/drafts", json={"source": LEAVE | {"flow": flow}}) for flow in ("a", "b")]
         client.post(f"/api/drafts/{drafts[0].json()['id']}/publish")
@@ -134,7 +136,12 @@ def _furnish(url: str) -> None:
         entity_type=["expense", "invoice"],
         entity_id=[invoice["id"], expense["id"]],
         instance_id=[moved["instance"]["id"], *(flow["id"] for flow in flows)],
-        request_id=[moved["instance"]["steps"][0]["request_id"]],
+        request_id=[moved["instance"]["steps"][0]["request_id"], asked["id"]],
+        token=[
+            token_of(UUID(asked["id"]), at=datetime.now(UTC)),
+            token_of(uuid4(), at=datetime.now(UTC)),
+            "x",
+        ],
         verb=["update", "amend", "round"],
         name=["submit", "approve", "post", "cancel"],
         a=["1", "2"],

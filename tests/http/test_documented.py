@@ -10,7 +10,18 @@ from assent.http.app import bare_app, create_app
 from assent.http.settings import HttpSettings
 from assent.http.statuses import codes_of
 from tests.http.application import INVOICE_DATA, app
-from tests.http.callers import AUDIENCE, ISSUER, SECRET, SETTINGS, People, bearer, client_of, problem
+from tests.http.callers import (
+    AUDIENCE,
+    CALLBACKS,
+    ISSUER,
+    SECRET,
+    SETTINGS,
+    People,
+    bearer,
+    client_of,
+    problem,
+    token_of,
+)
 from tests.runtime.company import tamper
 from tests.runtime.flows import rows
 
@@ -37,6 +48,8 @@ BODIES = {
     "create_key": {"name": "k", "user": "ghost"},
     "create_source": {"name": "bank", "key_prefix": "payment:"},
     "force_fail_instance": {"reason": "gone"},
+    "push_result": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
+    "push_result_by_callback": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
 }
 NAMES = {
     "workflow_id": "pair",
@@ -48,6 +61,7 @@ NAMES = {
     "key": "k",
     "user_id": "ghost",
     "role": "clerk",
+    "token": token_of(uuid4()),
 }
 IDS = (
     "instance_id",
@@ -60,6 +74,9 @@ IDS = (
     "key_id",
     "letter_id",
 )
+CALLBACK = "push_result_by_callback"
+"""It has a token of its own, and needs no sign-in."""
+
 TRIED_ELSEWHERE = {"show_metrics"}
 """Off unless the settings say otherwise; `test_operating` has its statuses."""
 
@@ -93,7 +110,7 @@ async def test_a_body_that_is_no_json(people, name):
     assert problem(answer, 400)["code"] in codes_of(400)
 
 
-@pytest.mark.parametrize("name", documented(403))
+@pytest.mark.parametrize("name", sorted(set(documented(403)) - {CALLBACK}))
 async def test_a_key_without_scopes(furnished, door, clock, name):
     async with furnished.transaction("acme") as connection:
         text, _ = await create_api_key(connection, "acme", "robot", "none", clock.now(), scopes=())
@@ -112,11 +129,11 @@ async def test_a_request_that_is_too_large(people, name):
 async def test_a_request_with_something_wrong_in_it(people, name):
     method, path, operation = OPERATIONS[name]
     bad = {"params": {"limit": "many"}} if "parameters" in operation else {}
-    if "{" not in path and method != "get":
+    if ("{" not in path and method != "get") or name == CALLBACK:
         bad = {"content": b"[]", "headers": {"content-type": "application/json"}}
     if name == "stream_inbox":
         bad = {"headers": {"Last-Event-ID": "x" * 101}}
-    given = dict.fromkeys(IDS, "no-uuid") | dict.fromkeys(NAMES, "%00")
+    given = dict.fromkeys(IDS, "no-uuid") | dict.fromkeys(NAMES, "%00") | {"token": NAMES["token"]}
     async with people("alice") as client:
         assert problem(await call(client, name, given, **bad), 422)["problems"]
 
@@ -125,7 +142,7 @@ async def test_a_request_with_something_wrong_in_it(people, name):
 async def test_a_request_too_many(furnished, clock, name):
     rates = {f"rate_{rate}_per_minute": 1 for rate in ("workflows", "entities", "reads")}
     settings = HttpSettings(jwt_key=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, stream_s_max=1, **rates)
-    people = People(create_app(app, furnished, settings), clock.now())
+    people = People(create_app(app, furnished, settings, CALLBACKS), clock.now())
     async with people("alice") as client:
         assert (await call(client, name)).status_code != 429
         answer = await call(client, name)
@@ -135,7 +152,7 @@ async def test_a_request_too_many(furnished, clock, name):
 
 @pytest.mark.parametrize("name", documented(503))
 async def test_a_database_that_is_away(database, clock, name):
-    door = create_app(app, database, SETTINGS)
+    door = create_app(app, database, SETTINGS, CALLBACKS)
     await database.close()
     people = People(door, clock.now())
     async with people("alice") as client:
@@ -302,4 +319,4 @@ def _example_of(schema):
 
 
 def test_every_route_but_health_documents_how_to_sign_in():
-    assert set(OPERATIONS) - set(SIGNED_IN) == {"healthz", "readyz"}
+    assert set(OPERATIONS) - set(SIGNED_IN) == {"healthz", "readyz", CALLBACK}

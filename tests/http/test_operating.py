@@ -42,7 +42,13 @@ async def letters(furnished, started) -> dict[str, str]:
 
 async def test_health_says_how_the_org_goes(people, letters):
     found = (await ask(people, "adam", "GET", "/api/operations/health")).json()
-    assert {queue["name"] for queue in found["queues"]} == {"events", "effects", "timers", "people"}
+    assert {queue["name"] for queue in found["queues"]} == {
+        "events",
+        "effects",
+        "results",
+        "timers",
+        "people",
+    }
     assert {queue["name"]: queue["dead"] for queue in found["queues"]}["events"] == 1
     assert (found["healthy"], bool(found["problems"])) == (False, True)
     assert sum(count["number"] for count in found["dead_letters"]) == 3

@@ -35,6 +35,10 @@ TABLES = (
     "approval_delegations",
     "approval_chains",
     "event_sources",
+    "requests",
+    "request_deliveries",
+    "request_items",
+    "request_history",
 )
 
 CASES = {
@@ -86,6 +90,8 @@ CASES = {
     "rebuild_instance": ("adam", None, {}),
     "reenqueue_instance": ("adam", None, {}),
     "force_fail_instance": ("adam", {"reason": "mine now"}, {}),
+    "show_request": ("alice", None, {}),
+    "push_result": ("olga", {"key": "k", "items": [{"cargo": "external://vault/7"}]}, {}),
 }
 """Who tries it — somebody whom the same request in their own org is granted to — with which body and headers."""
 
@@ -97,6 +103,8 @@ NOTHING_TO_NAME = {
     "create_entity",
     "list_entities_of_type",
     "emit_event",
+    "list_requests",
+    "push_result_by_callback",
     "show_inbox",
     "count_inbox_of_caller",
     "stream_inbox",
@@ -172,6 +180,8 @@ async def _administered(people, furnished) -> dict[str, str]:
         }
     async with people("alice") as client:
         survey = (await client.post("/ui/workflows/survey/start", json={"order": 7})).json()
+        await client.post("/ui/workflows/screening/start", json={"client": "c-1"})
+        (asked,) = (await client.get("/api/requests")).json()["items"]
     async with furnished.transaction(None) as connection:
         letter = await insert_effect(connection, org_id="acme", status="dead_letter", destination="mail")
     return found | {
@@ -179,6 +189,7 @@ async def _administered(people, furnished) -> dict[str, str]:
         "other_id": flow["definition"]["id"],
         "step_id": survey["steps"][0]["step_id"],
         "letter_id": str(letter["id"]),
+        "asked_id": asked["id"],
         "user_id": "dora",
     }
 
@@ -186,6 +197,7 @@ async def _administered(people, furnished) -> dict[str, str]:
 async def ask(people, route, theirs, org):
     user, body, headers = CASES[route.name]
     given = theirs | {"definition_id": theirs["draft_id"]} if "/drafts/" in route.path else theirs
+    given = given | {"request_id": theirs["asked_id"]} if "/api/requests/" in route.path else given
     async with people(user, org) as client:
         (method,) = route.methods
         return await client.request(method, route.path.format(**given), json=body, headers=headers)
@@ -213,6 +225,7 @@ async def test_lists_and_events_are_of_ones_own_org(people, furnished, theirs):
             "/api/definitions?kind=flow&own=true",
             "/api/keys?user=*",
             "/api/event-sources",
+            "/api/requests",
             "/api/audit?channel=http",
             "/api/operations/dead-letters",
         ):
@@ -258,7 +271,7 @@ def test_every_route_has_a_case():
 
 def test_a_route_that_names_something_is_tried_with_it():
     for route in ROUTES:
-        named = set(route.param_convertors) - {"workflow_id", "entity_type", "key", "role"}
+        named = set(route.param_convertors) - {"workflow_id", "entity_type", "key", "role", "token"}
         if route.name not in (
             "show_template",
             "keep_approval_chain",

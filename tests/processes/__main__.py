@@ -24,6 +24,7 @@ from assent.store.queries import load_queries
 from assent.worker.duty import Run, Workplace
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
+from assent.worker.results import Results
 from assent.worker.tasks import Tasks
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
@@ -114,6 +115,11 @@ async def run_tasks(runtime: Runtime) -> Any:
     return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
 
 
+async def fold_results(runtime: Runtime) -> Any:
+    """Take in what outside parties have sent; how many bundles became what."""
+    return dict((await Results(Workplace(runtime.database)).run_once()).parts)
+
+
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     job.__name__: job
     for job in (
@@ -128,6 +134,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
         tell_times,
         send_effects,
         run_tasks,
+        fold_results,
     )
 }
 

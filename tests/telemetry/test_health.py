@@ -37,7 +37,7 @@ async def put(database: Database, insert: Callable[..., Awaitable[Any]], **given
 async def test_nothing_waits_and_all_is_well(database: Database) -> None:
     found = await health(database)
     assert found.is_healthy
-    assert [queue.name for queue in found.queues] == ["events", "effects", "timers", "people"]
+    assert [queue.name for queue in found.queues] == ["events", "effects", "results", "timers", "people"]
     assert {(queue.pending, queue.delayed, queue.oldest_s, queue.dead) for queue in found.queues} == {
         (0, 0, 0, 0)
     }
@@ -177,10 +177,11 @@ def run(url: str, *arguments: str) -> tuple[int, str]:
 async def test_command_ends_with_zero_when_all_is_well_and_says_so(database: Database) -> None:
     code, out = run(database.url)
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[:5]] == [
+    assert [line.split()[0] for line in out.splitlines()[:6]] == [
         "queue",
         "events",
         "effects",
+        "results",
         "timers",
         "people",
     ]

@@ -11,6 +11,7 @@ from tests.testing.written import CREATED, NOTE, SUBMITTED, read, run
 
 STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"
 FORM = "- {as: ann, start: desk.form}\n"
+ASKED = "- {as: ann, start: desk.vendor}\n"
 
 GOOD = {
     "approve": SUBMITTED
@@ -62,6 +63,25 @@ GOOD = {
 - {reply: call, error: {code: GONE, message: nobody there}}
 - {expect: {status: completed, not_sent: [{email: boss@acme.example}]}}
 - {reply: call, refused: STEP_NOT_FOUND}""",
+    "results": ASKED
+    + """\
+- {result: vendor, items: [{cargo: "external://vault/1"}], key: a}
+- {result: vendor, items: [{cargo: "external://vault/9"}], key: a}
+- {expect: {waiting: [vendor]}}
+- {result: vendor, items: [{cargo: "external://vault/2"}, {kind: bill, status: failed}]}
+- {expect: {status: completed, workflow: {papers: 2}}}
+- {result: vendor, items: [{cargo: "external://vault/3"}], refused: STEP_NOT_FOUND}""",
+    "a result that says no": ASKED
+    + """\
+- {result: vendor, items: [{cargo: passport.pdf}], refused: BAD_CARGO}
+- {result: vendor, status: failed, error: no such client}
+- {expect: {status: completed, workflow: {code: REQUEST_FAILED, why: no such client}}}""",
+    "no result in time": ASKED
+    + """\
+- {wait: 71h}
+- {expect: {waiting: [vendor]}}
+- {wait: 1h}
+- {expect: {status: completed, workflow: {code: REQUEST_EXPIRED}}}""",
     "pause and resume": SUBMITTED
     + """\
 - {as: ann, workflow: pause, refused: POLICY_DENIED}

@@ -60,6 +60,24 @@ transitions:
   - {from: call, event: error, to: broken}
   - {from: tell, event: completed, to: done}
 ---
+flow: desk.vendor
+version: 1
+start: vendor
+steps:
+  - id: vendor
+    type: webhook_out
+    url: https://vendor.example
+    await: result
+    expects: 2
+    timeout: 3d
+    output: {papers: result.received}
+  - {id: note, type: script, set: {code: workflow._last_error.code, why: workflow._last_error.message}}
+  - {id: done, type: terminal}
+transitions:
+  - {from: vendor, event: completed, to: done}
+  - {from: vendor, event: error, to: note}
+  - {from: note, event: completed, to: done}
+---
 flow: desk.form
 version: 1
 start: fill

@@ -1,4 +1,4 @@
-"""Dead letters of both queues as one: events that could not be taken, effects that could not be sent."""
+"""Dead letters of all queues as one: events and results that could not be taken, effects that could not be sent."""
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
@@ -13,9 +13,10 @@ from assent.cli.naming import find_seen_instance
 from assent.cli.progress import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.model.mutation import Refused, Rejection
+from assent.runtime.dead_letters import retry_letter
 from assent.runtime.rights import may_operate
 
-Kind = Literal["event", "effect", "instance"]
+Kind = Literal["event", "effect", "result", "instance"]
 
 BATCH: Final = 500
 """How many dead letters are asked for at a time."""
@@ -23,12 +24,12 @@ BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """An event or an effect that was given up."""
+    """An event, an effect or a result that was given up."""
 
     id: UUID
     kind: Kind
     what: str
-    """The type of an event, the destination of an effect."""
+    """The type of an event, the destination of an effect, the request that a result came for."""
     created_at: datetime
     attempts: int
     instance_id: UUID | None
@@ -46,7 +47,7 @@ class Retried:
     """What stays as it is, and why."""
 
     def to_json(self) -> dict[str, Any]:
-        kinds: tuple[Kind, ...] = ("event", "effect", "instance")
+        kinds: tuple[Kind, ...] = ("event", "effect", "result", "instance")
         return {f"{kind}s": self.counts[kind] for kind in kinds} | {
             "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
         }
@@ -63,11 +64,14 @@ class Retried:
 
 
 async def dead_letters(session: Session, limit: int) -> list[Letter]:
-    """The newest of both kinds together."""
+    """The newest of all kinds together."""
     may_operate(session.actor, "retry")
     events = [_event(row) for row in await session.runtime.dead_letters(session.org_id, limit)]
     effects = [_effect(row) for row in await session.runtime.dead_effects(session.org_id, limit=limit)]
-    found = sorted([*events, *effects], key=lambda letter: (letter.created_at, letter.id), reverse=True)
+    results = [_result(row) for row in await session.runtime.dead_results(session.org_id, limit)]
+    found = sorted(
+        [*events, *effects, *results], key=lambda letter: (letter.created_at, letter.id), reverse=True
+    )
     return found[:limit]
 
 
@@ -81,10 +85,11 @@ async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
 
 
 async def retry_everything(session: Session, *, shown: bool) -> Retried:
-    """Try every dead letter of the org again, the effects in one go and each event by itself."""
+    """Try every dead letter of the org again, effects and results in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
     done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
+    done.counts["result"] += await session.runtime.retry_results(session.org_id, session.actor)
     tried: set[UUID] = set()
     with Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
@@ -125,21 +130,15 @@ async def _retry(session: Session, given: GivenId) -> Kind:
 
 
 async def _retry_letter(session: Session, letter_id: UUID) -> Kind:
-    runtime, org_id = session.runtime, session.org_id
-    try:
-        await runtime.revive(org_id, letter_id, session.actor)
-    except Refused as refused:
-        if refused.code != "NOT_FOUND":
-            raise
-    else:
-        return "event"
-    try:
-        await runtime.retry_effect(org_id, letter_id, session.actor)
-    except Refused as refused:
-        if refused.code != "NOT_FOUND":
-            raise
-        raise Refused(Rejection("NOT_FOUND", f"no dead letter or instance {letter_id}", ("id",))) from None
-    return "effect"
+    found = await retry_letter(session.runtime, session.org_id, letter_id, session.actor)
+    if found is None:
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter or instance {letter_id}", ("id",)))
+    return found
+
+
+def _result(row: Mapping[str, Any]) -> Letter:
+    where = row["instance_id"], row["error"]
+    return Letter(row["id"], "result", row["name"], row["received_at"], row["attempts"], *where)
 
 
 def _event(row: Mapping[str, Any]) -> Letter:

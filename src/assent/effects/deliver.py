@@ -9,6 +9,7 @@ from typing import Final
 import httpx
 import orjson
 
+from assent.effects.callbacks import Callbacks
 from assent.effects.channels import Channels, called
 from assent.effects.claimed import Claimed
 from assent.effects.email import MailServer
@@ -35,11 +36,13 @@ class Deliverer:
         outlets: Outlets,
         settings: EffectSettings,
         smtp: SmtpSettings,
+        callbacks: Callbacks | None = None,
         *,
         resolve: Resolve = resolve,
     ) -> None:
         self._outlets = outlets
         self._settings = settings
+        self._callbacks = callbacks
         self._resolve = resolve
         self._channels = Channels(settings, MailServer(smtp, settings.total_timeout_ms), outlets.adapters)
         self._senders: dict[str, HttpSender] = {}
@@ -61,7 +64,7 @@ class Deliverer:
 
     async def _deliver(self, effect: Claimed, now: datetime) -> Outcome:
         if effect.type == "webhook":
-            request = webhook_request(effect, now)
+            request = webhook_request(effect, now, self._callbacks)
             return await self._over_http(effect, request, now, self._sender(WEBHOOKS))
         if effect.type != "integration":
             return await self._channels.send(effect, now)

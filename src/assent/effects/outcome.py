@@ -63,13 +63,6 @@ class Mark:
         return self.status != "failed"
 
     @property
-    def is_told(self) -> bool:
-        """Whether the step hears of it: of an answer that it awaits, and of whatever it awaits and will not come."""
-        return self.has_ended and (
-            self.effect.awaits_answer or (self.effect.awaited and self.status == "dead_letter")
-        )
-
-    @property
     def is_ambiguous(self) -> bool:
         return isinstance(self.outcome, Undelivered) and self.outcome.ambiguous
 

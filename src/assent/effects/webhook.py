@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from assent.effects.callbacks import Callbacks
 from assent.effects.claimed import Claimed
 from assent.effects.outcome import Undelivered
 from assent.effects.requests import Request, own_headers, read_url
@@ -13,7 +14,12 @@ from assent.telemetry import is_traceparent
 
 USER_AGENT: Final = "Assent"
 
+REQUEST_HEADER: Final = "assent-request"
+CALLBACK_HEADER: Final = "assent-callback"
+
 _OURS_ALONE: Final = (
+    CALLBACK_HEADER,
+    REQUEST_HEADER,
     "connection",
     "content-length",
     "host",
@@ -28,16 +34,29 @@ _OURS_ALONE: Final = (
 """Headers that no author sets: how the message is carried, and who vouches for it."""
 
 
-def webhook_request(effect: Claimed, now: datetime) -> Request | Undelivered:
+def webhook_request(
+    effect: Claimed, now: datetime, callbacks: Callbacks | None = None
+) -> Request | Undelivered:
     payload = effect.payload
     url = read_url(payload["url"])
     if isinstance(url, Undelivered):
         return url
     body = None if payload.get("body") is None else orjson.dumps(payload["body"])
     ours = standard_headers(effect) | signature_headers(effect.secrets, effect.key, body or b"", now)
+    ours |= _return_path(effect, now, callbacks)
     given = {"content-type": "application/json"} if body is not None else {}
     given |= {name.lower(): value for name, value in payload.get("headers", {}).items()}
     return Request(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
+
+
+def _return_path(effect: Claimed, now: datetime, callbacks: Callbacks | None) -> dict[str, str]:
+    """Where the results of a request go: its id, and an address that needs no sign-in, where there is one."""
+    if effect.request_id is None:
+        return {}
+    found = {REQUEST_HEADER: str(effect.request_id)}
+    if callbacks is not None:
+        found[CALLBACK_HEADER] = callbacks.url(effect.org_id, effect.request_id, now)
+    return found
 
 
 def standard_headers(effect: Claimed) -> dict[str, str]:

@@ -76,6 +76,11 @@ def _failure(
     return place | {"status": status, "error": kept, "next_try_at": next_try_at}
 
 
+async def list_open_deliveries(connection: Connection, org_id: str, limit: int) -> list[Mapping[str, Any]]:
+    """The bundles that are still to be folded, the oldest first."""
+    return [dict(row) for row in await connection.fetch(_SQL.list_open_deliveries, org_id, limit)]
+
+
 async def dead_deliveries(connection: Connection, org_id: str, limit: int) -> list[Mapping[str, Any]]:
     """The bundles that were given up, newest first."""
     return [dict(row) for row in await connection.fetch(_SQL.list_dead_deliveries, org_id, limit)]

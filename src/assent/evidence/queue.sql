@@ -38,6 +38,13 @@ UPDATE assent.request_deliveries d
   FROM jsonb_to_recordset($1::jsonb) AS f (org_id text, id uuid, status text, error text, next_try_at timestamptz)
  WHERE d.org_id = f.org_id AND d.id = f.id AND d.status = 'pending';
 
+-- name: list_open_deliveries
+-- The bundles of an org that are still to be folded, the oldest first.
+SELECT d.id, r.name AS what, d.status, r.instance_id, d.received_at AS created_at, d.attempts,
+       CASE WHEN d.attempts > 0 THEN d.next_try_at END AS next_retry_at, d.error
+  FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+ WHERE d.org_id = $1 AND d.status = 'pending' ORDER BY d.next_try_at, d.position LIMIT $2;
+
 -- name: list_dead_deliveries
 -- The bundles that were given up, newest first.
 SELECT d.org_id, d.id, d.request_id, d.key, d.source, d.attempts, d.error, d.received_at, r.name, r.instance_id, r.trace_id

@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from assent.app import App
+from assent.effects.callback_settings import CallbackSettings
 from assent.http import (
     approvals,
     audit,
@@ -29,6 +30,8 @@ from assent.http import (
     members,
     metrics,
     operating,
+    outside_requests,
+    results,
     roles,
     streams,
     templates,
@@ -54,6 +57,8 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     entity_history.router,
     approvals.router,
     events.router,
+    outside_requests.router,
+    results.router,
     inbox.router,
     delegations.router,
     chains.router,
@@ -78,13 +83,19 @@ Lists come in pages: `next` of one is `cursor` of the next. A write with an `Ide
 """
 
 
-def create_app(app: App, database: Database, settings: HttpSettings | None = None) -> FastAPI:
+def create_app(
+    app: App,
+    database: Database,
+    settings: HttpSettings | None = None,
+    callbacks: CallbackSettings | None = None,
+) -> FastAPI:
     """The HTTP door of an application on an open database, which stays the caller's to close."""
     settings = settings or HttpSettings.from_environment()
+    callbacks = callbacks or CallbackSettings.from_environment()
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.house = House(app, database, settings)
+    door.state.house = House(app, database, settings, callbacks)
     return door
 
 

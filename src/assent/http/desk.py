@@ -11,6 +11,8 @@ from typing import TypeVar
 from fastapi import Request, Response
 
 from assent.app import App
+from assent.effects.callback_settings import CallbackSettings
+from assent.effects.callbacks import callbacks_of
 from assent.http.callers import Caller, SignIn
 from assent.http.changes import Changes
 from assent.http.problems import Names, problem_reply
@@ -33,13 +35,16 @@ T = TypeVar("T")
 class House:
     """What all requests of a server have in common."""
 
-    def __init__(self, app: App, database: Database, settings: HttpSettings) -> None:
+    def __init__(
+        self, app: App, database: Database, settings: HttpSettings, callbacks: CallbackSettings
+    ) -> None:
         self.app = app
         self.database = database
         self.settings = settings
         self.runtime = app.runtime(database)
         self.sign_in = SignIn(database, settings)
         self.rates = Rates(settings, database.clock)
+        self.callbacks = callbacks_of(callbacks)
         self.changes = Changes(database)
         self.metrics = MetricsPage(database)
 

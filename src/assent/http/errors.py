@@ -67,7 +67,9 @@ def _field_problem(found: Mapping[str, Any]) -> Problem:
     """The place begins with where it is: a part of the body goes without, the others are named."""
     where, *rest = found["loc"]
     path = tuple(rest) if where == "body" else (str(where), *rest)
-    return Problem(_CODES.get(found["type"], "WRONG_TYPE"), str(found["msg"]), path)
+    kind = found["type"]
+    code = kind if kind.isupper() else _CODES.get(kind, "WRONG_TYPE")  # upper-case kinds are our own codes
+    return Problem(code, str(found["msg"]), path, found.get("ctx", {}).get("hint"))
 
 
 async def _http(request: Request, error: Any) -> Response:

@@ -23,7 +23,7 @@ from assent.http.reply import Reply
 from assent.http.signing import Reading, Writing
 from assent.http.workflow_shapes import InstanceBody
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.dead_letters import DeadLetter, LetterKind, page_of_dead_letters
+from assent.runtime.dead_letters import DeadLetter, LetterKind, page_of_dead_letters, retry_letter
 from assent.runtime.health import HealthLimits, health
 from assent.runtime.rights import Operation, may_operate, require_capability
 from assent.runtime.stuck import Finding, find_stuck
@@ -175,19 +175,7 @@ async def _operated(desk: Desk, session: Session, operation: Operation, instance
 
 
 async def _retry(desk: Desk, session: Session, letter_id: UUID) -> LetterKind:
-    """An event, or else an effect: an id is only one of them."""
-    try:
-        await session.runtime.revive(desk.org_id, letter_id, desk.caller.actor)
-    except Refused as refused:
-        if refused.code != "NOT_FOUND":
-            raise
-    else:
-        return "event"
-    try:
-        await session.runtime.retry_effect(desk.org_id, letter_id, desk.caller.actor)
-    except Refused as refused:
-        if refused.code == "NOT_FOUND":
-            message = f"no dead letter {letter_id}"
-            raise Refused(Rejection("NOT_FOUND", message, ("letter_id",))) from None
-        raise
-    return "effect"
+    found = await retry_letter(session.runtime, desk.org_id, letter_id, desk.caller.actor)
+    if found is None:
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
+    return found

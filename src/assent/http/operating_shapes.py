@@ -70,11 +70,13 @@ class StandingBody(BaseModel):
 
 
 class LetterBody(BaseModel):
-    """An event or an effect that was given up."""
+    """An event, an effect or a result that was given up."""
 
     id: UUID
     kind: LetterKind
-    what: str = Field(description="The type of an event, the destination of an effect.")
+    what: str = Field(
+        description="The type of an event, the destination of an effect, the request that a result came for."
+    )
     created_at: datetime
     instance_id: UUID | None
     attempts: int

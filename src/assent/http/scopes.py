@@ -11,6 +11,8 @@ Scope = Literal[
     "approvals:read",
     "approvals:write",
     "events:write",
+    "requests:read",
+    "requests:write",
     "sources:read",
     "sources:write",
     "definitions:read",

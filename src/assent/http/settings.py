@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal, Self
 
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
-from assent.store.environment import bad_setting, number, read_environment, variable
+from assent.store.environment import bad_setting, number, read_environment, read_secret, variable
 
 PREFIX: Final = "ASSENT_HTTP_"
 
@@ -123,16 +122,6 @@ def _read_list(_: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _read_key(name: str, text: str) -> str | Problem:
-    """The key, or the file that holds it, as `@/run/secrets/jwt.pem`."""
-    if not text.startswith("@"):
-        return text
-    try:
-        return Path(text[1:]).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        return bad_setting(name, f"cannot read the file: {type(error).__name__}")
-
-
 _TEXTS: Final = (
     "jwks",
     "jwt_issuer",
@@ -143,7 +132,7 @@ _TEXTS: Final = (
     "claim_partition",
 )
 _READERS: Final = {
-    "jwt_key": _read_key,
+    "jwt_key": read_secret,
     "jwt_algorithm": _one_of(ALGORITHMS),
     "roles_from": _one_of(ROLES_FROM),
     "metrics": _one_of(METRICS),

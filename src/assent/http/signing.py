@@ -110,7 +110,12 @@ async def _caller(request: Request, scope: Scope, rate: RateClass) -> Caller:
         raise RefusedByHttp(caller, **(challenge if caller.code != "NOT_A_MEMBER" else {}))
     if (refused := caller.may_use(scope)) is not None:
         raise Refused(refused)
-    if wait_s := house.rates.wait_s(caller.org_id, caller.key, rate):
+    count_request(house, caller.org_id, caller.key, rate)
+    return caller
+
+
+def count_request(house: House, org_id: str, key: str, rate: RateClass) -> None:
+    """One more of whoever has this key; refuses what is too many."""
+    if wait_s := house.rates.wait_s(org_id, key, rate):
         rejection = Rejection("TOO_MANY_REQUESTS", f"more than {rate} takes; try again in {wait_s} s")
         raise RefusedByHttp(rejection, **{"retry-after": str(wait_s)})
-    return caller

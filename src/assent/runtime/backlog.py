@@ -7,6 +7,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from assent.effects.backlog import list_open_effects
+from assent.evidence.queue import list_open_deliveries
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -15,12 +16,12 @@ _SQL: Final = load_queries("assent.runtime", "backlog.sql")
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """An event that a worker has yet to process, an effect that it has yet to send, or an event that is kept."""
+    """What a worker has yet to do: an event, an effect or a result; or an event that is kept."""
 
-    queue: Literal["events", "effects", "kept"]
+    queue: Literal["events", "effects", "results", "kept"]
     id: UUID
     what: str
-    """The type of an event, the destination of an effect."""
+    """The type of an event, the destination of an effect, the request that a result came for."""
     status: str
     created_at: datetime
     instance_id: UUID | None = None
@@ -32,12 +33,14 @@ class OpenItem:
 
 
 async def list_open(connection: Connection, org_id: str, limit: int) -> Sequence[OpenItem]:
-    """The engine's events, the effects, and the events that nobody has waited for yet: the oldest of each first."""
+    """Events, effects, results, and the events that nobody has waited for yet: the oldest of each first."""
     events = await connection.fetch(_SQL.list_open_events, org_id, limit)
     effects = await list_open_effects(connection, org_id, limit)
+    results = await list_open_deliveries(connection, org_id, limit)
     kept = await connection.fetch(_SQL.list_kept_events, org_id, limit)
     return [
         *(OpenItem("events", **row) for row in events),
         *(OpenItem("effects", **row) for row in effects),
+        *(OpenItem("results", **row) for row in results),
         *(OpenItem("kept", **row) for row in kept),
     ]

@@ -1,28 +1,34 @@
-"""Dead letters of both queues as one list: events that could not be taken, effects that could not be sent."""
+"""Dead letters of all queues as one list: events and results that were not taken, effects that were not sent."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID
 
+from assent.model.actor import Actor
+from assent.model.mutation import Refused
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
+if TYPE_CHECKING:
+    from assent.runtime.runtime import Runtime
+
 _SQL: Final = load_queries("assent.runtime", "dead_letters.sql")
 
-LetterKind = Literal["event", "effect"]
+LetterKind = Literal["event", "effect", "result"]
 Place = tuple[datetime, UUID]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event or an effect that was given up."""
+    """An event, an effect or a result that was given up."""
 
     id: UUID
     created_at: datetime
     kind: LetterKind
     what: str
-    """The type of an event, the destination of an effect."""
+    """The type of an event, the destination of an effect, what was asked where a result came for it."""
     instance_id: UUID | None
     attempts: int
     error: str | None
@@ -38,3 +44,21 @@ async def page_of_dead_letters(
     at, letter_id = after or (None, None)
     rows = await connection.fetch(_SQL.page_of_dead_letters, org_id, kind, at, letter_id, limit)
     return [DeadLetter(**row) for row in rows]
+
+
+async def retry_letter(runtime: "Runtime", org_id: str, letter_id: UUID, actor: Actor) -> LetterKind | None:
+    """Try a dead letter again, whichever it is: an id is only one of them. None where there is no such letter."""
+    ways: tuple[tuple[LetterKind, Callable[[], Awaitable[None]]], ...] = (
+        ("event", lambda: runtime.revive(org_id, letter_id, actor)),
+        ("effect", lambda: runtime.retry_effect(org_id, letter_id, actor)),
+        ("result", lambda: runtime.retry_result(org_id, letter_id, actor)),
+    )
+    for kind, retry in ways:
+        try:
+            await retry()
+        except Refused as refused:
+            if refused.code != "NOT_FOUND":
+                raise
+        else:
+            return kind
+    return None

@@ -1,5 +1,5 @@
 -- name: page_of_dead_letters
--- Events and effects that were given up, newest first; of one kind, where it is given.
+-- Events, effects and results that were given up, newest first; of one kind, where it is given.
 SELECT * FROM (
   (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
      FROM assent.workflow_events_outbox
@@ -11,5 +11,11 @@ SELECT * FROM (
      FROM assent.workflow_side_effects_outbox
     WHERE org_id = $1 AND status = 'dead_letter' AND coalesce($2::text, 'effect') = 'effect'
       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
-    ORDER BY created_at DESC, id DESC LIMIT $5)) AS letters
+    ORDER BY created_at DESC, id DESC LIMIT $5)
+  UNION ALL
+  (SELECT d.id, d.received_at, 'result', r.name, r.instance_id, d.attempts, d.error, false, r.trace_id
+     FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+    WHERE d.org_id = $1 AND d.status = 'dead_letter' AND coalesce($2::text, 'result') = 'result'
+      AND ($3::timestamptz IS NULL OR (d.received_at, d.id) < ($3, $4::uuid))
+    ORDER BY d.received_at DESC, d.id DESC LIMIT $5)) AS letters
  ORDER BY created_at DESC, id DESC LIMIT $5;

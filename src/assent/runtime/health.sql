@@ -33,6 +33,16 @@ WITH events AS (
              WHERE status = 'failed' AND next_retry_at <= $1 ORDER BY status, next_retry_at, created_at LIMIT 1)),
          (SELECT count(*) FROM (
             SELECT FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2) AS dead)
+), results AS (
+  SELECT (SELECT count(*) FROM (
+            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2) AS due),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at > $1 LIMIT $2) AS later),
+         (SELECT min(next_try_at) FROM (
+            SELECT next_try_at FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2)
+            AS due),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2) AS dead)
 ), timers AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_step_executions
@@ -50,6 +60,7 @@ WITH events AS (
 )
 SELECT * FROM (
   SELECT 'events', * FROM events UNION ALL SELECT 'effects', * FROM effects UNION ALL
+  SELECT 'results', * FROM results UNION ALL
   SELECT 'timers', * FROM timers UNION ALL SELECT 'people', * FROM people
 ) AS queues (name, pending, delayed, oldest_at, dead);
 
@@ -68,7 +79,10 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
            FROM assent.workflow_events_outbox WHERE status = 'dead_letter' LIMIT $2)
         UNION ALL
         (SELECT 'effects', effect_type, created_at
-           FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2)) AS dead
+           FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2)
+        UNION ALL
+        (SELECT 'results', source, received_at
+           FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
 
 -- name: find_by_index

@@ -1,20 +1,25 @@
 """What outside parties send back: handed in by whoever has it, and tried again where a worker gave it up."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from assent.evidence.pushing import Pushed, Source, keep_delivery
 from assent.evidence.queue import dead_deliveries, revive_deliveries
+from assent.kernel.noting import Note, note_commands
+from assent.model.actor import SYSTEM, Actor
 from assent.model.bundle import Bundle, ResultStatus, read_bundle
 from assent.model.mutation import Refused, Rejection
+from assent.model.origin import Origin
 from assent.store.database import Connection, Database
+from assent.telemetry import current_trace
 
 
 @dataclass
 class Results:
     database: Database
+    origin: Origin = field(default=Origin(), init=False)
 
     async def push_result(  # noqa: PLR0913
         self,
@@ -25,22 +30,29 @@ class Results:
         *,
         status: ResultStatus = "completed",
         error: str | None = None,
+        actor: Actor | None = None,
     ) -> Pushed:
-        """Hand in what somebody sent for a request; the same key again changes nothing. Raises `Refused`."""
+        """Hand in what somebody sent for a request; the same key again changes nothing. Raises `Refused`.
+
+        Where somebody hands it in, the audit log says who.
+        """
         found = read_bundle({"key": key, "status": status, "items": list(items), "error": error})
         if not isinstance(found, Bundle):
             raise Refused(Rejection.of(found))
-        return await self.push_bundle(org_id, request_id, found, "python")
+        return await self.push_bundle(org_id, request_id, found, "python", actor)
 
     async def push_bundle(
-        self, org_id: str, request_id: UUID, bundle: Bundle, source: Source, pushed_by: str | None = None
+        self, org_id: str, request_id: UUID, bundle: Bundle, source: Source, actor: Actor | None = None
     ) -> Pushed:
         """Hand in a bundle that was read at a door."""
 
         async def work(connection: Connection) -> Pushed:
-            pushed = await keep_delivery(connection, request_id, bundle, source, pushed_by)
+            by = actor.id if actor is not None else None
+            pushed = await keep_delivery(connection, request_id, bundle, source, by)
             if pushed is None:
                 raise Refused(Rejection("NOT_FOUND", f"no request {request_id}", ("request_id",)))
+            if actor is not None and pushed != "repeated":
+                await self._note(connection, org_id, actor, "result.push", str(request_id), key=bundle.key)
             return pushed
 
         return await self.database.run(work, org_id=org_id)
@@ -50,20 +62,31 @@ class Results:
         async with self.database.transaction(org_id) as connection:
             return await dead_deliveries(connection, org_id, limit)
 
-    async def retry_result(self, org_id: str, delivery_id: UUID) -> None:
+    async def retry_result(self, org_id: str, delivery_id: UUID, actor: Actor = SYSTEM) -> None:
         """Take a bundle in that was given up, with all attempts anew."""
 
         async def work(connection: Connection) -> None:
             if not await revive_deliveries(connection, org_id, self.database.clock.now(), delivery_id):
                 message = f"no dead result {delivery_id}"
                 raise Refused(Rejection("NOT_FOUND", message, ("delivery_id",)))
+            await self._note(connection, org_id, actor, "result.retry", str(delivery_id))
 
         await self.database.run(work, org_id=org_id)
 
-    async def retry_results(self, org_id: str) -> int:
+    async def retry_results(self, org_id: str, actor: Actor = SYSTEM) -> int:
         """Take every bundle in that was given up; answers how many there were."""
 
         async def work(connection: Connection) -> int:
-            return await revive_deliveries(connection, org_id, self.database.clock.now())
+            revived = await revive_deliveries(connection, org_id, self.database.clock.now())
+            if revived:
+                await self._note(connection, org_id, actor, "result.retry", "*", results=revived)
+            return revived
 
         return await self.database.run(work, org_id=org_id)
+
+    async def _note(
+        self, connection: Connection, org_id: str, actor: Actor, action: str, which: str, **details: Any
+    ) -> None:
+        """A result by its request or its delivery, or all that there are."""
+        note = Note(org_id, actor, action, "result", which, self.origin, details, trace=current_trace())
+        await note_commands(connection, [note], self.database.clock.now())

@@ -14,6 +14,9 @@ EDIT: Final = "definitions:edit"
 PUBLISH: Final = "definitions:publish"
 """The capability to publish definitions, take them out of use and bring them back, besides what steps run as (D29)."""
 
+PUSH_RESULTS: Final = "results:push"
+"""The capability to hand in what an outside party sends back."""
+
 Operation = Literal["cancel", "pause", "resume", "retry", "repair"]
 Contracts = Mapping[str, Contract]
 

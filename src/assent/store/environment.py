@@ -6,6 +6,7 @@ An empty variable counts as unset. Every variable that is wrong is told at once,
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from assent.model.parse import shown
@@ -42,6 +43,16 @@ def read_environment(
     if problems := [value for value in values.values() if isinstance(value, Problem)]:
         raise Invalid(problems)
     return cls(**values)
+
+
+def read_secret(name: str, text: str) -> str | Problem:
+    """A secret, or the file that holds it, as `@/run/secrets/jwt.pem`."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        return bad_setting(name, f"cannot read the file: {type(error).__name__}")
 
 
 def variable(prefix: str, name: str) -> str:

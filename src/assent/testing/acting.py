@@ -7,7 +7,7 @@ from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused, Rejection
 from assent.runtime.rights import may_cancel, may_operate, may_start
 from assent.testing import answering
-from assent.testing.outside import answer_effect
+from assent.testing.outside import answer_effect, push_result
 from assent.testing.stage import Stage, not_waiting
 from assent.testing.standing import Document, Standing
 from assent.testing.steps import (
@@ -24,6 +24,7 @@ from assent.testing.steps import (
     Reassign,
     Release,
     Reply,
+    Result,
     Start,
     Step,
     Wait,
@@ -120,6 +121,15 @@ async def _reply(stage: Stage, step: Reply) -> None:
         raise not_waiting(standing, step.reply)
 
 
+async def _result(stage: Stage, step: Result) -> None:
+    standing = await stage.standing(step)
+    wait = standing.wait_at(step.result)
+    step_id = wait.waiting.step_id if wait else None
+    sent = {"items": stage.filled(list(step.items)), "status": step.status, "error": step.error}
+    if step_id is None or not await push_result(stage.sandbox, step_id, step.key, sent):
+        raise not_waiting(standing, step.result)
+
+
 async def _wait(stage: Stage, step: Wait) -> None:
     await stage.sandbox.advance_time(step.length)
 
@@ -145,6 +155,7 @@ _ACTS: Final[Mapping[type[Step], Callable[[Stage, Any], Awaitable[None]]]] = {
     Control: _control,
     Emit: _emit,
     Reply: _reply,
+    Result: _result,
     Wait: _wait,
     ChangePeople: _people,
     ChangeOrg: _org,

@@ -1,4 +1,4 @@
-"""The outside world, where a test speaks for it: what a step awaits is answered without being sent."""
+"""The outside world, where a test speaks for it: what a step awaits is answered, or handed in, without being sent."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,6 +7,7 @@ from uuid import UUID
 from assent.kernel.answers import answer_event
 from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
+from assent.model.ids import new_id
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.testing.sandbox import Sandbox
@@ -31,3 +32,14 @@ async def answer_effect(
         return True
 
     return await sandbox.database.run(work, org_id=None)
+
+
+async def push_result(sandbox: Sandbox, step_id: UUID, key: str | None, sent: Mapping[str, Any]) -> bool:
+    """Hand in what an outside party sends for what a step asked; false where it asked nothing. Raises `Refused`."""
+    async with sandbox.database.transaction(sandbox.org_id) as connection:
+        request_id = await connection.fetchval(_SQL.find_request_of_step, sandbox.org_id, step_id)
+    if request_id is None:
+        return False
+    its_key = key or str(new_id(sandbox.clock.now()))
+    await sandbox.runtime.push_result(sandbox.org_id, request_id, its_key, **sent)
+    return True

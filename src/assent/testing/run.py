@@ -16,7 +16,7 @@ from assent.testing.sandbox import Sandbox
 from assent.testing.scenario import PlacedStep, Scenario
 from assent.testing.stage import Stage
 from assent.testing.standing import Standing, standing_of
-from assent.testing.steps import Act, Expect, Reply, Step
+from assent.testing.steps import Act, Expect, Reply, Result, Step
 
 Look = Callable[[Sandbox], Awaitable[None]]
 """Looks at what a scenario has left behind, before it is gone."""
@@ -136,6 +136,6 @@ async def _act(stage: Stage, placed: PlacedStep, step: Step) -> Failure | None:
 
 
 async def _standing(stage: Stage, step: Step | Expect) -> Standing | None:
-    name = step.on if isinstance(step, Act | Expect | Reply) else None
+    name = step.on if isinstance(step, Act | Expect | Reply | Result) else None
     document = stage.documents.get(name) if name is not None else stage.last
     return await standing_of(stage.sandbox, document) if document is not None else None

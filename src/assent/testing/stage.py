@@ -8,7 +8,7 @@ from typing import Any, Final
 from assent.model.mutation import Refused, Rejection
 from assent.testing.sandbox import Sandbox
 from assent.testing.standing import Document, Standing, standing_of
-from assent.testing.steps import Act, Expect, Reply
+from assent.testing.steps import Act, Expect, Reply, Result
 
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")
 
@@ -46,7 +46,7 @@ class Stage:
         if name is not None:
             self.documents[name] = document
 
-    async def standing(self, step: Act | Expect | Reply) -> Standing:
+    async def standing(self, step: Act | Expect | Reply | Result) -> Standing:
         return await standing_of(self.sandbox, self.document(step.on))
 
 

@@ -5,7 +5,7 @@ a text it answers the step of that name (`approve: finance`), with an object it 
 (`submit: {}`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
@@ -148,6 +148,18 @@ class Reply(Step):
     error: Mishap | None = None
 
 
+class Result(Step):
+    """What an outside party sends back for what a step asked of it."""
+
+    result: str
+    on: str | None = None
+    items: Sequence[Mapping[str, Any]] = ()
+    status: Literal["completed", "failed", "expired"] = "completed"
+    error: Text | None = None
+    key: str | None = None
+    """The sender's own; unsaid, a new one."""
+
+
 class Wait(Step):
     wait: Length
 
@@ -179,6 +191,7 @@ NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
     "release": (Release, str),
     "emit": (Emit, str),
     "reply": (Reply, str),
+    "result": (Result, str),
     "wait": (Wait, str),
     "workflow": (Control, str),
     "delegate": (Delegate, dict),
@@ -194,10 +207,14 @@ AROUND: Final = frozenset(
 )
 """Keys that say more about a step, and never what it is."""
 
+AROUND_RESULT: Final = frozenset({"items", "status", "key"})
+"""The same of a result; elsewhere they may be names of the contract's."""
+
 
 def kind_of_step(raw: Mapping[str, Any]) -> tuple[type[AnyStep], dict[str, Any]] | Problem:
     """What a step is, and its data in that form."""
-    verbs = [key for key in raw if key not in AROUND]
+    around = AROUND | AROUND_RESULT if isinstance(raw.get("result"), str) else AROUND
+    verbs = [key for key in raw if key not in around]
     if len(verbs) != 1:
         found = f"found {listed(verbs)}" if verbs else "found nothing"
         hint = "such as `submit: {}`, `approve: <step>`, `wait: 2d` or `expect: {…}`"

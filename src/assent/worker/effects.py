@@ -7,13 +7,14 @@ the same key, or, where that would do harm, given up as ambiguous.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from assent.effects.claimed import Claimed
 from assent.effects.outbox import BEFORE_ALL, Place, claim, find_destinations, settle
 from assent.effects.outcome import Mark, Outcome, judge
 from assent.effects.outlets import Outlets
+from assent.evidence.ending import Lost, fail_requests
 from assent.kernel.outbox import emit_events
 from assent.store.database import Connection
 from assent.worker.answers import answer_of
@@ -117,7 +118,16 @@ class Effects:
 async def write_marks(connection: Connection, marks: Sequence[Mark]) -> None:
     """Mark attempts, and tell the steps that await them what became of them, in one transaction."""
     written = await settle(connection, marks)
-    answers = [mark for mark in marks if mark.is_told and mark.effect.id in written]
-    if answers:
-        now = max(mark.at for mark in answers)
+    ended = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
+    if ended:
+        now = max(mark.at for mark in ended)
+        answers = [mark for mark in ended if mark.effect.awaits_answer]
         await emit_events(connection, [answer_of(mark, now) for mark in answers], now)
+        await fail_requests(connection, list(_lost_calls(ended)), now)
+
+
+def _lost_calls(ended: Sequence[Mark]) -> Iterator[Lost]:
+    """Calls that took a request to an outside party, or rather did not."""
+    for mark in ended:
+        if mark.effect.request_id is not None and mark.status == "dead_letter":
+            yield mark.effect.org_id, mark.effect.request_id, mark.error or "the call was given up"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import asyncpg
 
+from assent.evidence.ending import fail_requests
 from assent.kernel.answers import answer_event
 from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
@@ -58,7 +59,10 @@ class Released:
     async def _tell(self, connection: Connection, effects: Sequence[asyncpg.Record]) -> None:
         """Steps that await what was given up go on by their error edge."""
         now = self._database.clock.now()
-        await emit_events(connection, [_lost(dict(effect), now) for effect in effects], now)
+        calls = [(e["org_id"], e["request_id"], f"{LOST}: {e['error']}") for e in effects if e["request_id"]]
+        answers = [effect for effect in effects if effect["request_id"] is None]
+        await emit_events(connection, [_lost(dict(effect), now) for effect in answers], now)
+        await fail_requests(connection, calls, now)
 
 
 def _lost(effect: dict[str, Any], now: datetime) -> Event:

@@ -33,7 +33,8 @@ WITH gone AS (
          ambiguous = true
     FROM gone g
    WHERE e.org_id = g.org_id AND e.created_at = g.created_at AND e.id = g.id
-  RETURNING e.org_id, e.id, e.instance_id, e.step_execution_id AS step_id, e.status, e.awaited, e.error, e.trace_id
+  RETURNING e.org_id, e.id, e.instance_id, e.step_execution_id AS step_id, e.status, e.awaited, e.error, e.trace_id,
+            CASE WHEN e.effect_type = 'webhook' THEN (e.payload_json ->> 'request')::uuid END AS request_id
 ), notified AS (
   SELECT pg_notify('assent_effects', '') FROM released WHERE status = 'pending' LIMIT 1
 )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from assent.evidence.expiring import expire_requests
+from assent.evidence.ending import expire_requests
 from assent.evidence.queue import Claimed, claim, claim_again, record_failure
 from assent.evidence.taking_in import take_in
 from assent.store.database import Connection

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from assent.engine.inputs import EventArrived, Input, RequestDecided
+from assent.engine.inputs import Input, RequestDecided
 from assent.engine.nodes.awaiting import done_with
-from assent.engine.nodes.base import Done, Failure, Stay
+from assent.engine.nodes.base import Done, Failure
 from assent.engine.nodes.waiting import deadline, timed_out
 from assent.engine.programs import Values
 from assent.model.graph import Outcome
@@ -39,10 +39,8 @@ def new_request(visit: "Visit", arguments: dict[str, Any]) -> OutsideRequest:
     )
 
 
-def read_results(visit: "Visit", given: Input, output: Values) -> Done | Failure | Stay | None:
+def read_results(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:
     """What the request's end makes of the step; none where something else came."""
-    if isinstance(given, EventArrived):
-        return _sent(given)
     if not isinstance(given, RequestDecided):
         return None
     if given.status == "completed":
@@ -50,13 +48,6 @@ def read_results(visit: "Visit", given: Input, output: Values) -> Done | Failure
     if given.status == "expired":
         return _expired(visit, given)
     return Failure(REQUEST_FAILED, given.error or f"`{visit.node.node.name}` was told that it failed")
-
-
-def _sent(call: EventArrived) -> Failure | Stay:
-    """A call that was answered is one that arrived, and no more; one that was given up asks nobody anything."""
-    if call.outcome == Outcome.ERROR:
-        return Failure(call.data["code"], call.data["message"])
-    return Stay()
 
 
 def _expired(visit: "Visit", given: RequestDecided) -> Done | Failure:

@@ -1,0 +1,103 @@
+"""Bundles that cannot be taken: alone, later again, and in the end given up; the others go on."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from assent.evidence.queue import ATTEMPTS_MAX, RETRY_S_MAX, claim
+from assent.model.mutation import Refused
+from assent.runtime.dead_letters import page_of_dead_letters
+from assent.runtime.queues import look_at_queues
+from tests.evidence.asking import Desk, publish_vendor
+from tests.evidence.bundles import item
+from tests.rows import insert_delivery, insert_history, insert_outside_request
+from tests.runtime.flows import ORG
+
+POISONED = """
+CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.cargo ~ 'poison' THEN RAISE EXCEPTION 'this cannot be kept'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER poison BEFORE INSERT ON assent.request_items FOR EACH ROW EXECUTE FUNCTION public.poison();
+"""
+
+
+async def ask(desk: Desk, number: int = 1) -> list[UUID]:
+    await publish_vendor(desk.database, expects=2)
+    for _ in range(number):
+        await desk.start()
+    return [row["id"] for row in await desk.requests()]
+
+
+async def as_owner(desk: Desk, sql: str) -> None:
+    async with desk.database.transaction(None) as connection:
+        await connection.execute(sql)
+
+
+async def test_a_poisoned_bundle_holds_nobody_back_and_ends_as_a_dead_letter(desk: Desk) -> None:
+    first, second = await ask(desk, 2)
+    await as_owner(desk, POISONED)
+    await desk.push(first, "a", item("poison"))
+    await desk.push(first, "b", item(1))
+    await desk.push(second, "c", item(2))
+    assert await desk.work() == {"processed": 2, "failed": 1}
+    assert {row["received"] for row in await desk.requests()} == {1}
+    for _ in range(ATTEMPTS_MAX - 1):
+        assert await desk.work() == {}  # not before its time
+        desk.clock.advance(timedelta(seconds=RETRY_S_MAX * 2))
+        await desk.work()
+    poisoned, *_ = await desk.deliveries()
+    assert (poisoned["status"], poisoned["attempts"]) == ("dead_letter", ATTEMPTS_MAX)
+    assert "this cannot be kept" in poisoned["error"]
+    assert [found["cargo"] for found in await desk.items()] == ["external://vault/1", "external://vault/2"]
+
+
+async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk) -> None:
+    (request_id,) = await ask(desk)
+    await as_owner(desk, POISONED)
+    await desk.push(request_id, "a", item("poison"))
+    for _ in range(ATTEMPTS_MAX):
+        await desk.work()
+        desk.clock.advance(timedelta(seconds=RETRY_S_MAX * 2))
+    (letter,) = await desk.runtime.dead_results(ORG)
+    assert (letter["name"], letter["key"], letter["attempts"]) == ("kyc.vendor", "a", ATTEMPTS_MAX)
+    async with desk.database.transaction(ORG) as connection:
+        (shown,) = await page_of_dead_letters(connection, ORG, None, None, 10)
+        queues = {queue.name: queue for queue in await look_at_queues(connection, desk.clock.now())}
+    assert (shown.kind, shown.id, shown.what) == ("result", letter["id"], "kyc.vendor")
+    assert (queues["results"].dead, queues["results"].pending) == (1, 0)
+    await as_owner(desk, "DROP TRIGGER poison ON assent.request_items")
+    with pytest.raises(Refused, match="NOT_FOUND"):
+        await desk.runtime.retry_result("globex", letter["id"])
+    await desk.runtime.retry_result(ORG, letter["id"])
+    assert await desk.work() == {"processed": 1}
+    assert (await desk.request())["received"] == 1
+    assert await desk.runtime.retry_results(ORG) == 0
+
+
+async def test_what_nobody_can_read_is_given_up_at_once(desk: Desk) -> None:
+    """Somebody wrote into the tables by hand: the worker reads a bundle as every door does."""
+    (request_id,) = await ask(desk)
+    async with desk.database.transaction(None) as connection:
+        for body in ({"key": "x", "items": [{"cargo": "passport.pdf"}]}, None):
+            delivery = await insert_delivery(connection, request_id=request_id)
+            if body is not None:
+                entry = {"id": delivery["id"], "request_id": request_id, "what": "delivered", "body": body}
+                await insert_history(connection, **entry)
+    await desk.push(request_id, "good", item(1))
+    assert await desk.work() == {"processed": 1, "dead_letters": 2}
+    errors = [row["error"] for row in await desk.deliveries() if row["status"] == "dead_letter"]
+    assert ["BAD_CARGO" in error for error in errors] == [True, False]
+    assert all(error.startswith("UNREADABLE") for error in errors)
+
+
+async def test_a_long_queue_of_one_org_does_not_keep_others_waiting(desk: Desk) -> None:
+    async with desk.database.transaction(None) as connection:
+        for org_id, number in (("acme", 30), ("globex", 1), ("hooli", 1)):
+            request = await insert_outside_request(connection, org_id=org_id)
+            for _ in range(number):
+                await insert_delivery(connection, org_id=org_id, request_id=request["id"])
+        claimed = await claim(connection, 4, desk.clock.now())
+    assert sorted(one.org_id for one in claimed) == ["acme", "acme", "globex", "hooli"]

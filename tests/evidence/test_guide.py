@@ -1,0 +1,97 @@
+"""The page about results says what is so: its flow, its bundle, its calls, its queries and its variables are real."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import yaml
+
+from assent.effects.callback_settings import PREFIX, CallbackSettings
+from assent.http.app import bare_app
+from assent.http.statuses import TITLES
+from assent.model.actor import SYSTEM
+from assent.model.bundle import Bundle, BundleItem, read_bundle
+from assent.model.moves import OUTSIDE_REQUEST_MOVES
+from assent.runtime.definitions import publish_flow
+from tests.evidence.asking import Desk
+from tests.http.callers import SETTINGS
+from tests.runtime.flows import ORG
+
+PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+async def asked(desk: Desk) -> UUID:
+    (flow,) = blocks("yaml")
+    async with desk.database.transaction(None) as connection:
+        await publish_flow(connection, ORG, yaml.safe_load(flow), SYSTEM, desk.clock.now())
+    await desk.start("kyc.onboarding")
+    found: UUID = (await desk.request())["id"]
+    return found
+
+
+async def test_the_flow_asks_and_the_bundle_is_one_of_its_results(desk: Desk, asked: UUID) -> None:
+    request = await desk.request()
+    assert (request["name"], request["expected"]) == ("kyc.onboarding.screening", 2)
+    bundle = json.loads(blocks("json")[0])
+    assert isinstance(read_bundle(bundle), Bundle)
+    await desk.runtime.push_result(ORG, asked, bundle["key"], bundle["items"])
+    await desk.work()
+    assert (await desk.request())["status"] == "partial"
+
+
+async def test_the_calls_in_python_are_calls(desk: Desk, asked: UUID) -> None:
+    (code,) = blocks("python")
+    async with desk.database.transaction(None) as session:
+        given = {"runtime": desk.runtime, "request_id": asked, "session": session}
+        body = "async def page():\n" + "".join(f"    {line}\n" for line in code.splitlines())
+        exec(body, given)  # noqa: S102 - the page is ours
+        await given["page"]()
+    assert [row["key"] for row in await desk.deliveries()] == ["evt_17", "evt_18", "evt_19"]
+
+
+async def test_the_call_in_sql_is_a_call(desk: Desk, asked: UUID) -> None:
+    sql = blocks("sql")[0].replace("01890a5d-ac96-774b-bcce-b302099a8057", str(asked)).rstrip(";\n")
+    async with desk.database.transaction(ORG) as connection:
+        assert await connection.fetchval(sql) == "accepted"
+
+
+@pytest.mark.parametrize("sql", [one for one in blocks("sql")[1].split(";\n") if one.strip()])
+async def test_query_runs(desk: Desk, sql: str) -> None:
+    async with desk.database.transaction(None) as connection:
+        await connection.fetch(sql)
+
+
+def test_the_bundle_of_the_vendor_is_one() -> None:
+    (sent,) = re.findall(r"-d '(.*?)'", PAGE)
+    assert isinstance(read_bundle(json.loads(sent)), Bundle)
+
+
+def test_every_field_and_status_is_on_the_page() -> None:
+    told = set(re.findall(r"^\| `([a-z_\[\].]+)` \|", PAGE, re.MULTILINE))
+    wanted = {*Bundle.model_fields, *(f"items[].{name}" for name in BundleItem.model_fields)}
+    assert told == wanted | set(OUTSIDE_REQUEST_MOVES)
+
+
+def test_every_answer_to_a_callback_is_on_the_page() -> None:
+    told = {
+        int(status)
+        for row in re.findall(r"^\| ([\d, ]+) \|", PAGE, re.MULTILINE)
+        for status in row.split(",")
+    }
+    document = bare_app(SETTINGS).openapi()["paths"]["/callbacks/{token}"]["post"]["responses"]
+    plain = {400, 413}  # of any request that is no JSON, or too large
+    assert told == {int(status) for status in document} - plain
+    assert plain <= set(TITLES)
+
+
+def test_every_variable_is_on_the_page_with_its_default() -> None:
+    told = dict(re.findall(rf"^\| `({PREFIX}\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
+    assert told == {PREFIX + one.name.upper(): str(one.default) for one in fields(CallbackSettings)}

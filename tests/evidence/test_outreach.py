@@ -1,0 +1,185 @@
+"""The call that goes out, and a vendor on a port of this machine who calls back."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from uuid import UUID
+
+import httpx
+import pytest
+
+from assent.app import App
+from assent.effects.callback_settings import CallbackSettings
+from assent.effects.sending import Sending
+from assent.http.app import create_app
+from assent.http.server import Serving, listen
+from assent.http.settings import HttpSettings
+from assent.model.problems import Invalid
+from assent.worker.duty import Workplace
+from assent.worker.released import Released
+from tests.effects.receiver import Receiver, Reply, receiving
+from tests.effects.sending import LOCAL, Office
+from tests.evidence.asking import Desk, publish_vendor
+from tests.evidence.bundles import item
+from tests.worker.queues import run_until_done
+from tests.worker.test_effects import until_received
+
+KEY = "a key of callbacks, longer than 32 bytes"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def office_with(desk: Desk, callbacks: CallbackSettings) -> Office:
+    sending = Sending(LOCAL, callbacks=callbacks)
+    return Office(Workplace(desk.database, runtime=desk.runtime, sending=sending))
+
+
+@pytest.fixture
+async def office(desk: Desk) -> AsyncIterator[Office]:
+    office = office_with(desk, CallbackSettings(url="https://assent.example.com", key=KEY))
+    yield office
+    await office.close()
+
+
+async def test_the_call_says_which_request_it_is_and_where_results_go(
+    desk: Desk, office: Office, receiver: Receiver
+) -> None:
+    mine = {"Assent-Request": "forged", "assent-callback": "https://evil.example"}
+    await publish_vendor(desk.database, url=receiver.url, headers=mine)
+    await desk.start()
+    await office.send()
+    (received,) = receiver.received
+    assert received.headers["assent-request"] == str((await desk.request())["id"])
+    assert received.headers["assent-callback"].startswith("https://assent.example.com/callbacks/ey")
+    assert "request" not in received.json
+    assert (await desk.instance())["status"] == "running"  # that it arrived is no result
+    assert (await desk.request())["status"] == "pending"
+
+
+async def test_without_settings_it_says_only_which_request_it_is(desk: Desk, receiver: Receiver) -> None:
+    office = office_with(desk, CallbackSettings())
+    await publish_vendor(desk.database, url=receiver.url)
+    await desk.start()
+    await office.send()
+    await office.close()
+    (received,) = receiver.received
+    assert received.headers["assent-request"] == str((await desk.request())["id"])
+    assert "assent-callback" not in received.headers
+
+
+async def test_a_call_that_is_given_up_fails_the_request(
+    desk: Desk, office: Office, receiver: Receiver
+) -> None:
+    await publish_vendor(desk.database, url=receiver.url)
+    await desk.start()
+    receiver.otherwise = lambda _: Reply(404)
+    await office.work()
+    request = await desk.request()
+    assert (request["status"], "404" in request["error"]) == ("failed", True)
+    assert await desk.ended_at() == "failed"
+    assert await desk.push(request["id"]) == "late"
+    assert (await desk.history())[1] == ("failed", "call")
+
+
+async def test_a_result_may_come_before_the_call_is_marked_as_sent(
+    desk: Desk, office: Office, receiver: Receiver
+) -> None:
+    """The vendor is faster than its own answer: its result counts, and that the call is given up changes nothing."""
+    patient = office.sending(read_timeout_ms=10_000, total_timeout_ms=10_000)
+    await publish_vendor(desk.database, url=receiver.url)
+    await desk.start()
+    answered = threading.Event()
+    receiver.will(Reply(404, wait_for=answered))
+    sending = asyncio.create_task(patient.send())
+    await until_received(receiver, 1)
+    await desk.push((await desk.request())["id"])
+    await desk.work()
+    answered.set()
+    assert await sending == {"dead_letter": 1}
+    await patient.close()
+    await desk.work()
+    assert ((await desk.request())["status"], await desk.ended_at()) == ("completed", "end")
+
+
+async def test_a_call_that_was_given_up_before_its_result_was_looked_at_has_failed(
+    desk: Desk, office: Office, receiver: Receiver
+) -> None:
+    await publish_vendor(desk.database, url=receiver.url)
+    await desk.start()
+    await desk.push((await desk.request())["id"])
+    receiver.will(Reply(404))
+    await office.send()
+    assert await desk.work() == {"late": 1}
+    assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
+
+
+async def test_a_call_whose_worker_died_over_it_fails_the_request(desk: Desk) -> None:
+    await publish_vendor(desk.database, on_ambiguous="give_up")
+    await desk.start()
+    async with desk.database.transaction(None) as connection:
+        await connection.execute("UPDATE assent.workflow_side_effects_outbox SET status = 'processing'")
+    desk.clock.advance("11m")
+    await run_until_done(Released(Workplace(desk.database)))
+    await desk.work()
+    assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
+    assert (await desk.request())["error"].startswith("EFFECT_LOST")
+
+
+async def test_a_vendor_calls_back_over_http(desk: Desk, receiver: Receiver) -> None:
+    """The whole way: our call to a real server, its call to ours, the fold, and the instance goes on."""
+    listening = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    settings, callbacks = HttpSettings(), CallbackSettings(url=url, key=KEY)
+    door = Serving(create_app(App(), desk.database, settings, callbacks), listening, settings)
+    serving = asyncio.create_task(door.run())
+    office = office_with(desk, callbacks)
+    await publish_vendor(desk.database, url=receiver.url, output={"papers": "result.items"})
+    await desk.start()
+    await office.send()
+    (received,) = receiver.received
+    where = received.headers["assent-callback"]
+    bundle = {"key": "evt_1", "items": [item(7, kind="passport")]}
+    async with httpx.AsyncClient() as vendor:
+        answers = [await vendor.post(where, json=bundle) for _ in range(2)]
+        forged = await vendor.post(where[:-2] + "xx", json=bundle)
+    assert [answer.status_code for answer in [*answers, forged]] == [202, 200, 401]
+    await desk.work()
+    door.stop()
+    await serving
+    await office.close()
+    listening.close()
+    instance = await desk.instance()
+    assert instance["status"] == "completed"
+    assert instance["context_json"]["papers"] == [{"cargo": "external://vault/7", "kind": "passport"}]
+    assert UUID(received.headers["assent-request"]) == (await desk.request())["id"]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"URL": "https://a.example"}, "ASSENT_CALLBACKS_KEY"),
+        ({"KEY": KEY}, "ASSENT_CALLBACKS_URL"),
+        ({"URL": "https://a.example", "KEY": "short"}, "ASSENT_CALLBACKS_KEY"),
+        ({"URL": "ftp://a.example", "KEY": KEY}, "ASSENT_CALLBACKS_URL"),
+        ({"URL": "https://a.example/?b=1", "KEY": KEY}, "ASSENT_CALLBACKS_URL"),
+        ({"URL": "https://a.example", "KEY": KEY, "DAYS": "0"}, "ASSENT_CALLBACKS_DAYS"),
+    ],
+)
+def test_a_bad_setting_is_told_by_its_name_and_never_with_the_key(given: dict[str, str], named: str) -> None:
+    environment = {f"ASSENT_CALLBACKS_{name}": text for name, text in given.items()}
+    with pytest.raises(Invalid) as caught:
+        CallbackSettings.from_environment(environment)
+    assert [problem.path for problem in caught.value.problems] == [(named,)]
+    assert "short" not in str(caught.value)
+
+
+def test_good_settings_are_read_and_the_key_is_not_shown() -> None:
+    found = CallbackSettings.from_environment(
+        {"ASSENT_CALLBACKS_URL": "https://a.example/assent/", "ASSENT_CALLBACKS_KEY": KEY}
+    )
+    assert (found.url, found.days) == ("https://a.example/assent", 90)
+    assert KEY not in repr(found)

@@ -1,0 +1,98 @@
+"""Results that race: staged with locks, on connections and in processes of their own."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from assent.worker.results import Results
+from tests.evidence.asking import Desk, publish_vendor
+from tests.evidence.bundles import item
+from tests.plain_sql import wait_until_blocked as wait_until_waiting
+from tests.processes.spawn import ChildDied, children, wait_until_blocked
+from tests.runtime.flows import ANN, ORG, drain
+from tests.worker.queues import second_worker, wait_until_somebody_is_blocked
+
+HOLD = "SELECT FROM assent.requests FOR NO KEY UPDATE"
+PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
+
+
+async def ask(desk: Desk, number: int = 1) -> list[UUID]:
+    await publish_vendor(desk.database, expects=2)
+    for _ in range(number):
+        await desk.start()
+    return [row["id"] for row in await desk.requests()]
+
+
+async def test_one_key_from_two_connections_is_taken_once(desk: Desk) -> None:
+    """The second waits for the first to commit, and then has nothing to do."""
+    (request_id,) = await ask(desk)
+    async with desk.database.transaction(None) as observer, desk.database.transaction(ORG) as second:
+        async with desk.database.transaction(ORG) as first:
+            assert await first.fetchval(PUSH, request_id, "k", [item(1)]) == "accepted"
+            waiting = asyncio.create_task(second.fetchval(PUSH, request_id, "k", [item(2)]))
+            await wait_until_waiting(observer, second)
+        assert await waiting == "repeated"
+    await desk.work()
+    assert [found["cargo"] for found in await desk.items()] == ["external://vault/1"]
+
+
+async def test_two_workers_at_one_request_count_each_cargo_once(desk: Desk, database: Database) -> None:
+    """The second has a bundle of its own, waits for the request, and then sees what the first brought."""
+    (request_id,) = await ask(desk)
+    place = Workplace(database)
+    async with second_worker(place) as other:
+        async with database.transaction(None) as holding:
+            await holding.execute(HOLD)
+            await desk.push(request_id, "a", item(1))
+            first = asyncio.create_task(Results(place).run_once())
+            await wait_until_somebody_is_blocked(holding)
+            await desk.push(request_id, "b", item(1))
+            second = asyncio.create_task(Results(other).run_once())
+            await wait_until_blocked(holding, 2)
+        done = [await first, await second]
+    assert [one.parts for one in done] == [{"processed": 1}, {"processed": 1}]
+    assert ((await desk.request())["received"], len(await desk.items())) == (1, 1)
+
+
+async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, database: Database) -> None:
+    """The worker has locked the request when its instance is cancelled: the result was first."""
+    (request_id,) = await ask(desk)
+    instance_id = (await desk.instance())["id"]
+    await desk.push(request_id, "a", item(1), item(2))
+    async with database.transaction(None) as holding:
+        await holding.execute(HOLD)
+        folding = asyncio.create_task(Results(Workplace(database)).run_once())
+        await wait_until_somebody_is_blocked(holding)
+        cancelling = asyncio.create_task(desk.runtime.cancel(ORG, instance_id, ANN, "mistaken"))
+        await wait_until_blocked(holding, 2)
+    await folding
+    assert (await cancelling).status == "cancelled"
+    await drain(desk.runtime)
+    assert ((await desk.request())["status"], (await desk.instance())["status"]) == ("completed", "cancelled")
+    assert [what for what, _ in await desk.history()].count("completed") == 1
+    assert "cancelled" not in [what for what, _ in await desk.history()]
+
+
+async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
+    desk: Desk, database: Database
+) -> None:
+    """It has written items and requests, and dies before it has told anybody."""
+    requests = await ask(desk, 3)
+    for request_id in requests:
+        await desk.push(request_id, "k", item(1), item(2))
+    async with children(database, 1) as (child,):
+        async with database.transaction(None) as holding:
+            await holding.execute("LOCK TABLE assent.workflow_events_outbox IN ACCESS EXCLUSIVE MODE")
+            asked = asyncio.create_task(child.ask("fold_results"))
+            await wait_until_blocked(holding, 1)
+            await child.kill()
+        with pytest.raises(ChildDied):
+            await asked
+    assert {row["status"] for row in await desk.deliveries()} == {"pending"}
+    assert (await desk.items(), {row["received"] for row in await desk.requests()}) == ([], {0})
+    assert await desk.work() == {"processed": 3}
+    assert {row["status"] for row in await desk.requests()} == {"completed"}
+    assert len(await desk.items()) == 6
