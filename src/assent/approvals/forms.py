@@ -82,11 +82,6 @@ async def load_forms(connection: Connection, steps: Collection[Place]) -> dict[P
     return {(row["org_id"], row["id"]): _form_from(row) for row in rows}
 
 
-async def hold_instance_of_form(connection: Connection, org_id: str, step_id: UUID) -> Row | None:
-    """The instance whose form it is, whose lock this waits for, and its partition."""
-    return await connection.fetchrow(_SQL.hold_instance_of_form, org_id, step_id)
-
-
 async def read_form(connection: Connection, org_id: str, step_id: UUID) -> FormView | None:
     row = await connection.fetchrow(_SQL.read_form, org_id, step_id)
     return FormView.of(row) if row is not None else None

@@ -9,11 +9,6 @@ SELECT f.org_id, f.id, f.instance_id, f.node_id, f.node_name, f.requested_by, f.
   JOIN assent.workflow_forms f ON f.org_id = wanted.org_id AND f.id = wanted.id
  WHERE f.status = 'open';
 
--- name: hold_instance_of_form
--- Whose form it is; waits for the instance's lock (WF-01).
-SELECT instance_id, partition_id, pg_advisory_xact_lock(hashtextextended(instance_id::text, 0))
-  FROM assent.workflow_forms WHERE org_id = $1 AND id = $2;
-
 -- name: read_form
 -- A form as whoever fills it in sees it.
 SELECT f.*, i.workflow_id AS workflow,

@@ -33,11 +33,6 @@ async def load_requests(
     return found
 
 
-async def hold_instance_of_request(connection: Connection, org_id: str, request_id: UUID) -> Row | None:
-    """The instance that asked, whose lock this waits for, and its partition."""
-    return await connection.fetchrow(_SQL.hold_instance_of_request, org_id, request_id)
-
-
 async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:
     """Make true what the engine decided about requests; what is written already is not written again."""
     new = [_asked_row(request) for request in requests if request.is_new]

@@ -12,11 +12,6 @@ SELECT r.*,
     OFFSET 0) AS r
  ORDER BY r.id;
 
--- name: hold_instance_of_request
--- Whose request it is; waits for the instance's lock (WF-01).
-SELECT instance_id, partition_id, pg_advisory_xact_lock(hashtextextended(instance_id::text, 0))
-  FROM assent.approval_requests WHERE org_id = $1 AND id = $2;
-
 -- name: insert_requests
 -- New requests, as they are asked: open.
 INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, node_name, may_repeat, token_id,

@@ -29,6 +29,7 @@ from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.kernel.traced import traced
 from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
 from assent.store.database import Connection, Database, Plans
+from assent.store.gathering import Gathering
 from assent.store.queries import load_queries
 from assent.telemetry import Span
 
@@ -68,12 +69,24 @@ class Kernel:
     def __init__(self, database: Database, registry: Registry) -> None:
         self.database = database
         self.registry = registry
+        self._gathering: Gathering[Command, Outcome] = Gathering(self._mutate_many, self._mutate_alone)
 
     async def mutate(self, command: Command) -> Mutation:
-        """One command in a transaction of its own; raises `Refused` when it is rejected."""
-        (outcome,) = await self.mutate_many([command])
+        """One command by itself; raises `Refused` when it is rejected."""
+        with traced([command]) as (ours, opened):
+            (outcome,) = _noted([await self._mutate(ours[0])], opened)
         if isinstance(outcome, Rejection):
             raise Refused(outcome)
+        return outcome
+
+    async def _mutate(self, command: Command) -> Outcome:
+        if command.entity_id is None and not self.database.is_joined:
+            # A new entity waits for nobody, so those that are made at the same time are made together.
+            return await self._gathering.carry_out(command.org_id, command)
+        return await self._mutate_alone(command)
+
+    async def _mutate_alone(self, command: Command) -> Outcome:
+        (outcome,) = await self._mutate_many([command])
         return outcome
 
     async def mutate_many(self, commands: Sequence[Command]) -> list[Outcome]:

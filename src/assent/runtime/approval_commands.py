@@ -5,14 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from assent.approvals.directory import Directory
-from assent.approvals.requests import hold_instance_of_request
 from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.commands import Commands, checked
+from assent.runtime.asked import Asked
+from assent.runtime.commands import Commands, checked, view_of_job
 from assent.runtime.view import InstanceView
-from assent.runtime.work import Work
-from assent.store.database import Connection
 
 
 class ApprovalCommands(Commands):
@@ -71,13 +69,8 @@ class ApprovalCommands(Commands):
     async def _request_input(
         self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
     ) -> InstanceView:
-        async def find(connection: Connection) -> Work:
-            found = await hold_instance_of_request(connection, org_id, request_id)
-            if found is None or partition_id not in (None, found["partition_id"]):
-                raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-            return Work(org_id, found["instance_id"], command=given)
-
-        return await self.run_input(org_id, find, given)
+        asked = Asked(org_id, "request", request_id, given, partition_id=partition_id)
+        return view_of_job(await self.run_job(asked))
 
     async def _email_of(self, org_id: str, user_id: str) -> str | None:
         """Where an active member is reached; nobody else can be asked."""

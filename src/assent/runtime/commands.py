@@ -1,8 +1,8 @@
 """Commands of people and programs: each runs at once, in a transaction of its own, and answers with the new state."""
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 from uuid import UUID, uuid5
 
@@ -29,12 +29,14 @@ from assent.model.mutation import Event, Refused, Rejection
 from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import arrival
+from assent.runtime.asked import Asked, Found, find_instances
 from assent.runtime.definitions import Wanted
 from assent.runtime.inputs_of_events import ON_START
 from assent.runtime.view import InstanceView, view_of
-from assent.runtime.watch import commanding, watching
+from assent.runtime.watch import Watch, commanding, watching
 from assent.runtime.work import Birth, Job, Work
 from assent.store.database import Connection, Database
+from assent.store.gathering import Gathering
 from assent.store.queries import load_queries
 from assent.telemetry import current_trace
 
@@ -42,8 +44,12 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
 """The namespace of instances that were started under a key: one key, one id, one lock."""
 
-Find = Callable[[Connection], Awaitable[Work]]
-"""Finds the instance that a command is for and waits for its lock, or refuses."""
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of a command; no job where there is no such instance."""
+
+    job: Job | None
 
 
 @dataclass
@@ -52,6 +58,7 @@ class Commands:
 
     database: Database
     advancing: Advancing
+    gathering: Gathering[Asked, Answered]
     origin: Origin = field(default=Origin(), init=False)
     """By which way its commands come, for the audit log."""
 
@@ -154,20 +161,8 @@ class Commands:
     ) -> InstanceView:
         """Make a transition of an entity through its instance; after one has ended, through a new one (D18)."""
         given = Advance(self._id(), actor, name, checked(data))
-
-        async def find(connection: Connection) -> Work:
-            row = await connection.fetchrow(_SQL.hold_instance_of_entity, org_id, entity_id)
-            if row is None:
-                raise Refused(Rejection("NOT_FOUND", f"no entity {entity_id}", ("entity_id",)))
-            if row["instance_id"] is not None:
-                return Work(org_id, row["instance_id"], command=given)
-            entity_type = row["entity_type"]
-            birth = Birth(Wanted(org_id, "effective", entity_type), actor.id, entity_type, entity_id)
-            again = Start(given.id, actor, given.data, transition=name)
-            return await self._locked(connection, Work(org_id, self._id(), birth=birth, command=again))
-
         try:
-            return await self.run_input(org_id, find, given)
+            return view_of_job(await self.run_job(Asked(org_id, "entity", entity_id, given)))
         except asyncpg.UniqueViolationError:
             # Somebody else was first to start the next instance; it is theirs that the transition goes to.
             return await self.transition(org_id, entity_id, name, actor, data)
@@ -213,7 +208,7 @@ class Commands:
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
             again = Work(org_id, instance_id, command=Retry(self._id(), actor), origin=self.origin)
-            await self._locked(connection, again)
+            await connection.execute(_SQL.lock_instances, [instance_id])
             await self.advancing.advance(connection, [again], self.database.clock.now(), as_owner=False)
 
         await self.database.run(work, org_id=org_id)
@@ -229,50 +224,76 @@ class Commands:
         return new_id(self.database.clock.now())
 
     async def run_input(
-        self,
-        org_id: str,
-        whose: UUID | Find,
-        given: Input,
-        birth: Birth | None = None,
+        self, org_id: str, instance_id: UUID, given: Input, birth: Birth | None = None
     ) -> InstanceView:
-        job = await self.run_job(org_id, whose, given, birth)
-        return _view(job)
+        return view_of_job(await self.run_job(Asked(org_id, "instance", instance_id, given, birth)))
 
-    async def run_job(
-        self,
-        org_id: str,
-        whose: UUID | Find,
-        given: Input,
-        birth: Birth | None = None,
-    ) -> Job:
-        """Hand an input to an instance, in one transaction with finding out whose it is."""
-
-        async def find(connection: Connection) -> Work:
-            if not isinstance(whose, UUID):
-                return await whose(connection)
-            return await self._locked(connection, Work(org_id, whose, birth=birth, command=given))
-
-        async def work(connection: Connection) -> Job | None:
-            mine = await find(connection)
-            mine.origin, mine.trace, begins = self.origin, current_trace(), mine.birth is not None
-            now = self.database.clock.now()
-            jobs = await self.advancing.advance(connection, [mine], now, as_owner=False, watch=watch)
-            if begins and jobs and jobs[0].is_new:
-                _require_taken(jobs[0])  # an instance that cannot begin leaves nothing behind
-            return jobs[0] if jobs else None
-
-        with commanding(org_id, whose, given):
-            with watching(self.database.clock.now, inline=True) as watch:
-                job = await self.database.run(work, org_id=org_id, plans="kept")
+    async def run_job(self, asked: Asked) -> Job:
+        """Hand an input to an instance; those that come at the same time may go through one transaction."""
+        with commanding(asked.org_id, asked.id if asked.noun == "instance" else None, asked.given):
+            asked = replace(asked, origin=self.origin, trace=current_trace())
+            job = (await self._carry_out(asked)).job
             if job is None:
-                raise Refused(Rejection("NOT_FOUND", f"no instance {whose}", ("instance_id",)))
+                raise asked.not_found()
             _require_taken(job)
             return job
 
-    async def _locked(self, connection: Connection, work: Work) -> Work:
-        """The same, with its instance's lock."""
-        await connection.execute(_SQL.lock_instances, [work.instance_id])
-        return work
+    async def _carry_out(self, asked: Asked) -> Answered:
+        if self.database.is_joined:
+            return await self.run_waiting(asked)
+        return await self.gathering.carry_out(asked.org_id, asked)
+
+    async def run_together(self, asked: Sequence[Asked]) -> list[Answered | Exception | None]:
+        """In one transaction those whose instances are free, one command for each; none for the others."""
+
+        async def work(connection: Connection) -> list[Answered | Exception | None]:
+            found = await find_instances(connection, asked, self.database.clock.now())
+            works: dict[UUID, Work] = {}
+            for one in found:
+                if isinstance(one.work, Work) and one.held:
+                    works.setdefault(one.work.instance_id, one.work)
+            jobs = await self._advance(connection, list(works.values()), watch)
+            done = {job.work.instance_id: job for job in jobs}
+            return [_answered(one, works, done) for one in found]
+
+        with watching(self.database.clock.now, inline=True, alone=len(asked) == 1) as watch:
+            return await self.database.run(work, org_id=asked[0].org_id, plans="kept")
+
+    async def run_waiting(self, asked: Asked) -> Answered:
+        """In a transaction of its own, or the caller's, after whoever is busy with the instance."""
+
+        async def work(connection: Connection) -> Answered:
+            (found,) = await find_instances(connection, [asked], self.database.clock.now())
+            if isinstance(found.work, Refused):
+                raise found.work
+            if not found.held:
+                await connection.execute(_SQL.lock_instances, [found.work.instance_id])
+            jobs = await self._advance(connection, [found.work], watch)
+            return Answered(jobs[0] if jobs else None)
+
+        with watching(self.database.clock.now, inline=True, alone=True) as watch:
+            return await self.database.run(work, org_id=asked.org_id, plans="kept")
+
+    async def _advance(self, connection: Connection, works: list[Work], watch: Watch | None) -> list[Job]:
+        if not works:
+            return []
+        beginning = {work.key for work in works if work.birth is not None}
+        now = self.database.clock.now()
+        jobs = await self.advancing.advance(connection, works, now, as_owner=False, watch=watch)
+        for job in jobs:
+            if job.is_new and job.work.key in beginning:
+                _require_taken(job)  # an instance that cannot begin leaves nothing behind
+        return jobs
+
+
+def _answered(
+    one: Found, works: Mapping[UUID, Work], done: Mapping[UUID, Job]
+) -> "Answered | Exception | None":
+    """What became of a command that came with others; none where its instance was busy, also with another of them."""
+    if isinstance(one.work, Refused):
+        return one.work
+    instance_id = one.work.instance_id
+    return Answered(done.get(instance_id)) if works.get(instance_id) is one.work else None
 
 
 def _require_taken(job: Job) -> None:
@@ -283,7 +304,7 @@ def _require_taken(job: Job) -> None:
         raise Refused(outcome)
 
 
-def _view(job: Job) -> InstanceView:
+def view_of_job(job: Job) -> InstanceView:
     return view_of(job.run.plan, job.run.instance, job.run.world.asked)
 
 

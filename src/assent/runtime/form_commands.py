@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from assent.approvals.forms import FormView, hold_instance_of_form, read_form
+from assent.approvals.forms import FormView, read_form
 from assent.engine.inputs import ClaimForm, FormInput, ReassignForm, ReleaseForm, SaveDraft
 from assent.model.actor import Actor
 from assent.model.canonical import canonical_json
 from assent.model.form import DRAFT_BYTES_MAX, Draft
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.approval_commands import ApprovalCommands
-from assent.runtime.commands import Find, checked
+from assent.runtime.asked import Asked
+from assent.runtime.commands import checked, view_of_job
 from assent.runtime.view import InstanceView
-from assent.runtime.work import Work
-from assent.store.database import Connection
 
 
 class FormCommands(ApprovalCommands):
@@ -50,7 +49,7 @@ class FormCommands(ApprovalCommands):
     ) -> Draft:
         """Keep what has been written so far, as it is; answers with what would be wrong with it if it were sent."""
         given = SaveDraft(self._id(), actor, step_id, _small(checked(data)))
-        job = await self.run_job(org_id, _finding(org_id, given, partition_id), given)
+        job = await self.run_job(_asked(org_id, given, partition_id))
         draft = job.run.world.forms[step_id].draft
         assert draft is not None
         return draft
@@ -73,20 +72,12 @@ class FormCommands(ApprovalCommands):
         return await self._form_input(org_id, given, partition_id)
 
     async def _form_input(self, org_id: str, given: FormInput, partition_id: str | None) -> InstanceView:
-        return await self.run_input(org_id, _finding(org_id, given, partition_id), given)
+        return view_of_job(await self.run_job(_asked(org_id, given, partition_id)))
 
 
-def _finding(org_id: str, given: FormInput, partition_id: str | None) -> Find:
-    step_id = given.step_id
-    assert step_id is not None
-
-    async def find(connection: Connection) -> Work:
-        found = await hold_instance_of_form(connection, org_id, step_id)
-        if found is None or partition_id not in (None, found["partition_id"]):
-            raise _not_found(step_id)
-        return Work(org_id, found["instance_id"], command=given)
-
-    return find
+def _asked(org_id: str, given: FormInput, partition_id: str | None) -> Asked:
+    assert given.step_id is not None
+    return Asked(org_id, "form", given.step_id, given, partition_id=partition_id)
 
 
 def _small(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from assent.runtime.results import Results
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.wishes import Fulfilling
 from assent.store.database import Connection, Database
+from assent.store.gathering import Gathering
 from assent.store.guest import inside
 from assent.store.joined import JoinedDatabase
 
@@ -54,6 +55,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         self.tasks = dict(tasks or {})
         """The kinds of tasks that the application declares, by name."""
         self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
+        self.gathering = Gathering(self.run_together, self.run_waiting)
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:

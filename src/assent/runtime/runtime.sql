@@ -29,10 +29,22 @@ SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
   LEFT JOIN LATERAL (
     SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i ON true;
 
--- name: hold_instance_of_entity
--- The instance of an entity, if one runs or is to come; waits for its lock (WF-01).
-SELECT entity_type, instance_id, pg_advisory_xact_lock(hashtextextended(instance_id::text, 0))
-  FROM assent.entities WHERE org_id = $1 AND id = $2;
+-- name: find_instances
+-- The instances that commands are for, by what they name, with the locks of those that nobody is busy with (WF-01). An
+-- entity may have none: its last one has ended.
+SELECT asked.place, found.instance_id, found.partition_id, found.entity_type,
+       pg_try_advisory_xact_lock(hashtextextended(found.instance_id::text, 0)) AS held
+  FROM unnest($2::text[], $3::uuid[]) WITH ORDINALITY AS asked (noun, id, place) CROSS JOIN LATERAL (
+    SELECT asked.id AS instance_id, NULL AS partition_id, NULL AS entity_type WHERE asked.noun = 'instance'
+    UNION ALL
+    SELECT r.instance_id, r.partition_id, NULL FROM assent.approval_requests r
+     WHERE asked.noun = 'request' AND r.org_id = $1 AND r.id = asked.id
+    UNION ALL
+    SELECT f.instance_id, f.partition_id, NULL FROM assent.workflow_forms f
+     WHERE asked.noun = 'form' AND f.org_id = $1 AND f.id = asked.id
+    UNION ALL
+    SELECT e.instance_id, e.partition_id, e.entity_type FROM assent.entities e
+     WHERE asked.noun = 'entity' AND e.org_id = $1 AND e.id = asked.id) AS found;
 
 -- name: find_instance_by_idempotency_key
 -- The instance that this key started before.

@@ -158,7 +158,7 @@ def watching(
 ) -> Iterator[Watch | None]:
     """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks.
 
-    A command is `inline`, and an event that is tried by itself is `alone`: what fails then is its own failure.
+    A command is `inline`. What is tried by itself, command or event, is `alone`: what fails then is its own failure.
     """
     tracer, metrics = telescope.tracer, telescope.metrics
     if tracer is None and metrics is None:
@@ -168,16 +168,15 @@ def watching(
     try:
         yield watch
     except BaseException as error:
-        if inline or alone:
+        if alone:
             watch.failed(error)
         raise
     watch.committed(now())
 
 
 @contextmanager
-def commanding(org_id: str, whose: object, given: Input) -> Iterator[None]:
+def commanding(org_id: str, instance_id: UUID | None, given: Input) -> Iterator[None]:
     """A person's or a program's command: a span around its transaction, and what log lines should say."""
-    instance_id = whose if isinstance(whose, UUID) else None
     name = type(given).__name__.lower()
     with (
         scope(org_id=org_id, instance_id=instance_id),

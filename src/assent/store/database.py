@@ -171,6 +171,11 @@ class Database:
             await self._pool.release(connection)
 
     @property
+    def is_joined(self) -> bool:
+        """Whether its transactions are part of one that is under way."""
+        return False
+
+    @property
     def connections(self) -> tuple[int, int]:
         """How many connections of the pool are used, and how many are idle."""
         idle = self._pool.get_idle_size()

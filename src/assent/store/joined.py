@@ -23,6 +23,10 @@ class JoinedDatabase(Database):
         self._joined = connection
         self._org_id = org_id
 
+    @property
+    def is_joined(self) -> bool:
+        return True
+
     @asynccontextmanager
     async def transaction(
         self,

@@ -1,0 +1,147 @@
+"""Work that comes together: at once where nobody is at work, else with others, and nobody fails for another."""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+import pytest
+
+from assent.store.gathering import LANES, Gathering
+
+_CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
+
+
+class Desk:
+    """Carries out names; those of the busy would have to wait, and those of the bad make everything fail."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.waited: list[tuple[str, str]] = []
+        self.open = asyncio.Event()
+        self.gathering: Gathering[str, str] = Gathering(self.together, self.alone)
+
+    async def together(self, names: Sequence[str]) -> list[str | Exception | None]:
+        self.batches.append(list(names))
+        await self.open.wait()
+        if any(name.startswith("bad") for name in names):
+            raise ValueError("one of them is bad")
+        return [self.result(name) for name in names]
+
+    def result(self, name: str) -> str | Exception | None:
+        if name.startswith("refused"):
+            return KeyError(name)
+        return None if name.startswith("busy") else name.upper()
+
+    async def alone(self, name: str) -> str:
+        self.waited.append((name, _CALLER.get()))
+        if name.startswith("bad"):
+            raise ValueError(f"{name} by itself")
+        return f"{name} alone"
+
+    def ask(self, name: str, org_id: str = "acme") -> "asyncio.Task[str]":
+        return asyncio.create_task(self.gathering.carry_out(org_id, name))
+
+    async def keep_busy(self) -> "list[asyncio.Task[str]]":
+        """As many as may be at work at once; whoever comes now has to wait."""
+        tasks = [self.ask(f"first{n}") for n in range(LANES)]
+        await asyncio.sleep(0)
+        self.batches.clear()
+        return tasks
+
+
+async def test_whoever_comes_alone_is_carried_out_at_once_and_by_itself() -> None:
+    desk = Desk()
+    desk.open.set()
+    assert await desk.ask("ann") == "ANN"
+    assert await desk.ask("bob") == "BOB"
+    assert desk.batches == [["ann"], ["bob"]]
+
+
+async def test_those_who_come_while_others_are_at_work_are_carried_out_together() -> None:
+    desk = Desk()
+    first = await desk.keep_busy()
+    later = [desk.ask(name) for name in ("ann", "bob", "cat")]
+    await asyncio.sleep(0)
+    assert desk.batches == []
+    desk.open.set()
+    assert await asyncio.gather(*later) == ["ANN", "BOB", "CAT"]
+    assert desk.batches == [["ann", "bob", "cat"]]
+    await asyncio.gather(*first)
+
+
+async def test_nobody_fails_for_somebody_else() -> None:
+    desk = Desk()
+    await desk.keep_busy()
+    later = [desk.ask(name) for name in ("ann", "bad", "refused", "bob")]
+    desk.open.set()
+    found = await asyncio.gather(*later, return_exceptions=True)
+    assert [str(one) for one in found] == ["ann alone", "bad by itself", "refused alone", "bob alone"]
+
+
+async def test_a_refusal_is_of_the_one_who_is_refused() -> None:
+    desk = Desk()
+    await desk.keep_busy()
+    later = [desk.ask(name) for name in ("ann", "refused", "bob")]
+    desk.open.set()
+    found = await asyncio.gather(*later, return_exceptions=True)
+    assert [str(one) for one in found] == ["ANN", "'refused'", "BOB"]
+    assert desk.waited == []
+
+
+@pytest.mark.parametrize("name", ["bad", "refused"])
+async def test_the_failure_of_one_that_comes_alone_is_its_own_and_is_not_repeated(name: str) -> None:
+    desk = Desk()
+    desk.open.set()
+    with pytest.raises((ValueError, KeyError)):
+        await desk.ask(name)
+    assert (desk.batches, desk.waited) == ([[name]], [])
+
+
+async def test_one_that_has_to_wait_keeps_nobody_waiting() -> None:
+    """It leaves its place to others before it waits."""
+    desk, waits = Desk(), asyncio.Event()
+
+    async def alone(name: str) -> str:
+        await waits.wait()
+        return f"{name} alone"
+
+    desk.gathering = Gathering(desk.together, alone)
+    desk.open.set()
+    busy = [desk.ask(f"busy{n}") for n in range(LANES + 1)]
+    assert await desk.ask("ann") == "ANN"
+    assert not any(task.done() for task in busy)
+    waits.set()
+    assert await busy[0] == "busy0 alone"
+
+
+async def test_whoever_has_gone_is_not_carried_out() -> None:
+    desk = Desk()
+    await desk.keep_busy()
+    gone, stays = desk.ask("gone"), desk.ask("stays")
+    await asyncio.sleep(0)
+    gone.cancel()
+    desk.open.set()
+    assert await stays == "STAYS"
+    assert desk.batches == [["stays"]]
+
+
+async def test_orgs_do_not_wait_for_each_other() -> None:
+    desk = Desk()
+    await desk.keep_busy()
+    other = desk.ask("zoe", "zeta")
+    await asyncio.sleep(0)
+    assert desk.batches == [["zoe"]]
+    desk.open.set()
+    assert await other == "ZOE"
+
+
+async def test_what_is_carried_out_alone_belongs_to_whoever_asked() -> None:
+    desk = Desk()
+    await desk.keep_busy()
+    _CALLER.set("ann")
+    busy = [desk.ask("busy"), desk.ask("busy too")]
+    await asyncio.sleep(0)
+    _CALLER.set("bob")
+    desk.open.set()
+    await asyncio.gather(*busy)
+    assert desk.waited == [("busy", "ann"), ("busy too", "ann")]
