@@ -15,7 +15,7 @@ from assent.worker.released import Released
 from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import Office, publish_step, publish_webhook, webhook
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
 from tests.worker.queues import run_until_done
 
 BILLING: dict[str, Any] = {
@@ -130,7 +130,7 @@ async def test_without_an_error_edge_the_instance_pauses_and_its_retry_asks_agai
         await office.runtime.retry_effect(ORG, dead["id"])
     assert await office.runtime.retry_effects(ORG) == 0
     receiver.will(reply_json({"id": "inv-2"}))
-    await office.runtime.retry(ORG, view.id, ANN)
+    await office.runtime.retry(ORG, view.id, OPS)
     await office.work()
     assert await office.status(view.id) == "completed"
     assert len(receiver.keys) == 2, "another step is another contract"
@@ -438,11 +438,11 @@ async def test_branches_that_await_go_on_each_when_its_own_answer_is_there(
 async def test_answer_of_a_paused_instance_waits_for_it(office: Office, receiver: Receiver) -> None:
     await publish_step(office.database, CREATE)
     view = await office.start("telling", customer="c", amount=1)
-    await office.runtime.pause(ORG, view.id, ANN, "stop")
+    await office.runtime.pause(ORG, view.id, OPS, "stop")
     receiver.will(reply_json({"id": "inv-9"}))
     await office.work()
     assert await office.status(view.id) == "paused"
-    await office.runtime.resume(ORG, view.id, ANN)
+    await office.runtime.resume(ORG, view.id, OPS)
     await drain(office.runtime)
     assert (await office.context(view.id))["invoice"] == "inv-9"
 

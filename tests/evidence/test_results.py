@@ -11,7 +11,7 @@ from assent.worker.results import Results
 from assent.worker.timeouts import Timeouts
 from tests.evidence.asking import Desk, publish_vendor, vendor
 from tests.evidence.bundles import item
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows
 from tests.statements import StatementCounter
 from tests.worker.queues import run_until_done
 
@@ -161,7 +161,7 @@ async def test_a_step_that_is_skipped_asks_nobody_any_more(desk: Desk) -> None:
     async with desk.database.transaction(ORG) as connection:
         definition = await desk.runtime.definitions.for_flow(connection, ORG, "kyc")
     (edge,) = [edge.id for edge in definition.workflow.edges.values() if edge.target == "end"]
-    await desk.runtime.skip(ORG, view.id, ANN, "vendor", edge, "by phone")
+    await desk.runtime.skip(ORG, view.id, OPS, "vendor", edge, "by phone")
     assert (await desk.request())["status"] == "cancelled"
     assert await desk.ended_at() == "end"
 
@@ -181,11 +181,11 @@ async def test_a_workflow_whose_time_is_over_asks_nobody_any_more(desk: Desk) ->
 async def test_a_paused_instance_hears_of_its_results_when_it_goes_on(desk: Desk) -> None:
     await publish_vendor(desk.database)
     view = await desk.start()
-    await desk.runtime.pause(ORG, view.id, ANN)
+    await desk.runtime.pause(ORG, view.id, OPS)
     await desk.push((await desk.request())["id"])
     await desk.work()
     assert ((await desk.request())["status"], (await desk.instance())["status"]) == ("completed", "paused")
-    await desk.runtime.resume(ORG, view.id, ANN)
+    await desk.runtime.resume(ORG, view.id, OPS)
     await drain(desk.runtime)
     assert (await desk.instance())["status"] == "completed"
 
@@ -197,7 +197,7 @@ async def test_a_step_that_is_tried_again_asks_again(desk: Desk) -> None:
     await desk.push(first, "k", status="failed")
     await desk.work()
     assert (await desk.instance())["status"] == "paused"
-    await desk.runtime.retry(ORG, view.id, ANN)
+    await desk.runtime.retry(ORG, view.id, OPS)
     (second,) = [row["id"] for row in await desk.requests() if row["id"] != first]
     await desk.push(second)
     await desk.work()

@@ -9,7 +9,7 @@ from assent.runtime import Runtime
 from assent.store.database import Database
 from tests.processes.application import calls
 from tests.processes.spawn import children
-from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, form, publish, rows, steps_of
 from tests.runtime.spoiling import projection, put_back
 
 STEPS = [form("ask"), call("write", "tests.mark", input={"what": "'once'"}), form("again"), END]
@@ -70,11 +70,11 @@ async def test_another_round_and_another_attempt_are_other_steps(database: Datab
     await publish(database, "writing", STEPS, TRANSITIONS)
     view = await runtime.start(ORG, "writing", ANN)
     assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, ANN)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, ANN)).status == "running"
+    assert (await runtime.retry(ORG, view.id, OPS)).status == "paused"
+    assert (await runtime.retry(ORG, view.id, OPS)).status == "running"
     await runtime.advance(ORG, view.id, "back", ANN)
     assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, ANN)).status == "running"
+    assert (await runtime.retry(ORG, view.id, OPS)).status == "running"
     steps = await steps_of(database, view.id)
     written = [(step["token_id"], step["status"]) for step in steps if step["node_id"] == "write"]
     assert written == [

@@ -8,7 +8,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Workplace
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script
 from tests.runtime.orders import create_order, edit_order, publish_orders
 from tests.runtime.spoiling import put_back
 
@@ -73,15 +73,15 @@ async def test_every_position_of_a_long_life_can_be_rebuilt(
 
     await then(view)
     for again in (True, False):
-        await then(await runtime.pause(ORG, view.id, ANN))
-        await then(await runtime.resume(ORG, view.id, ANN))
+        await then(await runtime.pause(ORG, view.id, OPS))
+        await then(await runtime.resume(ORG, view.id, OPS))
         await then(await runtime.advance(ORG, view.id, "done", ANN, step="up"))
         clock.advance("2h")
         await Timers(Workplace(database)).run_once()
         await drain(runtime)
         await then(view)
-        await then(await runtime.retry(ORG, view.id, ANN))
-        await then(await runtime.skip(ORG, view.id, ANN, "fails", "fails->review"))
+        await then(await runtime.retry(ORG, view.id, OPS))
+        await then(await runtime.skip(ORG, view.id, OPS, "fails", "fails->review"))
         view = await then(await runtime.advance(ORG, view.id, "done", ANN, {"again": again}))
     assert view.status == "completed"
     assert len(await rows(database, "workflow_step_executions")) > 30

@@ -29,7 +29,7 @@ from tests.postgres import SETTINGS, START, Databases
 from tests.properties.choosing import Seeded
 from tests.properties.crashing import Crash, CrashingDatabase
 from tests.properties.running_flows import flow
-from tests.runtime.flows import ANN, ORG, rows, steps_of
+from tests.runtime.flows import ANN, OPS, ORG, rows, steps_of
 
 INSTANCES: Final = 5
 ROUNDS: Final = 6
@@ -107,9 +107,9 @@ class World:
             return
         with suppress(Refused, StepFailed):
             if sort == 2:
-                await self.runtime.pause(ORG, self.ids[index], ANN)
+                await self.runtime.pause(ORG, self.ids[index], OPS)
             elif sort == 3:
-                await self.runtime.resume(ORG, self.ids[index], ANN)
+                await self.runtime.resume(ORG, self.ids[index], OPS)
             else:
                 event = self.chooser.choice(("done", "again"))
                 await self.runtime.advance(ORG, self.ids[index], event, ANN, step=node)

@@ -29,7 +29,7 @@ from assent.engine.plan import plan_of
 from assent.engine.run import CHAIN_STEPS_MAX
 from tests.properties.choosing import Chooser, Drawn, Seeded, chance, pick
 from tests.properties.running_flows import flow
-from tests.unit.engine.driving import ANN, Case
+from tests.unit.engine.driving import ANN, OPS, Case
 
 SEEDS: Final = 2_000
 CHUNKS: Final = 8
@@ -91,18 +91,18 @@ class Life:
         return pick(
             chooser,
             (
-                Resume(case.id(), ANN),
-                Retry(case.id(), ANN),
-                Resume(case.id(), ANN),
-                Skip(case.id(), ANN, node, pick(chooser, edges)),
-                Pause(case.id(), ANN),
-                CancelToken(case.id(), ANN, token),
+                Resume(case.id(), OPS),
+                Retry(case.id(), OPS),
+                Resume(case.id(), OPS),
+                Skip(case.id(), OPS, node, pick(chooser, edges)),
+                Pause(case.id(), OPS),
+                CancelToken(case.id(), OPS, token),
                 Poke(case.id()),
                 TimerDue(case.id(), step_id=case.id()),
                 Advance(case.id(), ANN, "nonsense"),
                 Expired(case.id()),
                 Cancel(case.id(), ANN, "enough"),
-                ForceFail(case.id(), ANN, "hopeless"),
+                ForceFail(case.id(), OPS, "hopeless"),
             ),
         )
 

@@ -11,6 +11,8 @@ from assent.store.database import Database
 
 ORG = "acme"
 ANN = Actor("ann", roles=frozenset({"clerk"}))
+OPS = Actor("ops", capabilities=frozenset({"workflows:*"}))
+"""An operator."""
 END = {"id": "end", "type": "terminal"}
 
 

@@ -10,7 +10,7 @@ from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script, steps_of
 
 
 async def code_of(awaited: Any) -> str:
@@ -83,9 +83,9 @@ async def test_an_operation_writes_in_the_transaction_of_its_step(
 async def test_pause_resume_cancel(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.start(ORG, "a.b", ANN)
-    assert (await runtime.pause(ORG, view.id, ANN, "lunch")).status == "paused"
+    assert (await runtime.pause(ORG, view.id, OPS, "lunch")).status == "paused"
     assert await code_of(runtime.advance(ORG, view.id, "done", ANN)) == "WORKFLOW_NOT_ACTIVE"
-    assert (await runtime.resume(ORG, view.id, ANN)).status == "running"
+    assert (await runtime.resume(ORG, view.id, OPS)).status == "running"
     assert (await runtime.cancel(ORG, view.id, ANN, "enough")).status == "cancelled"
     assert await code_of(runtime.cancel(ORG, view.id, ANN, "again")) == "WORKFLOW_NOT_ACTIVE"
 

@@ -8,7 +8,7 @@ from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows
 
 
 async def given_up(runtime: Runtime, database: Database, clock: MovedClock) -> Any:
@@ -41,7 +41,7 @@ async def test_a_revived_letter_lets_its_instance_go_on(
 ) -> None:
     letter = await given_up(runtime, database, clock)
     runtime.advancing.operations["shop.confirm"] = lambda connection, arguments: {"ok": True}
-    await runtime.revive(ORG, letter["id"], ANN)
+    await runtime.revive(ORG, letter["id"], OPS)
     (instance,) = await rows(database, "workflow_instances")
     assert instance["status"] == "completed"
     assert await runtime.dead_letters(ORG) == []
@@ -53,4 +53,4 @@ async def test_only_a_dead_letter_of_ones_own_org_is_revived(
 ) -> None:
     letter = await given_up(runtime, database, clock)
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await runtime.revive("other", letter["id"], ANN)
+        await runtime.revive("other", letter["id"], OPS)

@@ -15,7 +15,7 @@ from tests.processes.application import app as processes_app
 from tests.processes.application import keep_calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert_event
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows, script, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows, script, steps_of
 
 KEY = "payment:{workflow.order}"
 PAID = {"id": "paid", "type": "wait", "key": KEY, "output": {"amount": "result.amount"}}
@@ -216,7 +216,7 @@ async def test_event_for_an_instance_that_pauses_in_the_same_run_waits_for_it(
     view = await runtime.start(ORG, "both", ANN, {"order": "7"})
     assert view.status == "paused"
     await drain(runtime)
-    view = await runtime.skip(ORG, view.id, ANN, "broken", "broken->join")
+    view = await runtime.skip(ORG, view.id, OPS, "broken", "broken->join")
     await drain(runtime)
     found = await instance_of(database, view.id)
     assert (found["status"], found["context_json"].get("a")) == ("completed", 4)

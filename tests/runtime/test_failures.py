@@ -17,7 +17,7 @@ from tests.processes.application import app as processes_app
 from tests.processes.application import calls, keep_calls
 from tests.rows import insert_event
 from tests.runtime.company import older_compiler
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script, steps_of
 from tests.statements import StatementCounter
 
 WRITE = call("write", "tests.fail", input={"what": "workflow.n", "fails": "workflow.fails"})
@@ -117,7 +117,7 @@ async def test_step_is_recorded_as_failed_and_the_instance_pauses_until_somebody
         return "healed"
 
     runtime.advancing.operations["tests.fail"] = heal
-    assert (await runtime.retry(ORG, instance_id, ANN)).status == "completed"
+    assert (await runtime.retry(ORG, instance_id, OPS)).status == "completed"
     await drain(runtime)
     assert (await event_of(database, instance_id))["status"] == "completed", "the dead letter is settled too"
 
@@ -184,7 +184,7 @@ async def test_events_of_paused_instances_do_not_hold_others_back(
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     paused = [(await runtime.start(ORG, "asking", ANN)).id for _ in range(6)]
     for instance_id in paused:
-        await runtime.pause(ORG, instance_id, ANN)
+        await runtime.pause(ORG, instance_id, OPS)
         await runtime.reenqueue(ORG, instance_id)
     await drain(runtime)
     for instance_id in paused:
@@ -332,7 +332,7 @@ async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_agai
     event = await event_of(database, instance_id)
     assert (event["status"], event["attempts"]) == ("dead_letter", ATTEMPTS)
     await publish(database, "late", [script("one"), END], arrows("one", "end"))
-    await runtime.revive(ORG, event["id"], ANN)
+    await runtime.revive(ORG, event["id"], OPS)
     assert await statuses(database) == {instance_id: "completed"}
 
 

@@ -11,7 +11,7 @@ from assent.store.database import Database
 from tests.processes.application import app as processes_app
 from tests.processes.application import calls, keep_calls
 from tests.processes.spawn import Child, ChildDied, children, closed_gate, wait_until_blocked
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows, steps_of
 
 ATTEMPTS = 5
 LIVES_MAX = 12
@@ -77,7 +77,7 @@ async def test_event_that_kills_workers_later_in_a_life_pauses_its_instance(
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "EVENT_FAILED")
     assert instance["incident"]["message"] == "its worker died"
     (letter,) = await runtime.dead_letters(ORG)
-    await runtime.revive(ORG, letter["id"], ANN)
+    await runtime.revive(ORG, letter["id"], OPS)
     await drain(runtime)
     assert await calls(database) == ["0"], "this process is one that does not die"
     assert (await steps_of(database, instance_id))[-1]["node_id"] == "end"

@@ -12,7 +12,7 @@ from assent.runtime.repin import repin
 from assent.store.database import Database
 from tests.kernel.company import INVOICE, command
 from tests.runtime.company import older_compiler, publish
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, form, rows, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, form, rows, steps_of
 from tests.runtime.flows import publish as publish_flow
 
 
@@ -56,10 +56,10 @@ async def test_move_is_a_step_that_names_the_new_definition(app, runtime, databa
 async def test_paused_instances_move_and_stay_paused(app, runtime, database):
     (view,) = await start_long_ago(app, database, 1)
     with older_compiler():
-        await app.runtime(database).pause(ORG, view.id, ANN)
+        await app.runtime(database).pause(ORG, view.id, OPS)
     (recompiled,) = await recompile(database, repinning(runtime))
     assert recompiled.moved == 1
-    assert (await runtime.resume(ORG, view.id, ANN)).status == "running"
+    assert (await runtime.resume(ORG, view.id, OPS)).status == "running"
 
 
 async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtime, database):

@@ -13,7 +13,7 @@ from assent.worker.duty import Workplace
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.rows import insert_event
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, form, publish, rows, script, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, form, publish, rows, script, steps_of
 from tests.runtime.test_events import instance_of, side_by_side, start, wait
 
 
@@ -95,7 +95,7 @@ async def test_paused_instance_finds_everything_that_came_when_it_goes_on(
     timed = {"id": "delay", "type": "wait", "for": "1h"}
     await publish(database, "both", **side_by_side("all", wait("a"), timed))
     instance_id = await start(runtime, "7", "both")
-    await runtime.pause(ORG, instance_id, ANN)
+    await runtime.pause(ORG, instance_id, OPS)
     await runtime.emit(ORG, "a:7", 4)
     await drain(runtime)
     for _ in range(3):
@@ -106,7 +106,7 @@ async def test_paused_instance_finds_everything_that_came_when_it_goes_on(
         ("on_event", 0),
         ("on_timer", 0),
     ]
-    assert (await runtime.resume(ORG, instance_id, ANN)).status == "running"
+    assert (await runtime.resume(ORG, instance_id, OPS)).status == "running"
     assert await drain(runtime) == 2
     found = await instance_of(database, instance_id)
     assert (found["status"], found["context_json"]["a"]) == ("completed", 4)
@@ -122,7 +122,7 @@ async def end(runtime: Runtime, how: str) -> UUID:
     elif how == "cancelled":
         await runtime.cancel(ORG, instance_id, ANN, "enough")
     else:
-        await runtime.force_fail(ORG, instance_id, ANN, "hopeless")
+        await runtime.force_fail(ORG, instance_id, OPS, "hopeless")
     return instance_id
 
 

@@ -126,6 +126,7 @@ class TestRoyalty:
     async def test_webhook_is_enqueued_once_by_its_step_at_six_o_clock(self, sandbox: Sandbox) -> None:
         await sandbox.publish("template:franchise_royalty")
         await sandbox.people(job=["royalty_clerk"])
+        await sandbox.roles(royalty_clerk=["franchise:royalty:execute"])
         given = {"franchisee_id": "f-1", "portal_url": "https://portal.example/f-1"}
         job = await sandbox.actor("job")
         view = await sandbox.runtime.start(sandbox.org_id, "franchise.royalty", job, given)

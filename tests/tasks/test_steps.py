@@ -10,7 +10,7 @@ from assent.runtime import InstanceView
 from assent.store.clock import MovedClock
 from assent.telemetry import scope
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
 from tests.tasks.workshop import Opened, Workshop
 from tests.worker.queues import run_until_done, wait_until_somebody_is_blocked
 
@@ -165,7 +165,7 @@ async def test_a_step_that_is_tried_again_submits_another_task(shop: Workshop, c
         await shop.work_and_tell()
         clock.advance("1h")
     assert (await instance(shop))["status"] == "paused"
-    await shop.runtime.retry(ORG, view.id, ANN)
+    await shop.runtime.retry(ORG, view.id, OPS)
     assert [row["status"] for row in await shop.rows()] == ["dead", "open"]
 
 

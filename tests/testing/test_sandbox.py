@@ -35,6 +35,7 @@ async def test_contracts_patches_and_flows_come_from_files_folders_and_data(post
     sources = [str(DESIGN / "invoice.contract.yaml"), invoice_patch(), DESIGN / "orders.flow.yaml"]
     async with Sandbox(sources=sources, server=postgres_url) as sandbox:
         await sandbox.people(ann=["clerk"])
+        await sandbox.roles(clerk=["orders:approve:execute"])
         entity = await created(sandbox)
         await sandbox.drain()
         view = await sandbox.runtime.start(sandbox.org_id, "orders.approval", await sandbox.actor("ann"))

@@ -19,7 +19,7 @@ from assent.worker.stuck import Stuck
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.rows import insert, update
-from tests.runtime.flows import ANN, END, ORG, arrows, form, publish, script, steps_of
+from tests.runtime.flows import ANN, END, OPS, ORG, arrows, form, publish, script, steps_of
 from tests.worker.queues import count, fetch, run_until_done, with_options
 
 WAIT = {"id": "wait", "type": "wait", "for": "2h"}
@@ -72,11 +72,11 @@ async def test_form_that_nobody_fills_in_takes_its_timeout(place, runtime, datab
 async def test_timer_of_a_paused_instance_waits_until_it_goes_on(place, runtime, database, clock):
     await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     view = await runtime.start(ORG, "a.wait", ANN)
-    await runtime.pause(ORG, view.id, ANN)
+    await runtime.pause(ORG, view.id, OPS)
     clock.advance("3h")
     await tell_and_process(place)
     assert await status_of(database, view) == "paused"
-    await runtime.resume(ORG, view.id, ANN)
+    await runtime.resume(ORG, view.id, OPS)
     await tell_and_process(place)
     assert await status_of(database, view) == "completed"
 

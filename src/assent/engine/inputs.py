@@ -22,6 +22,8 @@ class Start(Input):
     data: Mapping[str, Any] = field(default_factory=dict)
     transition: str | None = None
     """Begin with a transition from the entity's present state: an earlier instance has ended (D18)."""
+    granted: bool = False
+    """Whether its right was asked before, when the event was caused that begins it."""
 
 
 @dataclass(frozen=True, slots=True)

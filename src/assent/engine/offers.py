@@ -36,6 +36,7 @@ from assent.engine.inputs import (
 from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
 from assent.engine.requests import claim, decide, reassign, release
+from assent.engine.rights import denied
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
 from assent.model.actor import Actor
 from assent.model.graph import NodeKind, Outcome
@@ -52,6 +53,8 @@ _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Pok
 def offer(run: Run, given: Input) -> Offered:
     """Hand an input to the instance. Ended instances ignore notices, paused ones let them wait (D27)."""
     run.current = given
+    if refused := denied(run, given):
+        return refused
     status = run.instance.status
     is_notice = isinstance(given, _NOTICES)
     if run.instance.has_ended:

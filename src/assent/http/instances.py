@@ -15,15 +15,15 @@ from assent.runtime.listing import Row, find_instance
 from assent.runtime.view import InstanceView
 from assent.store.database import Connection
 
-Command = Callable[[Session, Row], Awaitable[InstanceView]]
+Command = Callable[[Session], Awaitable[InstanceView]]
 
 
 async def command_to(desk: Desk, instance_id: UUID, command: Command, names: Names | None = None) -> Response:
     """A command to an instance that the caller may see."""
 
     async def work(session: Session) -> Reply:
-        row = await instance_for(desk, session.connection, instance_id)
-        return Reply.of(InstanceBody.of(await command(session, row)))
+        await instance_for(desk, session.connection, instance_id)
+        return Reply.of(InstanceBody.of(await command(session)))
 
     return await desk.write(work, names)
 

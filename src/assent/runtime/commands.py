@@ -32,6 +32,7 @@ from assent.runtime.arrivals import arrival
 from assent.runtime.asked import Asked, Found, find_instances
 from assent.runtime.definitions import Wanted
 from assent.runtime.inputs_of_events import ON_START
+from assent.runtime.rights import may_operate, may_start
 from assent.runtime.view import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
 from assent.runtime.work import Birth, Job, Work
@@ -96,22 +97,34 @@ class Commands:
         """Start a flow for each input, in the background; answers with the ids that the instances will have."""
         now = self.database.clock.now()
         ids = [new_id(now) for _ in inputs]
-        events = [
-            Event(
-                org_id,
-                new_id(now),
-                ON_START,
-                {"cause": str(instance_id), "flow": flow, "actor": actor.id, "data": dict(checked(data))},
-                instance_id,
-            )
-            for instance_id, data in zip(ids, inputs, strict=True)
-        ]
+        known = [checked(data) for data in inputs]
 
         async def work(connection: Connection) -> None:
+            granted = await self._may_start(connection, org_id, flow, actor)
+            payload = {"flow": flow, "actor": actor.id, "granted": granted}
+            events = [
+                Event(
+                    org_id,
+                    new_id(now),
+                    ON_START,
+                    {**payload, "cause": str(instance_id), "data": dict(data)},
+                    instance_id,
+                )
+                for instance_id, data in zip(ids, known, strict=True)
+            ]
             await emit_events(connection, events, now)
 
         await self.database.run(work, org_id=org_id)
         return ids
+
+    async def _may_start(self, connection: Connection, org_id: str, flow: str, actor: Actor) -> bool:
+        """Whether it is granted; what is not there yet, or cannot be loaded, is asked when it starts."""
+        try:
+            definition = await self.advancing.loader.definitions.for_flow(connection, org_id, flow)
+        except Refused:
+            return False
+        may_start(definition.workflow, actor)
+        return True
 
     async def emit(
         self,
@@ -202,6 +215,7 @@ class Commands:
 
     async def revive(self, org_id: str, event_id: UUID, actor: Actor) -> None:
         """Try a dead letter again: the step that failed for it, or the event itself where none was recorded."""
+        may_operate(actor, "retry")
 
         async def work(connection: Connection) -> None:
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
@@ -299,8 +313,10 @@ def _answered(
 def _require_taken(job: Job) -> None:
     given = job.work.command
     outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
-    already_there = isinstance(given, Start) and not job.is_new
-    if isinstance(outcome, Rejection) and not already_there:
+    if not isinstance(outcome, Rejection):
+        return
+    already_there = isinstance(given, Start) and not job.is_new and outcome.code != "POLICY_DENIED"
+    if not already_there:
         raise Refused(outcome)
 
 

@@ -67,8 +67,10 @@ def _step(payload: Mapping[str, Any]) -> UUID:
 
 
 _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
-    ON_CREATE: lambda event, given: Start(event["id"], _actor(given)),
-    ON_START: lambda event, given: Start(event["id"], _actor(given), given.get("data", {})),
+    ON_CREATE: lambda event, given: Start(event["id"], _actor(given), granted=True),
+    ON_START: lambda event, given: Start(
+        event["id"], _actor(given), given.get("data", {}), granted=given.get("granted", True)
+    ),
     ON_MUTATION: lambda event, given: Drifted(event["id"], _actor(given), event["entity_version"]),
     ON_AMENDMENT: lambda event, given: Drifted(
         event["id"], _actor(given), event["entity_version"], given.get("changes", {})

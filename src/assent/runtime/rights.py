@@ -1,8 +1,9 @@
-"""What the kernel and the engine leave to the doors: who may see, who may start a flow, who may operate an instance."""
+"""What the kernel and the engine leave to the doors: who may see, emit, publish, and operate more than an instance."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final
 
+from assent.engine.rights import Operation, inoperable, unstartable
 from assent.model.actor import Actor
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
@@ -17,7 +18,20 @@ PUBLISH: Final = "definitions:publish"
 PUSH_RESULTS: Final = "results:push"
 """The capability to hand in what an outside party sends back."""
 
-Operation = Literal["cancel", "pause", "resume", "retry", "repair"]
+__all__ = [
+    "EDIT",
+    "PUBLISH",
+    "PUSH_RESULTS",
+    "Contracts",
+    "Operation",
+    "hidden_types",
+    "may_emit",
+    "may_operate",
+    "may_read",
+    "may_start",
+    "require_capability",
+]
+
 Contracts = Mapping[str, Contract]
 
 
@@ -38,21 +52,15 @@ def _unreadable(contract: Contract, actor: Actor) -> Rejection | None:
 
 
 def may_start(workflow: Workflow, actor: Actor) -> None:
-    if missing := [name for name in workflow.capabilities if not actor.can(name)]:
-        message = f"{actor.id} may not start {workflow.key}: it takes {', '.join(missing)}"
-        raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
-
-
-def may_cancel(actor: Actor, instance: Mapping[str, Any]) -> None:
-    """Whoever started a flow may call it off; else it takes an operator."""
-    if instance["entity_type"] is not None or instance["subject_id"] != actor.id:
-        may_operate(actor, "cancel")
+    """For those who start in the background: an instance itself asks whoever starts it."""
+    if refused := unstartable(workflow, actor):
+        raise Refused(refused)
 
 
 def may_operate(actor: Actor, operation: Operation) -> None:
-    if not actor.can(f"workflows:{operation}"):
-        message = f"{actor.id} may not {operation} instances: it takes workflows:{operation}"
-        raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
+    """For what is of several instances, or of none: an instance itself asks whoever operates it."""
+    if refused := inoperable(operation, actor):
+        raise Refused(refused)
 
 
 def may_emit(actor: Actor) -> None:

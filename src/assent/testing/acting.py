@@ -3,13 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused, Rejection
-from assent.runtime.rights import may_cancel, may_operate, may_start
 from assent.testing import answering
 from assent.testing.outside import answer_effect, push_result
 from assent.testing.stage import Stage, not_waiting
-from assent.testing.standing import Document, Standing
+from assent.testing.standing import Document
 from assent.testing.steps import (
     Advance,
     Answer,
@@ -48,9 +46,6 @@ async def _create(stage: Stage, step: Create) -> None:
 async def _start(stage: Stage, step: Start) -> None:
     sandbox = stage.sandbox
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
-    async with sandbox.database.transaction(sandbox.org_id) as connection:
-        definition = await sandbox.runtime.definitions.for_flow(connection, sandbox.org_id, step.start)
-    may_start(definition.workflow, actor)
     view = await sandbox.runtime.start(sandbox.org_id, step.start, actor, data)
     stage.add(Document(step.name or step.start, instance_id=view.id), step.name)
 
@@ -83,9 +78,7 @@ async def _advance(stage: Stage, step: Advance) -> None:
 
 async def _control(stage: Stage, step: Control) -> None:
     runtime, org_id = stage.sandbox.runtime, stage.sandbox.org_id
-    standing, actor = await stage.standing(step), await stage.sandbox.actor(step.as_)
-    instance_id = standing.instance_id
-    _check_right(standing, actor, step)
+    instance_id, actor = (await stage.standing(step)).instance_id, await stage.sandbox.actor(step.as_)
     match step.workflow:
         case "cancel":
             await runtime.cancel(org_id, instance_id, actor, step.reason)
@@ -97,15 +90,6 @@ async def _control(stage: Stage, step: Control) -> None:
             await runtime.retry(org_id, instance_id, actor, step.step)
         case "fail":
             await runtime.force_fail(org_id, instance_id, actor, step.reason)
-
-
-def _check_right(standing: Standing, actor: Actor, step: Control) -> None:
-    """As at a door: the engine itself leaves it to them."""
-    if step.workflow == "cancel":
-        entity_type = standing.entity.type if standing.entity else None
-        may_cancel(actor, {"entity_type": entity_type, "subject_id": standing.subject_id})
-    else:
-        may_operate(actor, "repair" if step.workflow == "fail" else step.workflow)
 
 
 async def _emit(stage: Stage, step: Emit) -> None:

@@ -24,6 +24,8 @@ from assent.model.mutation import Rejection
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 ANN = Actor("ann", roles=frozenset({"clerk"}))
+OPS = Actor("ops", capabilities=frozenset({"workflows:*"}))
+"""An operator."""
 
 Functions = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 

@@ -19,7 +19,7 @@ from assent.engine.inputs import (
 )
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
-from tests.unit.engine.driving import ANN, Case, flow
+from tests.unit.engine.driving import ANN, OPS, Case, flow
 
 END = {"id": "end", "type": "terminal"}
 
@@ -174,7 +174,7 @@ def test_two_steps_that_could_be_meant_are_ambiguous() -> None:
 def test_cancelling_one_token_leaves_the_join_to_the_others() -> None:
     case = Case(parallel("all")).start()
     token = next(t.id for t in case.instance.tokens.values() if t.node == "left")
-    assert case.give(CancelToken(case.id(), ANN, token, "not needed")) == "accepted"
+    assert case.give(CancelToken(case.id(), OPS, token, "not needed")) == "accepted"
     case.advance("done", step="right")
     assert case.instance.status == "completed"
     assert case.trace("cancelled") == ["left"]
@@ -326,33 +326,33 @@ def test_a_failure_without_an_error_edge_pauses_and_can_be_tried_again() -> None
     assert case.instance.incident is not None
     assert case.instance.incident["message"] == "closed"
     assert code(case.advance("completed")) == "WORKFLOW_NOT_ACTIVE"
-    assert case.give(Retry(case.id(), ANN)) == "accepted"
+    assert case.give(Retry(case.id(), OPS)) == "accepted"
     assert case.instance.status == "completed"
     assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1"]
 
 
 def test_an_admin_skips_a_failed_step_by_naming_the_edge() -> None:
     case = Case(BROKEN).start()
-    assert code(case.give(Skip(case.id(), ANN, "call", "nowhere"))) == "EDGE_NOT_FOUND"
-    assert case.give(Skip(case.id(), ANN, "call", "call->end", "done by hand")) == "accepted"
+    assert code(case.give(Skip(case.id(), OPS, "call", "nowhere"))) == "EDGE_NOT_FOUND"
+    assert case.give(Skip(case.id(), OPS, "call", "call->end", "done by hand")) == "accepted"
     assert (case.instance.status, case.trace("skipped")) == ("completed", ["call"])
 
 
 def test_pause_holds_everything_and_resume_goes_on() -> None:
     case = Case(TIMED).start()
     step = case.step_of("ask")
-    assert case.give(Pause(case.id(), ANN, "holidays")) == "accepted"
+    assert case.give(Pause(case.id(), OPS, "holidays")) == "accepted"
     assert code(case.advance("submitted")) == "WORKFLOW_NOT_ACTIVE"
     assert case.give(TimerDue(case.id(), step_id=step.id)) == "deferred"
-    assert case.give(Resume(case.id(), ANN)) == "accepted"
+    assert case.give(Resume(case.id(), OPS)) == "accepted"
     assert case.advance("submitted") == "accepted"
 
 
 def test_pausing_twice_is_two_steps() -> None:
     case = Case(TIMED).start()
     for _ in range(2):
-        case.give(Pause(case.id(), ANN))
-        case.give(Resume(case.id(), ANN))
+        case.give(Pause(case.id(), OPS))
+        case.give(Resume(case.id(), OPS))
     assert len([s for s in case.steps.values() if s.node_id == "ctl:pause"]) == 2
 
 
@@ -370,7 +370,7 @@ def test_cancel_ends_every_token_with_a_step_and_is_final() -> None:
 
 def test_an_admin_can_fail_what_is_paused() -> None:
     case = Case(BROKEN).start()
-    assert case.give(ForceFail(case.id(), ANN, "hopeless")) == "accepted"
+    assert case.give(ForceFail(case.id(), OPS, "hopeless")) == "accepted"
     assert case.instance.status == "failed"
 
 
@@ -381,7 +381,7 @@ def test_too_many_calls_in_a_row_pause_the_instance() -> None:
     assert (case.instance.status, len(case.trace())) == ("paused", 11)
     assert case.instance.incident is not None
     assert case.instance.incident["code"] == "WORKFLOW_CHAIN_LIMIT"
-    case.give(Resume(case.id(), ANN))
+    case.give(Resume(case.id(), OPS))
     assert case.instance.status == "completed"
 
 

@@ -1,0 +1,110 @@
+"""Who may start a flow and operate an instance is asked of every caller, also of Python's: not only at the doors."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from assent.model.actor import SYSTEM, Actor
+from assent.model.mutation import Refused
+from assent.runtime import InstanceView, Runtime
+from assent.store.database import Database
+from tests.runtime.flows import ANN, END, OPS, ORG, drain, form, line, publish, rows
+
+Order = Callable[[Runtime, UUID, Actor], Awaitable[Any]]
+
+OPERATIONS: dict[str, Order] = {
+    "workflows:pause": lambda runtime, one, who: runtime.pause(ORG, one, who),
+    "workflows:cancel": lambda runtime, one, who: runtime.cancel(ORG, one, who, "not needed"),
+    "workflows:repair": lambda runtime, one, who: runtime.force_fail(ORG, one, who, "hopeless"),
+}
+WHILE_PAUSED: dict[str, Order] = {
+    "workflows:resume": lambda runtime, one, who: runtime.resume(ORG, one, who),
+    "workflows:retry": lambda runtime, one, who: runtime.retry(ORG, one, who),
+    "workflows:repair": lambda runtime, one, who: runtime.skip(ORG, one, who, "fill", "fill->end"),
+}
+EVE = Actor("eve", capabilities=frozenset({"orders:start", "workflows:read"}))
+ABLE = Actor("abe", capabilities=frozenset({"orders:start"}))
+
+
+async def started(runtime: Runtime, database: Database) -> InstanceView:
+    steps = [form("fill"), END]
+    await publish(database, "orders", steps, line(*steps), capabilities=["orders:start"])
+    return await runtime.start(ORG, "orders", ABLE)
+
+
+@pytest.mark.parametrize("capability", OPERATIONS)
+async def test_operating_an_instance_takes_its_capability(
+    runtime: Runtime, database: Database, capability: str
+) -> None:
+    view = await started(runtime, database)
+    with pytest.raises(Refused, match=f"POLICY_DENIED.*{capability}"):
+        await OPERATIONS[capability](runtime, view.id, EVE)
+    (before,) = await rows(database, "workflow_instances")
+    assert (before["status"], before["version"]) == ("running", view.version)
+    await OPERATIONS[capability](runtime, view.id, Actor("eve", capabilities=frozenset({capability})))
+
+
+@pytest.mark.parametrize("capability", WHILE_PAUSED)
+async def test_so_does_what_can_be_done_while_it_is_paused(
+    runtime: Runtime, database: Database, capability: str
+) -> None:
+    view = await started(runtime, database)
+    await runtime.pause(ORG, view.id, OPS)
+    with pytest.raises(Refused, match=f"POLICY_DENIED.*{capability}"):
+        await WHILE_PAUSED[capability](runtime, view.id, EVE)
+    assert (await rows(database, "workflow_instances"))[0]["status"] == "paused"
+
+
+async def test_the_system_operates_without_being_asked(runtime: Runtime, database: Database) -> None:
+    view = await started(runtime, database)
+    assert (await runtime.pause(ORG, view.id, SYSTEM)).status == "paused"
+    assert (await runtime.force_fail(ORG, view.id, Actor("x", kind="system"), "stuck")).status == "failed"
+
+
+async def test_whoever_started_a_flow_may_call_it_off(runtime: Runtime, database: Database) -> None:
+    view = await started(runtime, database)
+    assert (await runtime.cancel(ORG, view.id, Actor("abe"), "not needed")).status == "cancelled"
+
+
+async def test_starting_a_flow_takes_its_capabilities(runtime: Runtime, database: Database) -> None:
+    view = await started(runtime, database)
+    with pytest.raises(Refused, match=r"POLICY_DENIED.*orders:start"):
+        await runtime.start(ORG, "orders", ANN)
+    with pytest.raises(Refused, match=r"POLICY_DENIED.*orders:start"):
+        await runtime.start_many(ORG, "orders", ANN, [{}])
+    assert [row["id"] for row in await rows(database, "workflow_instances")] == [view.id]
+    assert await rows(database, "workflow_events_outbox") == []
+
+
+async def test_a_key_shows_nobody_what_they_may_not_start(runtime: Runtime, database: Database) -> None:
+    await started(runtime, database)
+    first = await runtime.start(ORG, "orders", ABLE, idempotency_key="k")
+    assert (await runtime.start(ORG, "orders", ABLE, idempotency_key="k")).id == first.id
+    with pytest.raises(Refused, match="POLICY_DENIED"):
+        await runtime.start(ORG, "orders", ANN, idempotency_key="k")
+
+
+async def test_what_was_permitted_when_it_was_asked_starts_in_the_background(
+    runtime: Runtime, database: Database
+) -> None:
+    """The event knows who asked by name only."""
+    await started(runtime, database)
+    (instance_id,) = await runtime.start_many(ORG, "orders", ABLE, [{}])
+    await drain(runtime)
+    assert instance_id in {row["id"] for row in await rows(database, "workflow_instances")}
+
+
+async def test_a_flow_that_was_not_there_when_it_was_asked_for_is_asked_about_when_it_starts(
+    runtime: Runtime, database: Database
+) -> None:
+    early = await runtime.start_many(ORG, "orders", ABLE, [{}])
+    await started(runtime, database)
+    await drain(runtime)
+    assert early[0] not in {row["id"] for row in await rows(database, "workflow_instances")}
+
+
+async def test_trying_a_dead_letter_again_takes_the_right_to_retry(runtime: Runtime) -> None:
+    with pytest.raises(Refused, match=r"POLICY_DENIED.*workflows:retry"):
+        await runtime.revive(ORG, UUID(int=1), EVE)
