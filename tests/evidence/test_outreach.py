@@ -62,7 +62,8 @@ async def test_the_call_says_which_request_it_is_and_where_results_go(
 
 async def test_without_settings_it_says_only_which_request_it_is(desk: Desk, receiver: Receiver) -> None:
     office = office_with(desk, CallbackSettings())
-    await publish_vendor(desk.database, url=receiver.url)
+    mine = {"Assent-Callback": "https://evil.example"}  # nor may an author say it in our place
+    await publish_vendor(desk.database, url=receiver.url, headers=mine)
     await desk.start()
     await office.send()
     await office.close()

@@ -39,7 +39,10 @@ async def test_one_key_from_two_connections_is_taken_once(desk: Desk) -> None:
     assert [found["cargo"] for found in await desk.items()] == ["external://vault/1"]
 
 
-async def test_two_workers_at_one_request_count_each_cargo_once(desk: Desk, database: Database) -> None:
+@pytest.mark.parametrize(("cargo", "received"), [(1, 1), (2, 2)], ids=["the same", "another"])
+async def test_two_workers_at_one_request_count_each_cargo_once(
+    desk: Desk, database: Database, cargo: int, received: int
+) -> None:
     """The second has a bundle of its own, waits for the request, and then sees what the first brought."""
     (request_id,) = await ask(desk)
     place = Workplace(database)
@@ -49,12 +52,12 @@ async def test_two_workers_at_one_request_count_each_cargo_once(desk: Desk, data
             await desk.push(request_id, "a", item(1))
             first = asyncio.create_task(Results(place).run_once())
             await wait_until_somebody_is_blocked(holding)
-            await desk.push(request_id, "b", item(1))
+            await desk.push(request_id, "b", item(cargo))
             second = asyncio.create_task(Results(other).run_once())
             await wait_until_blocked(holding, 2)
         done = [await first, await second]
     assert [one.parts for one in done] == [{"processed": 1}, {"processed": 1}]
-    assert ((await desk.request())["received"], len(await desk.items())) == (1, 1)
+    assert ((await desk.request())["received"], len(await desk.items())) == (received, received)
 
 
 async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, database: Database) -> None:

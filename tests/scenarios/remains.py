@@ -7,7 +7,7 @@ from assent.testing import Sandbox
 from tests.runtime.flows import rows
 
 ENDED = ("completed", "failed", "cancelled")
-ASKING = ("pending", "open", "later")
+ASKING = ("pending", "partial", "open", "later")
 
 Row = Mapping[str, Any]
 
@@ -24,6 +24,9 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
     found += _unsettled("step", steps.values(), lambda step: step["instance_id"] not in ended)
     found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_execution_id"]]))
     found += _unsettled("form", forms.values(), lambda row: _rests(steps[row["id"]]))
+    outside = await rows(sandbox.database, "requests")
+    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_execution_id"]]))
+    found += _unsettled("result", await rows(sandbox.database, "request_deliveries"), lambda _: False)
     asked = requests | forms
     found += _unsettled("seat", seats, lambda seat: asked[seat["request_id"]]["status"] in ASKING)
     unused = [row for row in requests.values() if row["status"] == "approved" and row["applied_at"] is None]

@@ -47,6 +47,7 @@ GOOD: list[dict[str, Any]] = [
     {"type": "action", "action": "a.b", "payload": {"x": [1, {"y": "{now}"}]}, "run_as": "system"},
     {"type": "action", "action": "a.b", "run_as": "service_account", "service_account": "bot"},
     {"type": "wait_timer", "cron": "*/5 8-18 1,15 * MON-FRI"},
+    {"type": "webhook_out", "url": "https://x", "await": "result", "expects": 500},
     {"type": "webhook_out", "url": "https://x", "method": "PUT", "headers": {"A": "b"}, "body": [1, None]},
     {"type": "task", "task": "a.b", "await": False, "priority": 200},
     {"type": "rule", "rule": "any rule", "label": "Credit check", "edit": "locked"},
@@ -59,6 +60,10 @@ BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"type": "approval", "approvers": {"manager": False}}, "WRONG_TYPE", ("approvers", "manager")),
     ({"type": "approval", "approvers": {"role": "a"}, "mode": "quorum"}, "BAD_VALUE", ()),
     ({"type": "approval", "approvers": {"role": "a"}, "quorum": 2}, "BAD_VALUE", ()),
+    ({"type": "webhook_out", "url": "u", "expects": 2}, "BAD_VALUE", ()),
+    ({"type": "webhook_out", "url": "u", "await": True, "expects": 2}, "BAD_VALUE", ()),
+    ({"type": "webhook_out", "url": "u", "await": "result", "expects": 0}, "WRONG_TYPE", ("expects",)),
+    ({"type": "webhook_out", "url": "u", "await": "result", "expects": 501}, "WRONG_TYPE", ("expects",)),
     ({"type": "approval", "approvers": {"role": "a"}, "due": "soon"}, "BAD_DURATION", ("due",)),
     ({"type": "approval", "approvers": {"role": "a"}, "mode": "percentage"}, "BAD_VALUE", ()),
     (
