@@ -121,8 +121,15 @@ def bare_app(settings: HttpSettings) -> FastAPI:
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID"],
-            expose_headers=["ETag", "Location", "Retry-After", REPLAYED],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "If-Match",
+                "Last-Event-ID",
+                "Assent-Reason",
+            ],
+            expose_headers=["ETag", "Location", "Retry-After", "RateLimit", "RateLimit-Policy", REPLAYED],
         )
     door.add_middleware(Traced)
     door.add_middleware(Limits, request_bytes_max=settings.request_bytes_max)

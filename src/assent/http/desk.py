@@ -15,6 +15,7 @@ from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import callbacks_of
 from assent.http.callers import Caller, SignIn
 from assent.http.changes import Changes
+from assent.http.entrance import Entrance
 from assent.http.problems import Names, problem_reply
 from assent.http.rates import Rates
 from assent.http.replies import RepeatKey, request_hash
@@ -45,6 +46,7 @@ class House:
         self.sign_in = SignIn(database, settings)
         self.rates = Rates(settings, database.clock)
         self.callbacks = callbacks_of(callbacks)
+        self.entrance = Entrance(self.rates)
         self.changes = Changes(database)
         self.metrics = MetricsPage(database)
 

@@ -48,6 +48,8 @@ class HttpSettings:
     """Commands to workflows and approvals, by one key or person; zero, here and below, means no limit."""
     rate_entities_per_minute: int = number(1_200, 0, 1_000_000)
     rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
+    rate_failed_sign_ins_per_minute: int = number(60, 0, 1_000_000)
+    """By one address; what is over is refused without a look at the credentials."""
     idempotency_keep_hours: int = number(24, 1, 8_760)
     stream_heartbeat_s: int = number(15, 1, 300)
     """How often a stream of events says that it is still there, and asks whether its caller may still hear it."""
@@ -142,4 +144,4 @@ _READERS: Final = {
     **dict.fromkeys(_TEXTS, _read_text),
 }
 
-RateClass = Literal["workflows", "entities", "reads"]
+RateClass = Literal["workflows", "entities", "reads", "sign_ins"]

@@ -104,10 +104,15 @@ def _house(request: Request) -> House:
 async def _caller(request: Request, scope: Scope, rate: RateClass) -> Caller:
     house = _house(request)
     place = request.client.host if request.client else None
-    caller = await house.sign_in.caller(request.headers.get("authorization"), place)
+    authorization = request.headers.get("authorization")
+    if wait_s := house.entrance.wait_s(place, authorization):
+        raise house.rates.refusal("sign_ins", wait_s)
+    caller = await house.sign_in.caller(authorization, place)
     if isinstance(caller, Rejection):
+        house.entrance.refused(place, authorization, caller)
         challenge = {"www-authenticate": f'Bearer realm="assent", error="{caller.code.lower()}"'}
         raise RefusedByHttp(caller, **(challenge if caller.code != "NOT_A_MEMBER" else {}))
+    house.entrance.passed(authorization)
     if (refused := caller.may_use(scope)) is not None:
         raise Refused(refused)
     count_request(house, caller.org_id, caller.key, rate)
@@ -117,5 +122,4 @@ async def _caller(request: Request, scope: Scope, rate: RateClass) -> Caller:
 def count_request(house: House, org_id: str, key: str, rate: RateClass) -> None:
     """One more of whoever has this key; refuses what is too many."""
     if wait_s := house.rates.wait_s(org_id, key, rate):
-        rejection = Rejection("TOO_MANY_REQUESTS", f"more than {rate} takes; try again in {wait_s} s")
-        raise RefusedByHttp(rejection, **{"retry-after": str(wait_s)})
+        raise house.rates.refusal(rate, wait_s)
