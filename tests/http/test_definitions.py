@@ -1,5 +1,6 @@
 """Definitions through HTTP: written, checked, published, compared, drawn, out of use and back."""
 
+import json
 from copy import deepcopy
 from uuid import uuid4
 
@@ -29,9 +30,10 @@ def leave(**changes):
     return {**deepcopy(LEAVE), **changes}
 
 
-async def ask(people, user, method, path, body=None, **more):
+async def ask(people, user, method, path, body=None, *, tag="*", **more):  # noqa: PLR0913
+    headers = {"If-Match": tag} if method == "PUT" and tag else {}
     async with people(user, **more) as client:
-        return await client.request(method, path, json=body)
+        return await client.request(method, path, json=body, headers=headers)
 
 
 async def draft(people, source=None, user="adam"):
@@ -55,6 +57,51 @@ async def test_a_draft_is_kept_wrong_as_it_is_and_says_what_is_wrong(people):
     assert refused["problems"]
     put = await ask(people, "adam", "PUT", f"/api/drafts/{made.json()['id']}", {"source": leave()})
     assert (put.json()["id"], put.json()["problems"]) == (made.json()["id"], [])
+
+
+async def test_a_draft_that_somebody_else_has_written_anew_is_not_overwritten(people, furnished):
+    made = await draft(people)
+    where, read = f"/api/drafts/{made.json()['id']}", made.headers["etag"]
+    assert (await ask(people, "adam", "GET", where)).headers["etag"] == read
+    first = await ask(people, "adam", "PUT", where, {"source": leave(name="mine")}, tag=read)
+    assert first.status_code == 200
+    second = await ask(people, "adam", "PUT", where, {"source": leave(name="theirs")}, tag=read)
+    assert problem(second, 412)["code"] == "VERSION_CONFLICT"
+    assert (await ask(people, "adam", "GET", where)).json()["source"]["name"] == "mine"
+    again = await ask(
+        people, "adam", "PUT", where, {"source": leave(name="theirs")}, tag=first.headers["etag"]
+    )
+    assert again.status_code == 200
+    unsaid = await ask(people, "adam", "PUT", where, {"source": leave()}, tag=None)
+    assert problem(unsaid, 428)["code"] == "IF_MATCH_REQUIRED"
+    assert problem(await ask(people, "adam", "PUT", where, {"source": leave()}, tag="7"), 422)
+
+
+def texts_of(*declared):
+    return {"sources": [{"name": f"{n}.yaml", "text": json.dumps(one)} for n, one in enumerate(declared)]}
+
+
+async def publish_together(people, *declared, user="adam"):
+    return await ask(people, user, "POST", "/api/definitions/publish", texts_of(*declared))
+
+
+async def test_several_are_published_together_or_none(people, furnished):
+    before = await rows(furnished, "workflow_definitions")
+    refused = await publish_together(people, leave(flow="a"), leave(flow="b", start="nowhere"))
+    found = problem(refused, 422)["problems"]
+    assert [(one["path"], one["message"][:6]) for one in found] == [(["start"], "1.yaml")]
+    assert await rows(furnished, "workflow_definitions") == before
+    done = await publish_together(people, leave(flow="a"), leave(flow="b"), PATCH)
+    assert [one["definition"]["key"] for one in done.json()["publications"]] == ["invoice", "a", "b"]
+    for flow in ("a", "b"):
+        assert (await ask(people, "alice", "POST", f"/ui/workflows/{flow}/start", {})).status_code == 201
+
+
+async def test_a_contract_is_not_one_orgs_to_publish(people):
+    contract = data_of(DESIGN / "invoice.contract.yaml")
+    assert problem(await publish_together(people, contract), 403)["code"] == "POLICY_DENIED"
+    refused = problem(await publish_together(people, leave(), user="alice"), 403)
+    assert refused["detail"].endswith("it takes definitions:publish")
 
 
 async def test_a_draft_that_is_published_starts_and_is_a_draft_no_more(people):

@@ -41,6 +41,7 @@ BODIES = {
     "keep_form_draft": {"data": {}},
     "create_delegation": {"to_user": "ghost"},
     "check_definitions": {"sources": [{"name": "a", "text": "b"}]},
+    "publish_definitions": {"sources": [{"name": "a", "text": "b"}]},
     "create_draft_of_org": {"source": {"flow": "f"}},
     "change_draft_of_org": {"source": {"flow": "f"}},
     "create_member_of_org": {"user_id": "alice", "name": "Alice"},
@@ -263,17 +264,24 @@ async def test_another_version_than_is_meant(people, furnished, name):
         await connection.execute(
             "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'clerk', 'expense:*')"
         )
-    async with people("alice") as client:
-        created = (await client.post("/api/entities/expense", json=BODIES["create_entity"])).json()
-        answer = await call(client, name, {"entity_id": created["id"]}, headers={"If-Match": '"7"'})
+    async with people("adam") as client:
+        draft = (await client.post("/api/drafts", json=BODIES["create_draft_of_org"])).json()
+    async with people("alice" if "entity" in name else "adam") as client:
+        if "entity" in name:
+            created = (await client.post("/api/entities/expense", json=BODIES["create_entity"])).json()
+            given = {"entity_id": created["id"]}
+        else:
+            given = {"definition_id": draft["id"]}
+        answer = await call(client, name, given, headers={"If-Match": '"7"'})
     assert problem(answer, 412)["code"] == "VERSION_CONFLICT"
 
 
 @pytest.mark.parametrize("name", documented(428))
 async def test_no_version_at_all(people, name):
-    _, path, _ = OPERATIONS[name]
+    method, path, _ = OPERATIONS[name]
+    where = path.format(**NAMES, **{name: uuid4() for name in IDS})
     async with people("alice") as client:
-        answer = await client.patch(path.format(**NAMES, entity_id=uuid4()), json=BODIES[name])
+        answer = await client.request(method, where, json=BODIES[name])
     assert problem(answer, 428)["code"] in codes_of(428)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from assent.model.canonical import NotCanonical
 from assent.model.mutation import Refused, Rejection
@@ -16,7 +17,15 @@ def told_as_problems(*place: str) -> Iterator[None]:
     except NotCanonical as error:
         raise _refused([Problem(error.code, str(error), (*place, *error.path))]) from None
     except Invalid as invalid:
-        raise _refused([problem.under(*place) for problem in invalid.problems]) from None
+        raise _refused([_placed(problem).under(*place) for problem in invalid.problems]) from None
+
+
+def _placed(problem: Problem) -> Problem:
+    """Where several texts were sent, a path alone does not say in which."""
+    if problem.source is None:
+        return problem
+    line = f":{problem.position.line}" if problem.position else ""
+    return replace(problem, message=f"{problem.source}{line}: {problem.message}")
 
 
 def _refused(problems: Sequence[Problem]) -> Refused:

@@ -165,6 +165,12 @@ class PublicationBody(BaseModel):
         )
 
 
+class PublicationsBody(BaseModel):
+    """What publishing several at once did: all of it."""
+
+    publications: list[PublicationBody]
+
+
 class ChangeBody(BaseModel):
     """One thing that is not what it was."""
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import PlainTextResponse
 
+from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.diagram import diagram
 from assent.compiler.source import Source, read_sources
 from assent.http.declared import told_as_problems
@@ -18,6 +19,7 @@ from assent.http.definition_shapes import (
     DefinitionSummary,
     PlacedProblem,
     PublicationBody,
+    PublicationsBody,
     Sources,
     WorkflowBody,
 )
@@ -27,6 +29,7 @@ from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.signing import Reading, Writing
 from assent.http.texts import NameQuery
+from assent.model.mutation import Refused, Rejection
 from assent.runtime.definitions import DefinitionVersion, archive, rollback
 from assent.runtime.definitions.checking import check_sources, published_contracts
 from assent.runtime.definitions.definition import Kind, Status
@@ -36,6 +39,7 @@ from assent.runtime.definitions.listing import (
     page_of_definitions,
     workflow_in,
 )
+from assent.runtime.definitions.publish_sources import publish_sources
 from assent.runtime.rights import PUBLISH, require_capability
 from assent.store.database import Connection
 
@@ -95,6 +99,28 @@ async def check_definitions(desk: Look, body: Sources) -> Any:
         return await published_contracts(connection, sources)
 
     return await asyncio.to_thread(_check, sources, await desk.read(work))
+
+
+@router.post(
+    "/publish",
+    response_model=PublicationsBody,
+    summary="Publish patches and flows together",
+    responses=documented(400, 413, 422),
+)
+async def publish_definitions(desk: Write, body: Sources) -> Response:
+    """For holders of `definitions:publish`, and of what their steps run as: all of them, or none.
+
+    Contracts are for everybody, and published by whoever runs the server. Problems say in which text they are.
+    """
+    sources = await asyncio.to_thread(_read, body)
+
+    async def work(session: Session) -> Reply:
+        _refuse_contracts(sources)
+        done = await publish_sources(session.connection, desk.org_id, sources, *_by(desk))
+        found = [PublicationBody.of(publication) for publication in done.publications]
+        return Reply.of(PublicationsBody(publications=found))
+
+    return await _publishing(desk, work)
 
 
 @router.get(
@@ -174,6 +200,15 @@ async def roll_definition_back(desk: Write, definition_id: UUID) -> Response:
 
 def _read(body: Sources) -> list[Source]:
     return [source for given in body.sources for source in read_sources(given.text, given.name)]
+
+
+def _refuse_contracts(sources: list[Source]) -> None:
+    """What is everybody's is not one org's to change."""
+    found = [source for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
+    if found:
+        message = f"`{found[0].name}` declares a contract, which is everybody's"
+        hint = "`assent publish` publishes contracts, for whoever runs the server"
+        raise Refused(Rejection("POLICY_DENIED", message, ("sources",), hint=hint))
 
 
 def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:

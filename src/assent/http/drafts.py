@@ -14,6 +14,7 @@ from assent.http.definition_shapes import (
     PublicationBody,
 )
 from assent.http.desk import Desk, Session
+from assent.http.etags import IfMatch, etag, tag_meant
 from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.signing import Reading, Writing
@@ -24,6 +25,7 @@ from assent.runtime.definitions import (
     problems_of_draft,
     publish_draft,
     read_draft,
+    tag_of_draft,
 )
 from assent.runtime.rights import EDIT, PUBLISH, require_capability
 from assent.store.database import Connection
@@ -33,13 +35,15 @@ router = APIRouter(prefix="/api/drafts", tags=["drafts"])
 Look = Annotated[Desk, Depends(Reading("definitions:read"))]
 Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
 
+_ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "description": "Of its text."}}}
+
 
 @router.post(
     "",
     status_code=201,
     response_model=DraftBody,
     summary="Begin a draft",
-    responses=documented(400, 409, 413, 422),
+    responses={201: _ETAG, **documented(400, 409, 413, 422)},
 )
 async def create_draft_of_org(desk: Write, body: DraftSource) -> Response:
     """For holders of `definitions:edit`. It may be wrong; it must only say what it is."""
@@ -48,38 +52,44 @@ async def create_draft_of_org(desk: Write, body: DraftSource) -> Response:
         require_capability(desk.caller.actor, EDIT)
         with told_as_problems("source"):
             kept = await create_draft(session.connection, desk.org_id, body.source, *_by(desk))
-        shown = await _draft(desk, session.connection, kept.id)
-        return Reply.of(shown, 201, location=f"/api/drafts/{kept.id}")
+        return await _draft(desk, session.connection, kept.id, 201, location=f"/api/drafts/{kept.id}")
 
     return await desk.write(work)
 
 
 @router.get(
-    "/{definition_id}", response_model=DraftBody, summary="Read a draft", responses=documented(404, 422)
+    "/{definition_id}",
+    response_model=DraftBody,
+    summary="Read a draft",
+    responses={200: _ETAG, **documented(404, 422)},
 )
-async def show_draft(desk: Look, definition_id: UUID) -> Any:
+async def show_draft(desk: Look, definition_id: UUID) -> Response:
     """With everything that keeps it from being published."""
 
-    async def work(connection: Connection) -> DraftBody:
+    async def work(connection: Connection) -> Reply:
         return await _draft(desk, connection, definition_id)
 
-    return await desk.read(work)
+    return (await desk.read(work)).response()
 
 
 @router.put(
     "/{definition_id}",
     response_model=DraftBody,
     summary="Write a draft anew",
-    responses=documented(400, 404, 413, 422),
+    responses={200: _ETAG, **documented(400, 404, 412, 413, 422, 428)},
 )
-async def change_draft_of_org(desk: Write, definition_id: UUID, body: DraftSource) -> Response:
-    """For holders of `definitions:edit`. A draft keeps its name."""
+async def change_draft_of_org(
+    desk: Write, definition_id: UUID, body: DraftSource, if_match: IfMatch = None
+) -> Response:
+    """For holders of `definitions:edit`. A draft keeps its name. Says which text it is written in place of."""
+    tag = tag_meant(if_match, required=True)
 
     async def work(session: Session) -> Reply:
         require_capability(desk.caller.actor, EDIT)
         with told_as_problems("source"):
-            await change_draft(session.connection, desk.org_id, definition_id, body.source, *_by(desk))
-        return Reply.of(await _draft(desk, session.connection, definition_id))
+            put = (session.connection, desk.org_id, definition_id, body.source)
+            await change_draft(*put, *_by(desk), tag=tag)
+        return await _draft(desk, session.connection, definition_id)
 
     return await desk.write(work)
 
@@ -120,12 +130,15 @@ async def publish_draft_of_org(desk: Write, definition_id: UUID) -> Response:
     return await desk.write(work)
 
 
-async def _draft(desk: Desk, connection: Connection, definition_id: UUID) -> DraftBody:
+async def _draft(
+    desk: Desk, connection: Connection, definition_id: UUID, status: int = 200, **headers: str
+) -> Reply:
     row = await read_draft(connection, desk.org_id, definition_id)
     now = desk.house.database.clock.now()
     problems = await problems_of_draft(connection, desk.org_id, definition_id, now)
     shown = DefinitionBody.of_row(row).model_dump()
-    return DraftBody(**shown, problems=[PlacedProblem.of(problem) for problem in problems])
+    body = DraftBody(**shown, problems=[PlacedProblem.of(problem) for problem in problems])
+    return Reply.of(body, status, etag=etag(tag_of_draft(row)), **headers)
 
 
 def _by(desk: Desk) -> tuple[Any, Any]:

@@ -92,7 +92,7 @@ _DESCRIPTIONS: Final[Mapping[int, str]] = {
     403: "Whoever asks may not do this.",
     404: "There is no such thing in this org and partition.",
     409: "It cannot be done as things stand; nothing was changed.",
-    412: "The entity is not at the version that `If-Match` names.",
+    412: "It is not any more what `If-Match` names.",
     413: "The request is larger than is taken.",
     422: "What was sent is not what was expected; `problems` has each field.",
     428: "`If-Match` is missing.",

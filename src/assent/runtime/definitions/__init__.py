@@ -16,6 +16,7 @@ from assent.runtime.definitions.drafts import (
     problems_of_draft,
     publish_draft,
     read_draft,
+    tag_of_draft,
 )
 from assent.runtime.definitions.history import archive, list_versions, rollback
 from assent.runtime.definitions.load import Definitions
@@ -50,4 +51,5 @@ __all__ = [
     "rebase_patches",
     "recompile",
     "rollback",
+    "tag_of_draft",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.model.actor import Actor
-from assent.model.canonical import NotCanonical, require_canonical
+from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.flow import Flow, parse_flow
 from assent.model.mutation import Refused, Rejection
 from assent.model.patch import Patch, parse_patch
@@ -63,14 +63,23 @@ async def change_draft(  # noqa: PLR0913, PLR0917
     source: Mapping[str, Any],
     actor: Actor,
     now: datetime,
+    *,
+    tag: str | None = None,
 ) -> DefinitionVersion:
-    """The same, in the place of one draft: it keeps its name; raises `Refused` where it would not."""
+    """The same, in the place of one draft: it keeps its name; raises `Refused` where it would not.
+
+    With a tag, also where somebody has written it anew since it was read.
+    """
     await read_draft(connection, org_id, definition_id)
     async with connection.transaction():
         if await _lock_draft(Publisher(connection, org_id, actor, now), source) != definition_id:
             message = f"draft {definition_id} has another name"
             hint = "a draft keeps its name; begin another for this one"
             raise Refused(Rejection("BAD_VALUE", message, hint=hint))
+        # Nobody else writes it any more: the lock is ours.
+        if tag not in (None, tag_of_draft(await read_draft(connection, org_id, definition_id))):
+            message, hint = "somebody has written this draft anew", "read it again and decide anew"
+            raise Refused(Rejection("VERSION_CONFLICT", message, hint=hint))
         return await keep_draft(connection, org_id, source, actor, now)
 
 
@@ -114,6 +123,11 @@ async def read_draft(connection: Connection, org_id: str, definition_id: UUID) -
     if row["status"] != "draft":
         raise Refused(_not_a_draft(org_id, definition_id))
     return row
+
+
+def tag_of_draft(row: Row) -> str:
+    """Another for every text: what its readers compare."""
+    return canonical_hash([row["source_json"], row["body_patches_json"]])[:32]
 
 
 async def _lock_draft(publisher: Publisher, source: Mapping[str, Any]) -> UUID | None:
