@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from assent.store.gathering import LANES
 from tests.http.application import INVOICE_DATA
 from tests.http.callers import problem
 from tests.runtime.flows import rows
@@ -164,3 +165,22 @@ async def test_another_partition_is_not_there(people):
         assert problem(await client.get(f"/api/approvals/{request_id}"), 404)["code"] == "NOT_FOUND"
     done = await act(people, "bob", request_id, "decide", {"answer": "approved"}, partition_id="north")
     assert done.status_code == 200
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_decisions_that_come_together_are_answered_one_by_one(people, furnished, keyed):
+    """With a key each is a transaction with its kept reply; without one they may share theirs."""
+    requests = [request_id for _, request_id in [await asked(people) for _ in range(LANES + 4)]]
+
+    async def decide(request_id):
+        headers = {"idempotency-key": request_id} if keyed else {}
+        async with people("bob") as client:
+            path = f"/api/approvals/{request_id}/decide"
+            return (await client.post(path, json={"answer": "approved"}, headers=headers)).json()
+
+    found = await asyncio.gather(*map(decide, requests))
+    assert [answer["request"]["id"] for answer in found] == requests
+    assert {answer["request"]["status"] for answer in found} == {"approved"}
+    decided = {str(row["request_id"]) for row in await rows(furnished, "approval_decisions")}
+    assert decided == set(requests)
+    assert len(await rows(furnished, "http_replies")) == (len(requests) if keyed else 0)

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Depends, Response
 
 from assent.approvals.showing import ShownRequest, read_request
 from assent.http.approval_shapes import Decide, DecidedBody, Reassign, RequestBody
-from assent.http.desk import Desk, Session
+from assent.http.desk import Desk
 from assent.http.permissions import may_read
 from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.signing import Reading, Writing
 from assent.http.workflow_shapes import InstanceBody
 from assent.model.mutation import Refused, Rejection
+from assent.runtime import Runtime
 from assent.runtime.view import InstanceView
 from assent.store.database import Connection
 
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/api/approvals/{request_id}", tags=["approvals"])
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
 
-Command = Callable[[Session], Awaitable[InstanceView]]
+Command = Callable[[Runtime], Awaitable[InstanceView]]
 
 
 @router.get("", response_model=RequestBody, summary="See a request", responses=documented(404, 422))
@@ -48,8 +49,8 @@ async def show_approval(desk: Look, request_id: UUID) -> Any:
 async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response:
     """For whoever is asked, or stands in for them. Nobody approves what is their own."""
 
-    async def command(session: Session) -> InstanceView:
-        return await session.runtime.decide(
+    async def command(runtime: Runtime) -> InstanceView:
+        return await runtime.decide(
             desk.org_id,
             request_id,
             body.answer,
@@ -73,8 +74,8 @@ async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response
 async def reassign_approval(desk: Act, request_id: UUID, body: Reassign) -> Response:
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
 
-    async def command(session: Session) -> InstanceView:
-        return await session.runtime.reassign(
+    async def command(runtime: Runtime) -> InstanceView:
+        return await runtime.reassign(
             desk.org_id,
             request_id,
             desk.caller.actor,
@@ -96,9 +97,9 @@ async def reassign_approval(desk: Act, request_id: UUID, body: Reassign) -> Resp
 async def claim_approval(desk: Act, request_id: UUID) -> Response:
     """Until it is released, nobody else decides it."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(runtime: Runtime) -> InstanceView:
         actor, partition = desk.caller.actor, desk.caller.partition_id
-        return await session.runtime.claim(desk.org_id, request_id, actor, partition_id=partition)
+        return await runtime.claim(desk.org_id, request_id, actor, partition_id=partition)
 
     return await _command(desk, request_id, command)
 
@@ -110,9 +111,9 @@ async def claim_approval(desk: Act, request_id: UUID) -> Response:
     responses=documented(404, 409, 413, 422),
 )
 async def release_approval(desk: Act, request_id: UUID) -> Response:
-    async def command(session: Session) -> InstanceView:
+    async def command(runtime: Runtime) -> InstanceView:
         actor, partition = desk.caller.actor, desk.caller.partition_id
-        return await session.runtime.release(desk.org_id, request_id, actor, partition_id=partition)
+        return await runtime.release(desk.org_id, request_id, actor, partition_id=partition)
 
     return await _command(desk, request_id, command)
 
@@ -120,12 +121,11 @@ async def release_approval(desk: Act, request_id: UUID) -> Response:
 async def _command(
     desk: Desk, request_id: UUID, command: Command, names: dict[str, str] | None = None
 ) -> Response:
-    async def work(session: Session) -> Reply:
-        view = await command(session)
-        shown = await _request(desk, session.connection, request_id)
+    async def show(connection: Connection, view: InstanceView) -> Reply:
+        shown = await _request(desk, connection, request_id)
         return Reply.of(DecidedBody(request=RequestBody.of(shown), instance=InstanceBody.of(view)))
 
-    return await desk.write(work, names)
+    return await desk.command(command, show, names)
 
 
 async def _request(desk: Desk, connection: Connection, request_id: UUID) -> ShownRequest:

@@ -121,6 +121,27 @@ class Desk:
         done = await self.house.database.run(attempt, org_id=self.org_id, plans="kept", by=self.by)
         return done.response()
 
+    async def command(
+        self,
+        run: Callable[[Runtime], Awaitable[T]],
+        show: Callable[[Connection, T], Awaitable[Reply]],
+        names: Names | None = None,
+    ) -> Response:
+        """One command to an instance, and its reply.
+
+        Without a key for repeats nothing binds the reply to the command's transaction, and it may go through one with
+        others that come at the same time.
+        """
+        if self.repeat_key is not None:
+            return await self.write(lambda session: _run_and_show(session, run, show), names)
+        try:
+            done = await run(self.house.runtime.via(self.origin))
+            async with self.house.database.transaction(self.org_id, plans="kept") as connection:
+                reply = await show(connection, done)
+        except Refused as refused:
+            reply = self._problem(refused.rejection, names)
+        return reply.response()
+
     async def _answer(self, connection: Connection, work: Work, names: Names | None) -> Reply:
         try:
             return await work(self._session(connection))
@@ -143,3 +164,11 @@ class Desk:
         what = f"{self.caller.partition_id or ''}{url.path}"
         hashed = request_hash(self.request.method, what, url.query, self.condition, await self.request.body())
         return RepeatKey(self.org_id, self.caller.actor.id, self.repeat_key, hashed)
+
+
+async def _run_and_show(
+    session: Session,
+    run: Callable[[Runtime], Awaitable[T]],
+    show: Callable[[Connection, T], Awaitable[Reply]],
+) -> Reply:
+    return await show(session.connection, await run(session.runtime))
