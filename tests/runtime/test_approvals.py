@@ -156,6 +156,18 @@ async def test_a_rejection_while_another_is_asked_cancels_that_request(
     assert {row["status"] for row in await rows(database, "workflow_seats")} == {"closed", "decided"}
 
 
+async def test_what_was_decided_in_an_earlier_round_says_so(runtime: Runtime, database: Database) -> None:
+    await open_shop(database)
+    view = await submitted(runtime)
+    rejected, cancelled = request_id(view, "budget"), request_id(view, "finance")
+    await decide(runtime, view, "budget", BEA, "rejected", reason="no")
+    await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match=r"APPROVAL_DECIDED.*is rejected"):
+        await runtime.decide(ORG, rejected, "approved", BEA)
+    with pytest.raises(Refused, match="APPROVAL_VOID"):
+        await runtime.decide(ORG, cancelled, "approved", FIN)
+
+
 async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
     runtime: Runtime, database: Database
 ) -> None:

@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from assent.cli.report import console
+from assent.cli.worker_table import WorkerTable
 from assent.model.problems import Invalid
 from assent.worker.duty import Done, Run
 from assent.worker.journal import Journal
@@ -110,3 +112,12 @@ def test_defaults_are_those_that_the_design_asks_for():
     options = Options()
     assert (options.prune_after_days, options.compact_after_months) == (90, 12)
     assert options.stuck_repair == "none"
+
+
+def test_errors_of_a_duty_are_a_number_in_red_and_no_markup():
+    tallies = Tallies(["prune"], Stopwatch())
+    tallies(run(error=ValueError("no")))
+    screen = console()
+    with screen.capture() as shown:
+        screen.print(WorkerTable(tallies))
+    assert shown.get().split()[-5:] == ["prune", "1", "0.1", "1", "1"]

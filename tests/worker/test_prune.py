@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from assent.model.ids import new_id
 from assent.store.database import Database
 from assent.worker.duty import Done
 from assent.worker.prune import Prune
@@ -40,7 +41,14 @@ async def test_receipts_of_an_ended_instance_go_after_ninety_days(place, databas
     assert (await Prune(place).run_once()).count == 0
     clock.move_to(START + LONG)
     done = await Prune(place).run_once()
-    assert done.parts == {"step_receipts": 3, "outbox_receipts": 3, "events": 0, "effects": 0, "tasks": 0}
+    assert done.parts == {
+        "step_receipts": 3,
+        "outbox_receipts": 3,
+        "events": 0,
+        "effects": 0,
+        "tasks": 0,
+        "kept_events": 0,
+    }
     assert [await count(database, table) for table in RECEIPTS] == [0, 0]
     assert (await Prune(place).run_once()).count == 0
 
@@ -152,5 +160,52 @@ async def test_instance_that_another_worker_prunes_is_not_waited_for(place, data
     async with database.transaction(None) as first:
         await first.fetch("SELECT * FROM assent.prune_receipts(assent.now(), 10)")
         assert await Prune(place).run_once() == Done(
-            0, parts=dict.fromkeys(("step_receipts", "outbox_receipts", "events", "effects", "tasks"), 0)
+            0,
+            parts=dict.fromkeys(
+                ("step_receipts", "outbox_receipts", "events", "effects", "tasks", "kept_events"), 0
+            ),
         )
+
+
+async def keep(database, *keys, org_id="acme", at=START):
+    async with database.transaction(None) as connection:
+        for key in keys:
+            await insert(
+                connection, "workflow_kept_events", org_id=org_id, id=new_id(at), event_key=key, created_at=at
+            )
+
+
+async def kept(database):
+    found = await fetch(database, "SELECT event_key FROM assent.workflow_kept_events ORDER BY id")
+    return [row["event_key"] for row in found]
+
+
+async def test_events_that_nobody_waited_for_go_after_their_days(place, database, clock):
+    await keep(database, "old", "older")
+    await keep(database, "new", at=START + timedelta(days=1))
+    duty = Prune(with_options(place, prune_kept_events_after_days=30))
+    clock.advance("30d")
+    assert (await duty.run_once()).parts["kept_events"] == 0
+    clock.move_to(START + timedelta(days=30, microseconds=1))
+    assert (await duty.run_once()).parts["kept_events"] == 2
+    assert await kept(database) == ["new"]
+
+
+async def test_of_too_many_events_under_one_key_the_oldest_stay(place, database):
+    for number in range(5):
+        await keep(database, "busy", at=START + timedelta(seconds=number))
+    await keep(database, "quiet", "quiet")
+    await keep(database, "busy", "busy", org_id="globex")
+    duty = Prune(with_options(place, prune_kept_events_per_key_max=2, prune_rows_max=2))
+    first = await duty.run_once()
+    assert (first.parts["kept_events"], first.more) == (2, True)
+    assert (await run_until_done(duty)).parts["kept_events"] == 1
+    found = await fetch(
+        database,
+        "SELECT org_id, event_key, count(*), max(created_at) FROM assent.workflow_kept_events GROUP BY 1, 2",
+    )
+    assert {tuple(row) for row in found} == {
+        ("acme", "busy", 2, START + timedelta(seconds=1)),
+        ("acme", "quiet", 2, START),
+        ("globex", "busy", 2, START),
+    }

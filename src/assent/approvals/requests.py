@@ -33,6 +33,12 @@ async def load_requests(
     return found
 
 
+async def read_status(connection: Connection, org_id: str, request_id: UUID) -> tuple[str, str | None]:
+    """How a request stands, and why."""
+    row = await connection.fetchrow(_SQL.read_status, org_id, request_id)
+    return (row["status"], row["reason"]) if row else ("void", None)
+
+
 async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:
     """Make true what the engine decided about requests; what is written already is not written again."""
     new = [_asked_row(request) for request in requests if request.is_new]

@@ -12,6 +12,10 @@ SELECT r.*,
     OFFSET 0) AS r
  ORDER BY r.id;
 
+-- name: read_status
+-- How a request stands, and why.
+SELECT status, reason FROM assent.approval_requests WHERE org_id = $1 AND id = $2;
+
 -- name: insert_requests
 -- New requests, as they are asked: open.
 INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, node_name, may_repeat, token_id,

@@ -1,6 +1,7 @@
 """What a person sees while the worker runs: a line for each duty, with what it did and how fast."""
 
 from rich.table import Table
+from rich.text import Text
 
 from assent.worker.tally import Tallies, Tally
 
@@ -34,5 +35,6 @@ def _rate(per_second: float) -> str:
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}" if per_second else "–"
 
 
-def _errors(tally: Tally) -> str:
-    return f"[red]{tally.errors:,}[/]" if tally.errors else "–"
+def _errors(tally: Tally) -> Text:
+    """As text with a style: the console reads no markup."""
+    return Text(f"{tally.errors:,}", style="red") if tally.errors else Text("–")

@@ -129,9 +129,11 @@ def _may_not_answer(request: Request, user_id: str) -> Rejection | None:
     return None
 
 
-def not_open(request: Request | None, request_id: UUID | None) -> Rejection:
-    """Nobody can answer it any more, and there may be another that asks about what it is now."""
-    why = f": {request.reason}" if request is not None and request.reason else ""
+def not_open(request_id: UUID | None, status: str | None, reason: str | None) -> Rejection:
+    """Nobody can answer it any more: it was decided, or there may be another that asks about what it is now."""
+    if status in ("approved", "rejected", "returned"):
+        return Rejection("APPROVAL_DECIDED", f"request {request_id} is {status}", ("request_id",))
+    why = f": {reason}" if reason else ""
     hint = "look for a new request that asks about what it is now"
     return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
 

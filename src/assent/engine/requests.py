@@ -22,11 +22,11 @@ REASSIGN = "approvals:reassign"
 def open_request(run: "Run", request_id: UUID | None) -> tuple[Request, Token] | Rejection:
     """A request that can still be answered, with the token that waits for it."""
     request = next((r for r in run.world.requests.values() if r.id == request_id), None)
-    if request is not None and request.status in ("approved", "rejected", "returned"):
-        return Rejection("APPROVAL_DECIDED", f"request {request_id} is {request.status}", ("request_id",))
     token = next((t for t in run.instance.tokens.values() if request and t.step_id == request.step_id), None)
-    if request is None or token is None or request.status != "pending":
-        return not_open(request, request_id)
+    if request is None:
+        return not_open(request_id, None, None)
+    if token is None or request.status != "pending":
+        return not_open(request_id, request.status, request.reason)
     return request, token
 
 

@@ -5,6 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from assent.approvals.directory import Directory
+from assent.approvals.requests import read_status
+from assent.engine.consent import not_open
 from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
@@ -70,7 +72,18 @@ class ApprovalCommands(Commands):
         self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
     ) -> InstanceView:
         asked = Asked(org_id, "request", request_id, given, partition_id=partition_id)
-        return view_of_job(await self.run_job(asked))
+        try:
+            return view_of_job(await self.run_job(asked))
+        except Refused as refused:
+            if refused.code != "APPROVAL_VOID":
+                raise
+            raise Refused(await self._how_it_ended(org_id, request_id)) from refused
+
+    async def _how_it_ended(self, org_id: str, request_id: UUID) -> Rejection:
+        """The instance knows the requests of its present round only; one of an earlier round may have been decided."""
+        async with self.database.transaction(org_id) as connection:
+            status, reason = await read_status(connection, org_id, request_id)
+        return not_open(request_id, status, reason)
 
     async def _email_of(self, org_id: str, user_id: str) -> str | None:
         """Where an active member is reached; nobody else can be asked."""

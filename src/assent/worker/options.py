@@ -95,6 +95,10 @@ class Options:
     """Ended instances whose receipts are deleted in one batch."""
     prune_rows_max: int = _batch(5_000)
     """Completed rows of an outbox that are deleted in one batch."""
+    prune_kept_events_after_days: int = number(90, 1, 36_500)
+    """How long an event that nobody waits for is kept for the first who will."""
+    prune_kept_events_per_key_max: int = number(1_000, 1, 1_000_000)
+    """How many of them under one key; the oldest stay, for they are found first."""
 
     compact_interval_ms: int = _interval(6 * _HOUR_MS)
     compact_after_months: int = number(12, 1, 1_200)

@@ -1,5 +1,6 @@
 """Prune: receipts of instances that ended long ago, finished rows of both outboxes and finished tasks are deleted.
 
+So are events that nobody has waited for in a long time, and those that are too many under one key.
 Dead letters and the keys of tasks are kept for ever, and so is everything of an instance that has not ended.
 """
 
@@ -24,25 +25,31 @@ class Prune:
         self._after_days = options.prune_after_days
         self._instances_max = options.prune_instances_max
         self._rows_max = options.prune_rows_max
+        self._kept_days = options.prune_kept_events_after_days
+        self._kept_max = options.prune_kept_events_per_key_max
 
     async def run_once(self) -> Done:
         async with self._database.transaction(None) as connection:
             (receipts,) = await connection.fetch(_SQL.prune_receipts, self._after_days, self._instances_max)
-        events = await self._prune_outbox(_SQL.prune_events)
-        effects = await self._prune_outbox(_SQL.prune_effects)
-        tasks = await self._prune_outbox(_SQL.prune_tasks)
+        events = await self._prune(_SQL.prune_events, self._after_days)
+        effects = await self._prune(_SQL.prune_effects, self._after_days)
+        tasks = await self._prune(_SQL.prune_tasks, self._after_days)
+        kept = await self._prune(_SQL.prune_kept_events, self._kept_days)
+        surplus = await self._prune(_SQL.prune_surplus_events, self._kept_max)
         parts = {
             "step_receipts": receipts["step_receipts"],
             "outbox_receipts": receipts["outbox_receipts"],
             "events": events,
             "effects": effects,
             "tasks": tasks,
+            "kept_events": kept + surplus,
         }
-        full = receipts["instances"] == self._instances_max or self._rows_max in (events, effects, tasks)
+        counts = (events, effects, tasks, kept, surplus)
+        full = receipts["instances"] == self._instances_max or self._rows_max in counts
         return Done(sum(parts.values()), more=full, parts=parts)
 
-    async def _prune_outbox(self, sql: str) -> int:
+    async def _prune(self, sql: str, limit: int) -> int:
         async with self._database.transaction(None) as connection:
             await look_up_by_index(connection)
-            count: int = await connection.fetchval(sql, self._after_days, self._rows_max)
+            count: int = await connection.fetchval(sql, limit, self._rows_max)
         return count

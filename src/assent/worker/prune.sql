@@ -34,3 +34,30 @@ SELECT count(*) FROM pruned;
 -- name: prune_tasks
 -- Deletes tasks that ended so many days ago and are not dead, oldest first.
 SELECT assent.prune_tasks(assent.now() - make_interval(days => $1), $2::integer);
+
+-- name: prune_kept_events
+-- Deletes events that nobody has waited for in so many days, oldest first.
+WITH old AS (
+  SELECT org_id, id FROM assent.workflow_kept_events
+   WHERE created_at < assent.now() - make_interval(days => $1)
+   ORDER BY created_at LIMIT $2
+   FOR UPDATE SKIP LOCKED
+), pruned AS (
+  DELETE FROM assent.workflow_kept_events k USING old o WHERE k.org_id = o.org_id AND k.id = o.id RETURNING 1
+)
+SELECT count(*) FROM pruned;
+
+-- name: prune_surplus_events
+-- Deletes the newest of the events that are kept under one key beyond so many: whoever waits takes the oldest first.
+WITH surplus AS (
+  SELECT k.org_id, k.id
+    FROM (SELECT org_id, event_key FROM assent.workflow_kept_events GROUP BY 1, 2 HAVING count(*) > $1) AS full_key
+   CROSS JOIN LATERAL (
+      SELECT o.org_id, o.id FROM assent.workflow_kept_events o
+       WHERE o.org_id = full_key.org_id AND o.event_key = full_key.event_key
+       ORDER BY o.id OFFSET $1) AS k
+   LIMIT $2
+), pruned AS (
+  DELETE FROM assent.workflow_kept_events k USING surplus s WHERE k.org_id = s.org_id AND k.id = s.id RETURNING 1
+)
+SELECT count(*) FROM pruned;

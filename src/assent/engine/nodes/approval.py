@@ -214,9 +214,10 @@ def _escalation_group(escalate: Any) -> dict[str, Any]:
 
 def _open_request(visit: "Visit") -> Request | Rejection:
     request = visit.world.requests.get(cast(Any, visit.token.step_id))
-    if request is not None and request.status == "pending":
-        return request
-    return not_open(request, request.id if request is not None else None)
+    if request is None:
+        return not_open(None, None, None)
+    is_open = request.status == "pending"
+    return request if is_open else not_open(request.id, request.status, request.reason)
 
 
 def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None:
