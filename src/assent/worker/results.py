@@ -8,6 +8,7 @@ from assent.evidence.queue import Claimed, claim, claim_again, record_failure
 from assent.evidence.taking_in import take_in
 from assent.store.database import Connection
 from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.plans import look_up_by_index
 
 Claim = Callable[[Connection], Awaitable[list[Claimed]]]
 
@@ -49,6 +50,7 @@ class Results:
 
     async def _take_in(self, claimed: Claim) -> dict[str, int]:
         async def work(connection: Connection) -> dict[str, int]:
+            await look_up_by_index(connection)
             deliveries = await claimed(connection)
             if not deliveries:
                 return {}
@@ -76,6 +78,7 @@ class Results:
 
     async def _expire(self) -> int:
         async def work(connection: Connection) -> int:
+            await look_up_by_index(connection)
             return await expire_requests(connection, self._batch_max, self._database.clock.now())
 
         return await self._database.run(work, org_id=None)

@@ -21,6 +21,7 @@ from assent.model.effect import Effect
 from assent.model.form import AskedForm
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
+from assent.model.outside_request import OutsideRequest
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 ANN = Actor("ann", roles=frozenset({"clerk"}))
@@ -57,6 +58,7 @@ class Case:
         self.requests: dict[UUID, Request] = {}
         self.forms: dict[UUID, AskedForm] = {}
         self.effects: list[Effect] = []
+        self.asks: list[OutsideRequest] = []
         self.times: dict[UUID | None, datetime | None] = {}
 
     def id(self) -> UUID:
@@ -87,6 +89,7 @@ class Case:
         self.requests |= {request.id: request for request in world.requests.values()}
         self.forms |= world.forms
         self.effects += [effect for _, effect in run.effects]
+        self.asks += run.asks
         self.times |= {token.step_id: stay.resume_at for token, stay in run.stays}
         self.check()
         return run.outcomes[0][1]

@@ -1,0 +1,64 @@
+"""Plans: what is to be folded, and what is to be ended, is found by index, however much there is besides."""
+
+import pytest
+
+from assent.store.database import Database
+from assent.store.queries import load_queries
+from assent.worker.plans import look_up_by_index
+from tests.evidence.bundles import ID
+from tests.postgres import SETTINGS, START
+
+FILL = """
+INSERT INTO assent.requests (org_id, id, instance_id, step_execution_id, node_id, token_id, name, expires_at)
+SELECT 'org-' || g % 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'n', '0', 'kyc.vendor', assent.now()
+  FROM generate_series(1, 3000) g;
+INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source, status, processed_at)
+SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql', CASE WHEN g > 1 THEN 'processed' ELSE 'pending' END,
+       CASE WHEN g > 1 THEN assent.now() END
+  FROM assent.requests CROSS JOIN generate_series(1, 5) g;
+INSERT INTO assent.request_history (org_id, id, request_id, what, source)
+SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.request_deliveries;
+INSERT INTO assent.request_items (org_id, id, request_id, delivery_id, cargo, status)
+SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed' FROM assent.request_deliveries;
+ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items;
+"""
+
+STATEMENTS = {
+    "queue.sql": {"claim_deliveries": (200, START)},
+    "taking_in.sql": {
+        "lock_requests": (["org-1"], [ID]),
+        "find_known_cargo": (["org-1"], [ID], ["external://v/1"]),
+        "mark_processed": (["org-1"], [ID], [False], START),
+        "write_folded_requests": ([],),
+    },
+    "telling.sql": {"read_received": (["org-1"], [ID])},
+    "ending.sql": {"expire_requests": (200, START), "fail_requests": (["org-1"], [ID], ["no"], START)},
+    "reading.sql": {
+        "page_of_requests": ("org-1", None, None, None, None, [], None, None, 51),
+        "list_deliveries": ("org-1", ID, 100),
+        "list_items": ("org-1", ID, 100),
+    },
+}
+CASES = [(file, name, given) for file, named in STATEMENTS.items() for name, given in named.items()]
+
+
+@pytest.fixture(scope="module")
+async def full(databases, template):
+    """A database with as many requests as make reading all of them cheap beside many look-ups."""
+    async with databases.fresh(template) as url:
+        database = await Database.open(url, settings=SETTINGS)
+        async with database.transaction(None) as connection:
+            await connection.execute(FILL)
+        yield database
+        await database.close()
+
+
+@pytest.mark.parametrize(("file", "name", "given"), CASES, ids=[name for _, name, _ in CASES])
+async def test_nothing_is_read_as_a_whole(full, file, name, given):
+    sql = getattr(load_queries("assent.evidence", file), name)
+    async with full.transaction(None) as connection:
+        if file != "reading.sql":  # as the worker does
+            await look_up_by_index(connection)
+        rows = await connection.fetch(f"EXPLAIN {sql}", *given)
+    found = "\n".join(row[0] for row in rows)
+    assert "Seq Scan on request" not in found, found
