@@ -10,10 +10,11 @@ from tests.cli import failing
 from tests.cli.application import shop
 from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up, given_up_many, unsendable
+from tests.rows import insert
 from tests.runtime.flows import drain, rows
 from tests.runtime.spoiling import projection, put_back
 
-NOTHING = {"events": 0, "effects": 0, "results": 0, "instances": 0, "refused": []}
+NOTHING = {"events": 0, "effects": 0, "results": 0, "tasks": 0, "instances": 0, "refused": []}
 
 
 async def test_an_event_is_told_to_whoever_waits_for_it(desk: Desk, runtime: Runtime) -> None:
@@ -125,6 +126,26 @@ async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
     await desk.run("dlq", "retry", instance_id, user="ops")
     statuses = sorted(effect["status"] for effect in await rows(company, "workflow_side_effects_outbox"))
     assert statuses == ["dead_letter", "pending"]
+
+
+async def test_a_dead_task_is_among_them_and_is_tried_again(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    async def die() -> str:
+        async with company.transaction(None) as connection:
+            task_id = await connection.fetchval("SELECT assent.new_id()")
+            end = {"id": task_id, "org_id": "acme"}
+            await insert(connection, "tasks", **end, status="dead", attempts=8, ended_at=company.clock.now())
+            await insert(connection, "task_submissions", **end)
+        return str(task_id)
+
+    task_id = await die()
+    (letter,) = await desk.json("dlq", "list", user="ops")
+    assert (letter["id"], letter["kind"], letter["what"]) == (task_id, "task", "report.build")
+    assert await desk.json("dlq", "retry", task_id, user="ops") == {**NOTHING, "tasks": 1}
+    await die()
+    assert await desk.json("dlq", "retry-all", user="ops") == {**NOTHING, "tasks": 1}
+    assert {task["status"] for task in await rows(company, "tasks")} == {"open"}
 
 
 async def test_what_is_refused_is_told_and_does_not_hold_the_others_back(

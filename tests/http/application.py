@@ -38,6 +38,7 @@ CAPABILITIES = {
         "members:manage",
         "operations:*",
         "roles:manage",
+        "tasks:*",
         "workflows:*",
     ],
 }
@@ -137,6 +138,13 @@ async def confirm(connection: Any, arguments: Any) -> dict[str, Any]:
     if arguments["order_id"] == "ord-slow":
         await connection.execute("SELECT pg_advisory_xact_lock($1)", CONFIRMING)
     return {"confirmed_at": "2026-03-02T10:45:00Z"}
+
+
+@app.task("report.build", attempts_max=1)
+async def build_report(month: str) -> dict[str, Any]:
+    if month == "never":
+        raise RuntimeError("there is no such month")
+    return {"title": f"Report of {month}"}
 
 
 async def furnish(database: Database) -> None:

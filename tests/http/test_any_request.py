@@ -123,7 +123,10 @@ def _furnish(url: str) -> None:
         client.put("/api/approval-chains/submit", json=CHAIN)
         client.post("/api/event-sources", json={"name": "submit", "key_prefix": "payment:"})
         client.post("/api/members", json={"user_id": "dora", "name": "Dora"})
+        task = {"type": "report.build", "input": {"month": "May"}}
+        tasks = [client.post("/api/tasks", json=task).json() for _ in range(3)]
     there.update(
+        task_id=[one["id"] for one in tasks],
         definition_id=[definition["id"] for definition in found],
         other_id=[definition["id"] for definition in found],
         step_id=[flows[1]["steps"][0]["step_id"]],

@@ -51,6 +51,7 @@ BODIES = {
     "force_fail_instance": {"reason": "gone"},
     "push_result": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
     "push_result_by_callback": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
+    "submit_task": {"type": "report.build", "input": {"month": "May"}},
 }
 NAMES = {
     "workflow_id": "pair",
@@ -74,6 +75,7 @@ IDS = (
     "delegation_id",
     "key_id",
     "letter_id",
+    "task_id",
 )
 CALLBACK = "push_result_by_callback"
 """It has a token of its own, and needs no sign-in."""
@@ -184,7 +186,14 @@ async def ended(people) -> dict[str, str]:
     }
     async with people("fin") as client:
         await client.post(f"/api/approvals/{found['request_id']}/decide", json={"answer": "approved"})
-    return found | await _answered_form(people)
+    return found | await _answered_form(people) | await _cancelled_task(people)
+
+
+async def _cancelled_task(people) -> dict[str, str]:
+    async with people("adam") as client:
+        task = (await client.post("/api/tasks", json=BODIES["submit_task"])).json()
+        await client.post(f"/api/tasks/{task['id']}/cancel")
+    return {"task_id": task["id"]}
 
 
 async def _answered_form(people) -> dict[str, str]:
@@ -210,7 +219,7 @@ USERS = {
     **{
         name: "adam"
         for name, (_, _, operation) in OPERATIONS.items()
-        if {"definitions", "drafts", "members", "keys", "event sources", "operations"}
+        if {"definitions", "drafts", "members", "keys", "event sources", "operations", "tasks"}
         & set(operation["tags"])
     },
 }

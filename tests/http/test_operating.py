@@ -46,6 +46,7 @@ async def test_health_says_how_the_org_goes(people, letters):
         "events",
         "effects",
         "results",
+        "tasks",
         "timers",
         "people",
     }

@@ -69,6 +69,9 @@ CASES = {
     "retry_dead_letter": ("adam", None, {}),
     "rebuild_instance": ("adam", None, {}),
     "reenqueue_instance": ("adam", None, {}),
+    "show_task": ("adam", None, {}),
+    "cancel_task": ("adam", None, {}),
+    "retry_task": ("adam", None, {}),
     "force_fail_instance": ("adam", {"reason": "mine now"}, {}),
     "show_request": ("alice", None, {}),
     "push_result": ("olga", {"key": "k", "items": [{"cargo": "external://vault/7"}]}, {}),
@@ -106,6 +109,8 @@ NOTHING_TO_NAME = {
     "list_keys",
     "create_key",
     "list_sources",
+    "submit_task",
+    "list_tasks_of_org",
     "create_source",
     "search_audit_log",
     "show_health",
@@ -146,7 +151,7 @@ async def _administered(people, furnished) -> dict[str, str]:
 
         async def made(path, body, method="POST"):
             answer = await client.request(method, path, json=body)
-            assert answer.status_code in (200, 201), answer.text
+            assert answer.status_code in (200, 201, 202), answer.text
             return answer.json()
 
         flow = await made("/api/drafts", {"source": LEAVE})
@@ -158,6 +163,7 @@ async def _administered(people, furnished) -> dict[str, str]:
             "draft_id": (await made("/api/drafts", {"source": {**LEAVE, "flow": "draft"}}))["id"],
             "delegation_id": (await made("/api/delegations", {"to_user": "max"}))["id"],
             "key_id": (await made("/api/keys", {"name": "mine"}))["id"],
+            "task_id": (await made("/api/tasks", {"type": "report.build", "input": {"month": "May"}}))["id"],
         }
     async with people("alice") as client:
         survey = (await client.post("/ui/workflows/survey/start", json={"order": 7})).json()
@@ -223,6 +229,7 @@ async def test_lists_and_events_are_of_ones_own_org(people, furnished, theirs):
             "/api/keys?user=*",
             "/api/event-sources",
             "/api/requests",
+            "/api/tasks",
             "/api/audit?channel=http",
             "/api/operations/dead-letters",
         ):

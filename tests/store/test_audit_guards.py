@@ -169,6 +169,6 @@ async def test_the_application_notes_commands_of_its_own_org_only(owner):
 @pytest.mark.parametrize("kind", ["member", "role", "entity", None])
 async def test_nobody_notes_as_a_command_what_the_database_notes_by_itself(owner, kind):
     async with refused(
-        owner, NOT_BY_THE_DOOR, saying="commands are to instances, events, effects and results"
+        owner, NOT_BY_THE_DOOR, saying="commands are to instances, events, effects, results and tasks"
     ):
         await owner.execute("SELECT assent.note_commands($1::jsonb)", [command(subject_kind=kind)])

@@ -16,7 +16,15 @@ from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from tests.postgres import START
-from tests.rows import insert_effect, insert_event, insert_instance, insert_request, insert_seat, insert_step
+from tests.rows import (
+    insert,
+    insert_effect,
+    insert_event,
+    insert_instance,
+    insert_request,
+    insert_seat,
+    insert_step,
+)
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, script
 from tests.worker.process import ASSENT, ROOT
 
@@ -37,7 +45,14 @@ async def put(database: Database, insert: Callable[..., Awaitable[Any]], **given
 async def test_nothing_waits_and_all_is_well(database: Database) -> None:
     found = await health(database)
     assert found.is_healthy
-    assert [queue.name for queue in found.queues] == ["events", "effects", "results", "timers", "people"]
+    assert [queue.name for queue in found.queues] == [
+        "events",
+        "effects",
+        "results",
+        "tasks",
+        "timers",
+        "people",
+    ]
     assert {(queue.pending, queue.delayed, queue.oldest_s, queue.dead) for queue in found.queues} == {
         (0, 0, 0, 0)
     }
@@ -177,11 +192,12 @@ def run(url: str, *arguments: str) -> tuple[int, str]:
 async def test_command_ends_with_zero_when_all_is_well_and_says_so(database: Database) -> None:
     code, out = run(database.url)
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[:6]] == [
+    assert [line.split()[0] for line in out.splitlines()[:7]] == [
         "queue",
         "events",
         "effects",
         "results",
+        "tasks",
         "timers",
         "people",
     ]
@@ -197,3 +213,19 @@ async def test_command_ends_with_one_and_says_what_is_wrong(database: Database) 
     told = json.loads(out)
     assert (code, told["healthy"], told["queues"][0]["pending"]) == (1, False, 1)
     assert run(database.url, "--org", "somebody else")[0] == 0
+
+
+async def test_tasks_that_wait_and_that_are_dead_are_seen(database: Database) -> None:
+    clock = database.clock
+    assert isinstance(clock, MovedClock)
+    now = clock.now()
+    async with database.transaction(None) as connection:
+        await insert(connection, "tasks", run_at=now)
+        await insert(connection, "tasks", run_at=now + timedelta(hours=2))
+        await insert(connection, "tasks", status="dead", ended_at=now)
+    clock.advance("1h")
+    found = await health(database)
+    (queue,) = [queue for queue in found.queues if queue.name == "tasks"]
+    assert (queue.pending, queue.delayed, queue.oldest_s, queue.dead) == (1, 1, 3600, 1)
+    assert any(problem.startswith("tasks: 1 wait") for problem in found.problems)
+    assert "dead letters: 1 recent tasks of kind report.build" in found.problems

@@ -1,4 +1,4 @@
-"""`assent dlq`: what was given up — events, effects and results — seen, and tried again."""
+"""`assent dlq`: what was given up — events, effects, tasks and results — seen, and tried again."""
 
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from assent.cli.letters import Letter, Retried
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: events, effects and results that were given up.")
+app = typer.Typer(
+    no_args_is_help=True, help="Dead letters: events, effects, tasks and results that were given up."
+)
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each are shown.")]
 LettersArgument = Annotated[
@@ -31,7 +33,7 @@ LettersArgument = Annotated[
 def list_letters(
     app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 100, json: JsonOption = False
 ) -> None:
-    """List dead events, effects and results together, newest first. Takes the capability `workflows:retry`."""
+    """List dead events, effects, tasks and results together, newest first. Takes the capability `workflows:retry`."""
     from assent.cli.letters import dead_letters
     from assent.cli.report import console, print_json
     from assent.cli.tables import print_table
@@ -61,7 +63,7 @@ def retry(
 def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False) -> None:
     """Try every dead letter of the org again. Takes the capability `workflows:retry`.
 
-    Effects that a step awaited stay: their steps have failed, and are tried again with their instance.
+    Effects and tasks that a step awaited stay: their steps have failed, and are tried again with their instance.
     """
     from assent.cli.letters import retry_everything
 

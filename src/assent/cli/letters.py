@@ -1,8 +1,8 @@
-"""Dead letters of all queues as one: events and results that could not be taken, effects that could not be sent."""
+"""Dead letters of all queues as one: events and results not taken, effects not sent, tasks not done."""
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -13,10 +13,10 @@ from assent.cli.naming import find_seen_instance
 from assent.cli.progress import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.dead_letters import retry_letter
+from assent.runtime.dead_letters import page_of_dead_letters, retry_letter
 from assent.runtime.rights import may_operate
 
-Kind = Literal["event", "effect", "result", "instance"]
+Kind = Literal["event", "effect", "result", "task", "instance"]
 
 BATCH: Final = 500
 """How many dead letters are asked for at a time."""
@@ -24,12 +24,12 @@ BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """An event, an effect or a result that was given up."""
+    """An event, an effect, a result or a task that was given up."""
 
     id: UUID
     kind: Kind
     what: str
-    """The type of an event, the destination of an effect, the request that a result came for."""
+    """The type of an event or a task, the destination of an effect, the request that a result came for."""
     created_at: datetime
     attempts: int
     instance_id: UUID | None
@@ -47,7 +47,7 @@ class Retried:
     """What stays as it is, and why."""
 
     def to_json(self) -> dict[str, Any]:
-        kinds: tuple[Kind, ...] = ("event", "effect", "result", "instance")
+        kinds: tuple[Kind, ...] = ("event", "effect", "result", "task", "instance")
         return {f"{kind}s": self.counts[kind] for kind in kinds} | {
             "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
         }
@@ -66,13 +66,11 @@ class Retried:
 async def dead_letters(session: Session, limit: int) -> list[Letter]:
     """The newest of all kinds together."""
     may_operate(session.actor, "retry")
-    events = [_event(row) for row in await session.runtime.dead_letters(session.org_id, limit)]
-    effects = [_effect(row) for row in await session.runtime.dead_effects(session.org_id, limit=limit)]
-    results = [_result(row) for row in await session.runtime.dead_results(session.org_id, limit)]
-    found = sorted(
-        [*events, *effects, *results], key=lambda letter: (letter.created_at, letter.id), reverse=True
-    )
-    return found[:limit]
+    async with session.reading() as connection:
+        found = await page_of_dead_letters(connection, session.org_id, None, None, limit)
+    return [
+        Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)}) for letter in found
+    ]
 
 
 async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
@@ -85,11 +83,12 @@ async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
 
 
 async def retry_everything(session: Session, *, shown: bool) -> Retried:
-    """Try every dead letter of the org again, effects and results in one go and each event by itself."""
+    """Try every dead letter of the org again, all but events in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
     done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
     done.counts["result"] += await session.runtime.retry_results(session.org_id, session.actor)
+    done.counts["task"] += await session.runtime.retry_tasks(session.org_id, actor=session.actor)
     tried: set[UUID] = set()
     with Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
@@ -136,16 +135,6 @@ async def _retry_letter(session: Session, letter_id: UUID) -> Kind:
     return found
 
 
-def _result(row: Mapping[str, Any]) -> Letter:
-    where = row["instance_id"], row["error"]
-    return Letter(row["id"], "result", row["name"], row["received_at"], row["attempts"], *where)
-
-
 def _event(row: Mapping[str, Any]) -> Letter:
     where = row["instance_id"], row["error"]
     return Letter(row["id"], "event", row["event_type"], row["created_at"], row["attempts"], *where)
-
-
-def _effect(row: Mapping[str, Any]) -> Letter:
-    where = row["instance_id"], row["error"], row["awaited"]
-    return Letter(row["id"], "effect", row["destination"], row["created_at"], row["attempts"], *where)

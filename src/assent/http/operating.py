@@ -81,7 +81,7 @@ async def list_dead_letters(
     responses=documented(404, 409, 413, 422),
 )
 async def retry_dead_letter(desk: Act, letter_id: UUID) -> Response:
-    """For holders of `workflows:retry`. An effect that a step awaited is tried again with its instance."""
+    """For holders of `workflows:retry`. An effect or a task that a step awaited is tried again with its instance."""
 
     async def work(session: Session) -> Reply:
         _of_whole_org(desk)

@@ -70,12 +70,12 @@ class StandingBody(BaseModel):
 
 
 class LetterBody(BaseModel):
-    """An event, an effect or a result that was given up."""
+    """An event, an effect, a result or a task that was given up."""
 
     id: UUID
     kind: LetterKind
     what: str = Field(
-        description="The type of an event, the destination of an effect, the request that a result came for."
+        description="The type of an event or a task, the destination of an effect, the request of a result."
     )
     created_at: datetime
     instance_id: UUID | None

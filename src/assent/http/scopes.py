@@ -21,6 +21,8 @@ Scope = Literal[
     "members:write",
     "keys:read",
     "keys:write",
+    "tasks:read",
+    "tasks:write",
     "audit:read",
     "operations:read",
     "operations:write",

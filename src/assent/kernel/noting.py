@@ -14,7 +14,7 @@ from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.kernel", "auditing.sql")
 
-SubjectKind = Literal["instance", "event", "effect", "result"]
+SubjectKind = Literal["instance", "event", "effect", "result", "task"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Dead letters of all queues as one list: events and results that were not taken, effects that were not sent."""
+"""Dead letters of all queues as one list: events and results not taken, effects not sent, tasks not done."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 _SQL: Final = load_queries("assent.runtime", "dead_letters.sql")
 
-LetterKind = Literal["event", "effect", "result"]
+LetterKind = Literal["event", "effect", "result", "task"]
 Place = tuple[datetime, UUID]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event, an effect or a result that was given up."""
+    """An event, an effect, a result or a task that was given up."""
 
     id: UUID
     created_at: datetime
     kind: LetterKind
     what: str
-    """The type of an event, the destination of an effect, what was asked where a result came for it."""
+    """The type of an event or a task, the destination of an effect, what was asked where a result came for it."""
     instance_id: UUID | None
     attempts: int
     error: str | None
@@ -52,6 +52,7 @@ async def retry_letter(runtime: "Runtime", org_id: str, letter_id: UUID, actor: 
         ("event", lambda: runtime.revive(org_id, letter_id, actor)),
         ("effect", lambda: runtime.retry_effect(org_id, letter_id, actor)),
         ("result", lambda: runtime.retry_result(org_id, letter_id, actor)),
+        ("task", lambda: runtime.retry_task(org_id, letter_id, actor)),
     )
     for kind, retry in ways:
         try:

@@ -1,5 +1,5 @@
 -- name: page_of_dead_letters
--- Events, effects and results that were given up, newest first; of one kind, where it is given.
+-- Events, effects, results and tasks that were given up, newest first; of one kind, where it is given.
 SELECT * FROM (
   (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
      FROM assent.workflow_events_outbox
@@ -17,5 +17,13 @@ SELECT * FROM (
      FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
     WHERE d.org_id = $1 AND d.status = 'dead_letter' AND coalesce($2::text, 'result') = 'result'
       AND ($3::timestamptz IS NULL OR (d.received_at, d.id) < ($3, $4::uuid))
-    ORDER BY d.received_at DESC, d.id DESC LIMIT $5)) AS letters
+    ORDER BY d.received_at DESC, d.id DESC LIMIT $5)
+  UNION ALL
+  (SELECT t.id, s.created_at, 'task', t.type, s.instance_id, t.attempts, a.error, s.awaited, s.trace_id
+     FROM assent.tasks t
+     JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
+     LEFT JOIN assent.task_attempts a ON a.org_id = t.org_id AND a.task_id = t.id AND a.attempt = t.attempts
+    WHERE t.org_id = $1 AND t.status = 'dead' AND coalesce($2::text, 'task') = 'task'
+      AND ($3::timestamptz IS NULL OR (s.created_at, s.id) < ($3, $4::uuid))
+    ORDER BY s.created_at DESC, s.id DESC LIMIT $5)) AS letters
  ORDER BY created_at DESC, id DESC LIMIT $5;

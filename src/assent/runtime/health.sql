@@ -43,6 +43,14 @@ WITH events AS (
             AS due),
          (SELECT count(*) FROM (
             SELECT FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2) AS dead)
+), tasks AS (
+  SELECT (SELECT count(*) FROM (
+            SELECT FROM assent.tasks WHERE status IN ('open', 'error') AND run_at <= $1 LIMIT $2) AS due),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.tasks WHERE status IN ('open', 'error') AND run_at > $1 LIMIT $2) AS later),
+         (SELECT min(run_at) FROM (
+            SELECT run_at FROM assent.tasks WHERE status IN ('open', 'error') AND run_at <= $1 LIMIT $2) AS due),
+         (SELECT count(*) FROM (SELECT FROM assent.tasks WHERE status = 'dead' LIMIT $2) AS dead)
 ), timers AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_step_executions
@@ -61,6 +69,7 @@ WITH events AS (
 SELECT * FROM (
   SELECT 'events', * FROM events UNION ALL SELECT 'effects', * FROM effects UNION ALL
   SELECT 'results', * FROM results UNION ALL
+  SELECT 'tasks', * FROM tasks UNION ALL
   SELECT 'timers', * FROM timers UNION ALL SELECT 'people', * FROM people
 ) AS queues (name, pending, delayed, oldest_at, dead);
 
@@ -82,7 +91,9 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
            FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2)
         UNION ALL
         (SELECT 'results', source, received_at
-           FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2)) AS dead
+           FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2)
+        UNION ALL
+        (SELECT 'tasks', type, ended_at FROM assent.tasks WHERE status = 'dead' LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
 
 -- name: find_by_index

@@ -16,7 +16,7 @@ COUNTED_MAX: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class Queue:
     name: str
-    """`events`, `effects`, `results`, `timers`, or `people`: seats at which somebody is asked."""
+    """`events`, `effects`, `results`, `tasks`, `timers`, or `people`: seats at which somebody is asked."""
     pending: int
     """What is due."""
     delayed: int

@@ -138,12 +138,6 @@ CREATE TRIGGER task_keys_are_append_only BEFORE UPDATE OR DELETE ON assent.task_
 CREATE TRIGGER task_keys_are_never_emptied BEFORE TRUNCATE ON assent.task_keys
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 
--- A UUIDv7 (RFC 9562): ids that are made here sort by time as those do that are made outside.
-CREATE FUNCTION assent.new_id(at timestamptz) RETURNS uuid
-LANGUAGE sql VOLATILE
-RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7'
-        || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid;
-
 -- What an input is known by, wherever it came from: jsonb has one text for what is equal.
 CREATE FUNCTION assent.input_hash(input jsonb) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -157,7 +151,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   org text := assent.org_id();
-  task uuid := assent.new_id(assent.now());
+  task uuid := assent.new_id();
   due timestamptz := coalesce(run_at, assent.now());
   known record;
 BEGIN
@@ -217,5 +211,5 @@ SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
 GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, ended_at) ON assent.tasks TO assent_app;
 GRANT SELECT, INSERT ON assent.task_submissions, assent.task_attempts, assent.task_keys TO assent_app;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.new_id(timestamptz), assent.input_hash(jsonb),
+GRANT EXECUTE ON FUNCTION assent.new_id(), assent.input_hash(jsonb),
   assent.submit_task(text, jsonb, text, integer, timestamptz, integer) TO assent_app;
