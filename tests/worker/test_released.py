@@ -8,7 +8,7 @@ import pytest
 from assent.store.database import Database
 from assent.worker.duty import Done
 from assent.worker.released import Released
-from tests.rows import insert_effect, insert_event, update
+from tests.rows import insert_effect, insert_event, insert_step, update
 from tests.worker.queues import fetch, run_until_done, second_worker, with_options
 
 KINDS = {
@@ -71,6 +71,21 @@ async def test_what_kills_every_worker_ends_as_a_dead_letter(place, database, cl
     assert await Released(place).run_once() == done_with(dead_letters=1)
     (row,) = await rows_of(database, kind)
     assert row["status"] == "dead_letter"
+
+
+async def test_step_shows_that_its_effect_was_given_up(place, database, clock):
+    async with database.transaction(None) as connection:
+        step = await insert_step(connection, output_json={"evidence": {"other": {}}, "n": 1})
+    about = {"step_execution_id": step["id"], "step_created_at": step["created_at"]}
+    effect = await claimed(database, "effects", max_attempts=1, **about)
+    clock.advance("1h")
+    assert await Released(place).run_once() == done_with(dead_letters=1)
+    (found,) = await fetch(database, "SELECT output_json FROM assent.workflow_step_executions")
+    evidence = found["output_json"]["evidence"]
+    assert set(evidence) == {"other", str(effect["id"])}
+    told = evidence[str(effect["id"])]
+    assert (told["outcome"], told["attempt"], told["ambiguous"]) == ("dead_letter", 1, True)
+    assert "did not finish" in told["error"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
