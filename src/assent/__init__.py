@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from assent.runtime import InstanceView, Runtime
     from assent.runtime.task_commands import NewTask
     from assent.store.database import Database
-    from assent.store.guest import inside
     from assent.store.migrate import migrate
     from assent.tasks.context import Task
     from assent.tasks.errors import ClaimLost, GiveUp, Retry
@@ -39,7 +38,6 @@ _PLACES: Final = {
     "Runtime": "assent.runtime",
     "NewTask": "assent.runtime.task_commands",
     "Database": "assent.store.database",
-    "inside": "assent.store.guest",
     "migrate": "assent.store.migrate",
     "Task": "assent.tasks.context",
     "ClaimLost": "assent.tasks.errors",
@@ -68,7 +66,6 @@ __all__ = [
     "Runtime",
     "Task",
     "__version__",
-    "inside",
     "migrate",
 ]
 

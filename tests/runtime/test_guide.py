@@ -51,6 +51,7 @@ async def test_every_example_runs_and_prints_what_it_says(
     await names["database"].close()
     await engine.dispose()
     assert await _told(database) == ["booked:7", "booked:8"]
+    assert await _submitted(database) == [7, 8]
 
 
 async def _furnish(database: Database, names: dict[str, Any]) -> None:
@@ -69,6 +70,12 @@ async def _run_sql(url: str, body: str) -> None:
     async with connection.transaction():
         await connection.execute(body)
     await connection.close()
+
+
+async def _submitted(database: Database) -> list[int]:
+    async with database.transaction(None) as connection:
+        rows = await connection.fetch("SELECT input FROM assent.task_submissions ORDER BY id")
+    return [row["input"]["number"] for row in rows]
 
 
 async def _told(database: Database) -> list[str]:
