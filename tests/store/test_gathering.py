@@ -6,6 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
+from assent.store import gathering
 from assent.store.gathering import LANES, Gathering
 
 _CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
@@ -112,6 +113,26 @@ async def test_one_that_has_to_wait_keeps_nobody_waiting() -> None:
     assert not any(task.done() for task in busy)
     waits.set()
     assert await busy[0] == "busy0 alone"
+
+
+async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "PATIENCE_S", 0.01)
+    desk, carry_out = Desk(), Desk.together
+
+    async def together(names: Sequence[str]) -> list[str | Exception | None]:
+        if names[0].startswith("first"):
+            return await carry_out(desk, names)
+        return [desk.result(name) for name in names]
+
+    desk.gathering = Gathering(together, desk.alone)
+    slow = await desk.keep_busy()
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(desk.ask("ann"), desk.ask("bob")) == ["ANN", "BOB"]
+    assert not any(task.done() for task in slow)
+    desk.open.set()
+    await asyncio.gather(*slow)
 
 
 async def test_whoever_has_gone_is_not_carried_out() -> None:

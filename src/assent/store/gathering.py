@@ -17,6 +17,8 @@ R = TypeVar("R")
 LANES: Final = 2
 """Transactions of one org that are under way at once before others have to wait for each other."""
 TOGETHER_MAX: Final = 50
+PATIENCE_S: Final = 0.1
+"""How long those who wait do so before they go on beside whoever takes so long: somebody's slow function, say."""
 
 Together = Callable[[Sequence[T]], Awaitable[Sequence[R | Exception | None]]]
 """Carries out some in one transaction and waits for no lock: the result of each, or its own refusal, or none for one
@@ -25,7 +27,7 @@ Alone = Callable[[T], Awaitable[R]]
 """Carries out one, however long it has to wait."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting(Generic[T, R]):
     asked: T
     answer: "asyncio.Future[R]"
@@ -54,6 +56,7 @@ class Gathering(Generic[T, R]):
         if org.under_way >= LANES:
             mine: _Waiting[T, R] = _Waiting(asked, asyncio.get_running_loop().create_future())
             org.waiting.append(mine)
+            asyncio.get_running_loop().call_later(PATIENCE_S, self._go_on_beside, org_id, org, mine)
             return await mine.answer
         org.under_way += 1
         try:
@@ -67,16 +70,27 @@ class Gathering(Generic[T, R]):
     def _leave(self, org_id: str, org: _Org[T, R]) -> None:
         org.under_way -= 1
         if org.waiting:
-            org.under_way += 1
-            self._begin(self._next_batch(org_id, org), Context())
+            self._begin_batch(org_id, org)
         elif not org.under_way:
             self._orgs.pop(org_id, None)
 
-    async def _next_batch(self, org_id: str, org: _Org[T, R]) -> None:
+    def _go_on_beside(self, org_id: str, org: _Org[T, R], first: _Waiting[T, R]) -> None:
+        if first in org.waiting:
+            self._begin_batch(org_id, org)
+
+    def _begin_batch(self, org_id: str, org: _Org[T, R]) -> None:
+        org.under_way += 1
         taken = [org.waiting.popleft() for _ in range(min(len(org.waiting), TOGETHER_MAX))]
         batch = [one for one in taken if not one.answer.done()]  # who has gone meanwhile asks nothing
+        self._begin(self._carry_out_batch(org_id, org, batch), Context())
+
+    async def _carry_out_batch(self, org_id: str, org: _Org[T, R], batch: "list[_Waiting[T, R]]") -> None:
         try:
             found = await self._attempt([one.asked for one in batch])
+        except BaseException:
+            for one in batch:
+                one.answer.cancel()
+            raise
         finally:
             self._leave(org_id, org)
         for one, result in zip(batch, found, strict=True):
