@@ -1,11 +1,10 @@
 """Bundles that cannot be taken: alone, later again, and in the end given up; the others go on."""
 
-from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
-from assent.evidence.queue import ATTEMPTS_MAX, RETRY_S_MAX, claim
+from assent.evidence.queue import ATTEMPTS_MAX, RETRY_MAX, claim
 from assent.model.mutation import Refused
 from assent.runtime.dead_letters import page_of_dead_letters
 from assent.runtime.queues import look_at_queues
@@ -46,7 +45,7 @@ async def test_a_poisoned_bundle_holds_nobody_back_and_ends_as_a_dead_letter(des
     assert {row["received"] for row in await desk.requests()} == {1}
     for _ in range(ATTEMPTS_MAX - 1):
         assert await desk.work() == {}  # not before its time
-        desk.clock.advance(timedelta(seconds=RETRY_S_MAX * 2))
+        desk.clock.advance(RETRY_MAX * 2)
         await desk.work()
     poisoned, *_ = await desk.deliveries()
     assert (poisoned["status"], poisoned["attempts"]) == ("dead_letter", ATTEMPTS_MAX)
@@ -60,7 +59,7 @@ async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk
     await desk.push(request_id, "a", item("poison"))
     for _ in range(ATTEMPTS_MAX):
         await desk.work()
-        desk.clock.advance(timedelta(seconds=RETRY_S_MAX * 2))
+        desk.clock.advance(RETRY_MAX * 2)
     (letter,) = await desk.runtime.dead_results(ORG)
     assert (letter["name"], letter["key"], letter["attempts"]) == ("kyc.vendor", "a", ATTEMPTS_MAX)
     async with desk.database.transaction(ORG) as connection:

@@ -1,20 +1,21 @@
 """The queue of bundles: claimed by a worker, tried again after a failure, given up, and brought back."""
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.model.backoff import backoff, jittered
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.evidence", "queue.sql")
 
 ATTEMPTS_MAX: Final = 5
-RETRY_S_MIN: Final = 5.0
-RETRY_S_MAX: Final = 3_600.0
+RETRY_MIN: Final = timedelta(seconds=5)
+RETRY_MAX: Final = timedelta(hours=1)
+RETRY_FACTOR: Final = 4
 ERROR_CHARACTERS_MAX: Final = 2_000
 
 
@@ -58,14 +59,10 @@ async def record_failure(connection: Connection, delivery: Claimed, error: Excep
     if delivery.attempts + 1 >= ATTEMPTS_MAX:
         row = _failure(delivery, "dead_letter", text)
     else:
-        row = _failure(delivery, "pending", text, now + backoff(delivery.attempts))
+        next_try_at = now + jittered(backoff(delivery.attempts + 1, RETRY_MIN, RETRY_MAX, RETRY_FACTOR))
+        row = _failure(delivery, "pending", text, next_try_at)
     await connection.execute(_SQL.record_failures, [row])
     return "failed" if row["status"] == "pending" else "dead_letters"
-
-
-def backoff(attempts: int) -> timedelta:
-    seconds = min(RETRY_S_MAX, RETRY_S_MIN * 4**attempts)
-    return timedelta(seconds=seconds * random.uniform(0.8, 1.2))  # noqa: S311 - jitter is no secret
 
 
 def _failure(
