@@ -1,6 +1,7 @@
 """An application in one short file: declared, run as a process, ended by Ctrl-C, run again."""
 
 import os
+import runpy
 import shlex
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 import assent
+from assent.testing import Sandbox
 from tests.processes.spawn import ROOT
 
 EXAMPLE = ROOT / "examples" / "expenses.py"
@@ -100,3 +102,18 @@ def test_what_cannot_be_read_is_said_with_its_line(tmp_path: Path, text: str) ->
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(assent.Invalid, match=r"bad\.yaml:\d+"):
         assent.App().add(tmp_path / "bad.yaml")
+
+
+async def test_the_flow_of_the_example_counts_in_the_background_and_tells() -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    async with Sandbox(example["app"], [example["EXPENSE"], example["REMINDER"]]) as sandbox:
+        await sandbox.people(ann=["clerk"])
+        ann = await sandbox.actor("ann")
+        taxi = assent.Command(sandbox.org_id, "expense.create", ann, {"title": "Taxi", "total": 1_950})
+        await sandbox.runtime.kernel.mutate(taxi)
+        await sandbox.runtime.start(sandbox.org_id, "expenses.reminder", ann, {"to": "ann@acme.example"})
+        await sandbox.advance_time("30 days")
+        async with sandbox.database.transaction(None) as connection:
+            assert await connection.fetchval("SELECT status FROM assent.tasks") == "complete"
+            told = await connection.fetchval("SELECT payload_json FROM assent.workflow_side_effects_outbox")
+    assert told["text"] == "There are 1 expenses to hand in."
