@@ -265,6 +265,18 @@ async def test_a_pure_action_changes_what_it_returns(app: App, kernel: Kernel) -
     assert outcome.entity.data["total"] == 2000
 
 
+async def test_an_action_does_not_even_run_on_a_locked_entity(app: App, kernel: Kernel) -> None:
+    ran = []
+
+    @app.action("expense.remark")
+    def remark(entity: Any, payload: Any) -> dict[str, Any]:
+        ran.append(entity.id)
+        return {}
+
+    rejection = await refused(kernel, "expense.remark", SYSTEM, await posted_expense(kernel))
+    assert (rejection.code, ran) == ("WORKFLOW_EDIT_LOCKED", [])
+
+
 async def test_an_action_whose_result_breaks_the_contract_is_refused(
     app: App, kernel: Kernel, database: Database
 ) -> None:

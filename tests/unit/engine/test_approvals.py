@@ -187,6 +187,23 @@ def test_the_originator_does_not_approve_as_a_delegate() -> None:
     assert code(decide(case, "ann", on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
 
 
+def test_a_step_that_takes_a_capability_is_decided_by_those_who_have_it() -> None:
+    case = asking(capabilities=["orders:approve"]).start()
+    refused = decide(case, "bea")
+    assert isinstance(refused, Rejection)
+    assert (refused.code, "orders:approve" in refused.message) == ("POLICY_DENIED", True)
+    able = Actor("bea", capabilities=frozenset({"orders:*"}))
+    assert case.give(Decide(case.id(), able, request_of(case).id)) == "accepted"
+
+
+def test_nobody_approves_in_the_seat_of_an_originator() -> None:
+    """No such seat is made; were it there, a stand-in could not fill it either."""
+    case = asking().start()
+    request_of(case).originators = frozenset({"ann", "bea"})
+    case.delegations = delegation("bea", "dan")
+    assert code(decide(case, "dan", on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
+
+
 def test_the_originator_does_not_get_a_seat_by_reassignment() -> None:
     case = asking().start()
     admin = Actor("eve", capabilities=frozenset({"*"}))
