@@ -48,6 +48,7 @@ UNLIMITED = HttpSettings(
     rate_workflows_per_minute=0,
     rate_entities_per_minute=0,
     rate_reads_per_minute=0,
+    rate_failed_sign_ins_per_minute=0,
 )
 ROLES = ["clerk", "approver", "finance_manager", "manager", "operator", "admin"]
 STREAMS = ["stream_workflow", "stream_inbox"]
