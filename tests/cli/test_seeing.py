@@ -2,7 +2,7 @@
 
 import re
 
-from assent.http.approval_shapes import RequestBody
+from assent.http.approval_shapes import ApprovalBody
 from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
@@ -141,7 +141,7 @@ async def test_both_doors_call_the_same_things_by_the_same_names(desk: Desk, run
     assert set(PossibleStep.model_fields) <= set(shown["instance"]["steps"][0])
     assert set(TimelineStep.model_fields) <= set(shown["instance"]["timeline"][0])
     only_there = {"snapshot", "snapshot_state"}
-    assert set(RequestBody.model_fields) - only_there <= set(shown["requests"][0])
+    assert set(ApprovalBody.model_fields) - only_there <= set(shown["requests"][0])
 
 
 async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(

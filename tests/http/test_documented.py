@@ -4,6 +4,7 @@ import re
 from uuid import uuid4
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from assent.http.api_keys import create_api_key
 from assent.http.app import bare_app, create_app
@@ -302,6 +303,7 @@ def test_no_status_is_documented_that_nothing_here_provokes():
 def test_every_route_says_what_it_is_for():
     for name, (_, _, operation) in OPERATIONS.items():
         assert operation["summary"], name
+        assert operation["description"], name
         assert operation["tags"], name
         assert re.fullmatch(r"[a-z_]+", name)
 
@@ -315,24 +317,23 @@ def test_all_problems_have_one_shape_and_their_codes_are_examples():
                 assert set(response["content"][media_type]["examples"]) == set(codes_of(int(status)))
 
 
-def test_every_body_has_an_example():
+def test_every_body_and_every_answer_has_an_example_that_its_schema_takes():
     for name, (_, _, operation) in OPERATIONS.items():
-        if "requestBody" in operation:
-            schema = operation["requestBody"]["content"]["application/json"]["schema"]
-            found = schema.get("examples") or _example_of(schema)
-            assert found, name
+        for holder in (operation.get("requestBody", {}), *operation["responses"].values()):
+            for media_type, content in holder.get("content", {}).items():
+                examples = [each["value"] for each in content.get("examples", {}).values()]
+                examples += [content["example"]] if "example" in content else []
+                assert examples, (name, media_type)
+                if media_type == "application/json":
+                    schema = {**content["schema"], "components": DOCUMENT["components"]}
+                    assert list(Draft202012Validator(schema).iter_errors(examples[0])) == [], name
 
 
-def _example_of(schema):
-    name = next(part for part in (schema, *schema.get("allOf", ())) if "$ref" in part)["$ref"].rpartition(
-        "/"
-    )[2]
-    properties = DOCUMENT["components"]["schemas"][name]["properties"].values()
-    return [
-        each
-        for each in properties
-        if "examples" in each or any("examples" in one for one in each.get("anyOf", ()))
-    ]
+def test_generators_get_names_that_people_can_read():
+    assert len(OPERATIONS) == sum(len(methods) for methods in DOCUMENT["paths"].values())
+    for name in DOCUMENT["components"]["schemas"]:
+        # A page of something has the name of both; anything else with underscores is a clash of two shapes.
+        assert re.fullmatch(r"[A-Z][A-Za-z]+|Page_[A-Z][A-Za-z]+_", name), name
 
 
 def test_every_route_but_health_documents_how_to_sign_in():

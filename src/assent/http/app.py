@@ -41,6 +41,7 @@ from assent.http import (
 )
 from assent.http.desk import House
 from assent.http.errors import handle_errors
+from assent.http.examples import add_examples
 from assent.http.limits import Limits
 from assent.http.problems import ProblemBody
 from assent.http.reference import add_reference
@@ -152,5 +153,6 @@ def _openapi(door: FastAPI) -> dict[str, Any]:
         schemas = found["components"]["schemas"]
         problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas |= problem.pop("$defs") | {"ProblemBody": problem}
+        add_examples(found)
         door.openapi_schema = found
     return door.openapi_schema

@@ -75,7 +75,7 @@ class DecisionBody(BaseModel):
         return cls(**{name: getattr(decision, name) for name in cls.model_fields})
 
 
-class RequestBody(BaseModel):
+class ApprovalBody(BaseModel):
     """A request for approval: what exactly it asks about, of whom, and how it stands."""
 
     id: UUID
@@ -102,7 +102,7 @@ class RequestBody(BaseModel):
     decisions: list[DecisionBody]
 
     @classmethod
-    def of(cls, shown: ShownRequest) -> "RequestBody":
+    def of(cls, shown: ShownRequest) -> "ApprovalBody":
         request = shown.request
         lists: dict[str, Any] = {
             "groups": [GroupBody(**group.to_json()) for group in request.groups],
@@ -118,5 +118,5 @@ class RequestBody(BaseModel):
 class DecidedBody(BaseModel):
     """A request after somebody did something about it, and the instance that asks."""
 
-    request: RequestBody
+    request: ApprovalBody
     instance: InstanceBody

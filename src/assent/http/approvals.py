@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Response
 
 from assent.approvals.showing import ShownRequest, read_request
-from assent.http.approval_shapes import Decide, DecidedBody, Reassign, RequestBody
+from assent.http.approval_shapes import ApprovalBody, Decide, DecidedBody, Reassign
 from assent.http.desk import Desk
 from assent.http.permissions import may_read
 from assent.http.problems import documented
@@ -27,15 +27,15 @@ Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
 Command = Callable[[Runtime], Awaitable[InstanceView]]
 
 
-@router.get("", response_model=RequestBody, summary="See a request", responses=documented(404, 422))
+@router.get("", response_model=ApprovalBody, summary="See a request", responses=documented(404, 422))
 async def show_approval(desk: Look, request_id: UUID) -> Any:
     """With the content of exactly the version that is to be approved."""
 
-    async def work(connection: Connection) -> RequestBody:
+    async def work(connection: Connection) -> ApprovalBody:
         shown = await _request(desk, connection, request_id)
         if all(seat.user_id != desk.caller.actor.id for seat in shown.request.seats):
             may_read(desk, shown.request.entity_type)
-        return RequestBody.of(shown)
+        return ApprovalBody.of(shown)
 
     return await desk.read(work)
 
@@ -111,6 +111,8 @@ async def claim_approval(desk: Act, request_id: UUID) -> Response:
     responses=documented(404, 409, 413, 422),
 )
 async def release_approval(desk: Act, request_id: UUID) -> Response:
+    """For whoever has claimed it, and for holders of `approvals:reassign`."""
+
     async def command(runtime: Runtime) -> InstanceView:
         actor, partition = desk.caller.actor, desk.caller.partition_id
         return await runtime.release(desk.org_id, request_id, actor, partition_id=partition)
@@ -123,7 +125,7 @@ async def _command(
 ) -> Response:
     async def show(connection: Connection, view: InstanceView) -> Reply:
         shown = await _request(desk, connection, request_id)
-        return Reply.of(DecidedBody(request=RequestBody.of(shown), instance=InstanceBody.of(view)))
+        return Reply.of(DecidedBody(request=ApprovalBody.of(shown), instance=InstanceBody.of(view)))
 
     return await desk.command(command, show, names)
 

@@ -96,6 +96,8 @@ async def list_approval_chains(
     "/{name}", response_model=ChainBody, summary="Read an approval chain", responses=documented(404, 422)
 )
 async def show_approval_chain(desk: Look, name: NamePath) -> Any:
+    """With its steps in their order, also where it is out of use."""
+
     async def work(connection: Connection) -> ChainBody:
         chain = await read_chain(connection, desk.org_id, name)
         if chain is None:

@@ -49,6 +49,12 @@ Look = Annotated[Desk, Depends(Reading("definitions:read"))]
 Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
 
 MERMAID: Final = "text/vnd.mermaid"
+
+
+class MermaidResponse(PlainTextResponse):
+    media_type = MERMAID
+
+
 _DIAGRAM: dict[str, Any] = {
     "content": {MERMAID: {"schema": {"type": "string"}, "example": "flowchart TD\n"}},
     "description": "A flowchart in Mermaid.",
@@ -130,6 +136,8 @@ async def publish_definitions(desk: Write, body: Sources) -> Response:
     responses=documented(404, 422),
 )
 async def show_definition(desk: Look, definition_id: UUID) -> Any:
+    """The org's own or everybody's, with what its author wrote and what it compiled to."""
+
     async def work(connection: Connection) -> DefinitionBody:
         return DefinitionBody.of_row(await definition_seen(connection, desk.org_id, definition_id))
 
@@ -138,15 +146,17 @@ async def show_definition(desk: Look, definition_id: UUID) -> Any:
 
 @router.get(
     "/{definition_id}/diagram",
-    response_class=PlainTextResponse,
+    response_class=MermaidResponse,
     summary="Draw a definition",
     responses={200: _DIAGRAM, **documented(404, 409, 422)},
 )
 async def draw_definition(desk: Look, definition_id: UUID) -> Response:
+    """As a flowchart in Mermaid, with steps, arrows and slots."""
+
     async def work(connection: Connection) -> str:
         return diagram(workflow_in(await definition_seen(connection, desk.org_id, definition_id)))
 
-    return Response(await desk.read(work), media_type=MERMAID)
+    return MermaidResponse(await desk.read(work))
 
 
 @router.get(

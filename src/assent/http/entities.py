@@ -48,6 +48,8 @@ _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "des
     responses={201: _ETAG, **documented(400, 404, 409, 413, 422)},
 )
 async def create_entity(desk: Write, entity_type: NamePath, body: NewEntity) -> Response:
+    """At its first version. An `id` of one's own makes a repeat harmless; where there is a workflow, it begins."""
+
     async def work(session: Session) -> Reply:
         desk.contract(entity_type)
         command = _command(desk, entity_type, "create", body.data, body.id, body.reason)
@@ -70,6 +72,7 @@ async def list_entities_of_type(
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
+    """Those of the caller's partition, with the content of their current version."""
     desk.contract(entity_type)
     may_read(desk, entity_type)
     wanted = EntityFilter(entity_type, state, desk.caller.partition_id)
@@ -88,6 +91,8 @@ async def list_entities_of_type(
     responses={200: _ETAG, **documented(404, 422)},
 )
 async def show_entity(desk: Look, entity_type: NamePath, entity_id: UUID) -> Response:
+    """At its current version, which is also its `ETag`."""
+
     async def work(connection: Connection) -> Reply:
         return _reply(await entity_for(desk, connection, entity_type, entity_id))
 

@@ -35,6 +35,7 @@ async def list_entity_versions(
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
+    """Newest first, each with its whole content."""
     after = position_of(cursor, int)
 
     async def work(connection: Connection) -> list[Row]:
@@ -53,6 +54,8 @@ async def list_entity_versions(
 async def compare_entity_versions(
     desk: Look, entity_type: NamePath, entity_id: UUID, a: VersionNumber, b: VersionNumber
 ) -> Any:
+    """Field by field, and the state where that differs; the order of the two is the direction."""
+
     async def work(connection: Connection) -> DiffBody:
         await entity_for(desk, connection, entity_type, entity_id)
         found = await read_two_versions(connection, desk.org_id, entity_id, a, b)
@@ -76,6 +79,7 @@ async def list_entity_audit(
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
+    """Newest first. Commands to its workflow are in the audit log of the org."""
     after = position_of(cursor, UUID)
 
     async def work(connection: Connection) -> list[Row]:

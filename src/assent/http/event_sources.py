@@ -51,7 +51,11 @@ class NewSource(Body):
     key_prefix: ShortText = Field(
         description="Events whose keys begin so must be signed.", examples=["payment:"]
     )
-    secret: Secret | None = Field(None, description="What the sender signs with; a fresh one without.")
+    secret: Secret | None = Field(
+        None,
+        description="What the sender signs with; a fresh one without.",
+        examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="],
+    )
 
 
 class NewSecret(Body):

@@ -96,6 +96,8 @@ async def claim_form(desk: Act, step_id: UUID) -> Response:
     responses=documented(404, 409, 413, 422),
 )
 async def release_form(desk: Act, step_id: UUID) -> Response:
+    """For whoever has claimed it, and for holders of `forms:reassign`."""
+
     async def command(session: Session) -> object:
         return await session.runtime.release_form(desk.org_id, step_id, **_by(desk))
 

@@ -25,6 +25,7 @@ class HealthBody(BaseModel):
 
 @router.get("/healthz", response_model=HealthBody, summary="Whether the process lives")
 async def healthz() -> HealthBody:
+    """The process lives; nothing else is asked."""
     return HealthBody(status="ok")
 
 

@@ -57,6 +57,8 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
     "/counts", response_model=InboxCountsBody, summary="Count what is in one's inbox", responses=documented()
 )
 async def count_inbox_of_caller(desk: Look) -> Any:
+    """One's own, one's roles', and of those one stands in for."""
+
     async def work(connection: Connection) -> InboxCountsBody:
         caller, now = desk.caller, desk.house.database.clock.now()
         counts = await count_inbox(

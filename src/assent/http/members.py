@@ -83,6 +83,7 @@ async def list_members_of_org(
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
+    """Everybody of the org sees who there is, also who has left."""
     after = position_of(cursor, text_in)
 
     async def work(connection: Connection) -> list[KeptMember]:
@@ -93,6 +94,8 @@ async def list_members_of_org(
 
 @router.get("/{user_id}", response_model=MemberBody, summary="Read a member", responses=documented(404, 422))
 async def show_member(desk: Look, user_id: NamePath) -> Any:
+    """Also somebody who has left; what they did keeps their name."""
+
     async def work(connection: Connection) -> MemberBody:
         return MemberBody.of(await read_member(connection, desk.org_id, user_id))
 

@@ -14,7 +14,10 @@ from assent.runtime.rights import require_capability
 router = APIRouter(tags=["health"])
 
 READ_METRICS: Final = "operations:metrics"
-_PAGE: dict[str, Any] = {"description": "In the text format of Prometheus."}
+_PAGE: dict[str, Any] = {
+    "description": "In the text format of Prometheus.",
+    "content": {"text/plain": {"example": 'assent_pending{queue="events"} 3\n'}},
+}
 
 
 async def readable(request: Request, credentials: Credentials) -> House:

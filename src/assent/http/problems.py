@@ -101,6 +101,13 @@ _DESCRIPTIONS: Final[Mapping[int, str]] = {
 }
 
 
+_LIMITED: Final = {
+    "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."},
+    "RateLimit": {"schema": {"type": "string"}, "description": "What is left, and when there is more."},
+    "RateLimit-Policy": {"schema": {"type": "string"}, "description": "Which limit, and how much it takes."},
+}
+
+
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route may answer besides what it is for, for its documentation."""
     return {status: _documented(status) for status in sorted({*_ALWAYS, *statuses})}
@@ -116,7 +123,7 @@ def _documented(status: int) -> dict[str, Any]:
     content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/ProblemBody"}, "examples": examples}}
     found: dict[str, Any] = {"description": _DESCRIPTIONS[status], "content": content}
     if status == 429:
-        found["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
+        found["headers"] = _LIMITED
     return found
 
 

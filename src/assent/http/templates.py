@@ -40,11 +40,13 @@ class TemplatesBody(BaseModel):
 
 @router.get("", response_model=TemplatesBody, summary="List templates, by name", responses=documented())
 async def list_templates(desk: Look) -> Any:
+    """They come with the package; publish one as it is, or begin with it."""
     return TemplatesBody(items=[TemplateSummary.of(template) for template in templates().values()])
 
 
 @router.get("/{name}", response_model=TemplateBody, summary="Read a template", responses=documented(404, 422))
 async def show_template(desk: Look, name: NamePath) -> Any:
+    """With all its files, and a page of what it does."""
     template = templates().get(name)
     if template is None:
         hint = f"there are: {', '.join(templates())}"

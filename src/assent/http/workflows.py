@@ -123,6 +123,7 @@ async def show_workflow(desk: Look, instance_id: UUID) -> Any:
 async def list_workflow_steps(
     desk: Look, instance_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
 ) -> Any:
+    """Each with who brought it about and what came of it; the descriptor has the newest of them only."""
     after = position_of(cursor, lambda place: (datetime.fromisoformat(place[0]), UUID(place[1])))
 
     async def work(connection: Connection) -> list[Row]:
