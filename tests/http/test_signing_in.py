@@ -135,6 +135,27 @@ async def test_a_changed_token_is_refused(door, clock):
     await refused(door, f"{head}.{body}.{signature[:-4]}AAAA")
 
 
+@pytest.mark.parametrize(
+    "kid", ["../../dev/null", "' OR 1=1 --", "\x00", "", 7, None, ["a"], {"a": 1}, "k" * 5_000]
+)
+async def test_the_name_of_a_key_opens_nothing(door, clock, kid):
+    """Whatever the header says of its key, it is the server's own that the signature is held against."""
+    payload = {**claims(clock.now(), "alice"), "exp": (clock.now() + timedelta(hours=1)).timestamp()}
+    for header in (
+        {"alg": "HS256", "kid": kid},
+        {"alg": "HS256", "kid": kid, "jwk": {"kty": "oct", "k": "AA"}},
+    ):
+        await refused(door, signed_by_hand(header, payload, ""))
+
+
+async def test_claims_that_are_said_twice_sign_in_nobody_else(door, clock):
+    """Of two the last counts, signed like everything else: whoever adds one breaks the signature."""
+    head, body, signature = token(clock.now(), "alice").split(".")
+    text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+    twice = base64.urlsafe_b64encode((text[:-1] + ',"sub":"adam"}').encode()).decode().rstrip("=")
+    await refused(door, f"{head}.{twice}.{signature}")
+
+
 @pytest.mark.parametrize("text", ["x", "a.b", "a.b.c", "...", "é.é.é", "ey" + "A" * 5000])
 async def test_what_is_no_token_is_refused(door, text):
     async with client_of(door) as client:
