@@ -24,6 +24,7 @@ WRITES = [
     if not route.methods & {"GET", "HEAD"} and route.name in CASES
 ]
 UNTOUCHED = {
+    "retry_task": "it is not dead",
     "advance_workflow": "bob is not asked",
     "reassign_form": "adam is not asked, and may not either",
     "roll_definition_back": "it is the version that is published",
@@ -35,6 +36,13 @@ UNTOUCHED = {
 SIGNED_IN_BY_NOBODY = {"push_result_by_callback"}
 """Whoever was given a signed address; what came by it is kept with the request that it answers."""
 CREATING = {
+    "submit_task": (
+        "adam",
+        "POST",
+        "/api/tasks",
+        {"type": "report.build", "input": {"month": "May"}},
+        "task.submit",
+    ),
     "start_workflow": ("alice", "POST", "/ui/workflows/orders.approval/start", ORDER, "workflow.start"),
     "create_entity": ("alice", "POST", "/api/entities/invoice", {"data": INVOICE_DATA}, "invoice.create"),
     "emit_event": ("olga", "POST", "/api/events/payment:7", {"data": {}}, "event.emit"),
