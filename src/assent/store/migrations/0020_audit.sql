@@ -38,9 +38,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
   PERFORM FROM jsonb_array_elements(commands) c
-    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect'), true);
+    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task'), true);
   IF FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = 'commands are to instances, events and effects',
+    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = 'commands are to instances, events, effects, results and tasks',
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,

@@ -3,6 +3,7 @@
 -- A task's row is narrow, because it changes with every attempt. What was submitted, and what became of attempts, is in
 -- rows that are only inserted. A worker's lease is one row of its own, however many tasks the worker has in its hands.
 
+-- Which status may follow which, of requests (0019) and tasks too. See assent.model.moves, which says the same.
 CREATE OR REPLACE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN new_status = ANY (CASE life || ':' || old_status
