@@ -60,7 +60,8 @@ async def test_rows_of_the_way_say_the_trace(
             "SELECT trace_id FROM assent.workflow_events_outbox WHERE status = 'pending' LIMIT 1"
         )
         audited = await connection.fetchval(
-            "SELECT trace_id FROM assent.audit_log WHERE entity_id = $1 ORDER BY to_version DESC LIMIT 1", entity.id
+            "SELECT trace_id FROM assent.audit_log WHERE entity_id = $1 ORDER BY to_version DESC LIMIT 1",
+            entity.id,
         )
     assert (told, audited) == (traceparent(mutate), traceparent(mutate))
     await drain(runtime)
