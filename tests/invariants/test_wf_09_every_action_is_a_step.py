@@ -28,7 +28,7 @@ def stamped() -> dict[str, Any]:
 async def mutations(database: Database) -> list[tuple[str, int]]:
     """What the audit log says that instances wrote: audit id and version."""
     audit = [row for row in await rows(database, "audit_log") if row["instance_id"] is not None]
-    return sorted((str(row["id"]), row["to_version"]) for row in audit)
+    return sorted((str(row["id"]), row["to_version"]) for row in audit if row["to_version"] is not None)
 
 
 async def recorded(database: Database, instance_id: UUID) -> list[tuple[str, int]]:

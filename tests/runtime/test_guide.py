@@ -74,8 +74,8 @@ async def _run_sql(url: str, body: str) -> None:
 
 async def _submitted(database: Database) -> list[int]:
     async with database.transaction(None) as connection:
-        rows = await connection.fetch("SELECT input FROM assent.task_submissions ORDER BY id")
-    return [row["input"]["number"] for row in rows]
+        rows = await connection.fetch("SELECT input FROM assent.task_submissions")
+    return sorted(row["input"]["number"] for row in rows)
 
 
 async def _told(database: Database) -> list[str]:
