@@ -72,7 +72,7 @@ async def list_entity_approvals(
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """Newest first: each decision with the version, its content's hash, and on whose behalf."""
+    """Each decision with the version, its content's hash, and on whose behalf."""
     after = position_of(
         cursor, lambda place: (datetime.fromisoformat(place[0]).astimezone(UTC), UUID(place[1]))
     )
