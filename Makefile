@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg15 check format bench lock clean
+.PHONY: help demo test test-pg15 mutants check format bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,9 @@ test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start them
 
 test-pg15: $(VENV)/.dev ## the store and invariant tests on an installed PostgreSQL 15
 	$(BIN)/python -m tests.on_system_postgres 15 $(ARGS)
+
+mutants: $(VENV)/.dev ## changes to the code that a test must notice, one by one; slow, and no part of CI; ARGS="--only ID"
+	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

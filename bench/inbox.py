@@ -55,6 +55,7 @@ async def _fill(server: Server, name: str, first: int) -> None:
     async with server.connection(name) as connection:
         await connection.execute(_SQL.create_id)
         await connection.execute(_SQL.skip_triggers)
+        await connection.execute(_SQL.take_in_people)
         await connection.execute(_SQL.lend)
         for start in range(first, DECIDED + OPEN + 1, AT_ONCE):
             end = min(start + AT_ONCE - 1, DECIDED + OPEN)

@@ -68,3 +68,9 @@ SELECT 'acme', pg_temp.id('8', n), pg_temp.id('3', n), pg_temp.id('6', n), 'p' |
 -- Has the busy reader stand in for somebody.
 INSERT INTO assent.approval_delegations (org_id, id, from_user, to_user, starts_at, created_by)
 VALUES ('acme', gen_random_uuid(), 'lender', 'busy', now() - interval '1 day', 'lender');
+
+-- name: take_in_people
+-- Everybody who is asked, with the role by which they are.
+INSERT INTO assent.members (org_id, user_id, name, roles)
+SELECT 'acme', name, name, '{finance}'
+  FROM unnest(ARRAY['busy', 'lender'] || ARRAY(SELECT 'p' || n FROM generate_series(0, 199) n)) AS name;

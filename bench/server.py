@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from assent.store.cluster import OWNER, SUPERUSER
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
 from assent.store.embedded import EmbeddedServer
@@ -29,7 +30,7 @@ class Server:
         """Make a database anew, empty or as a copy of another, and say where it is."""
         async with self.connection("postgres") as connection:
             await connection.execute(f'DROP DATABASE IF EXISTS "{database}"')
-            await connection.execute(f'CREATE DATABASE "{database}" TEMPLATE "{template}"')
+            await connection.execute(f'CREATE DATABASE "{database}" OWNER "{OWNER}" TEMPLATE "{template}"')
         return self.url(database)
 
     async def create_ours(self, database: str) -> str:
@@ -50,7 +51,8 @@ class Server:
 
     @asynccontextmanager
     async def connection(self, database: str) -> AsyncIterator[Connection]:
-        connection = await connect(self.url(database), PATIENT)
+        """As the superuser: to set the server's options, and to fill tables without their triggers."""
+        connection = await connect(self._embedded.url(database, role=SUPERUSER), PATIENT)
         try:
             yield connection
         finally:

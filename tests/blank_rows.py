@@ -5,13 +5,19 @@ from datetime import timedelta
 from itertools import count
 from secrets import token_hex
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID
 
+from assent.model.ids import new_id
 from tests.postgres import START
 
 Row = dict[str, Any]
 
 _numbers = count(1)
+
+
+def _id() -> UUID:
+    """An id that is made as the application makes its own: the twin org has it too."""
+    return new_id(START)
 
 
 def _word(stem: str) -> str:
@@ -23,14 +29,14 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
     "members": lambda: {"user_id": _word("user"), "name": "Ann"},
     "role_capabilities": lambda: {"role": _word("role"), "capability": "invoice:create"},
     "api_keys": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "user_id": _word("user"),
         "name": "laptop",
         "prefix": "ak",
         "key_hash": token_hex(32),
     },
     "workflow_definitions": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "definition_kind": "flow",
         "key": _word("flow"),
         "name": "Order approval",
@@ -40,16 +46,16 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "compiler_version": "1",
     },
     "workflow_instances": lambda: {
-        "id": uuid4(),
-        "definition_id": uuid4(),
+        "id": _id(),
+        "definition_id": _id(),
         "definition_version": 1,
         "definition_hash": token_hex(32),
         "workflow_id": "orders.approval",
         "subject_id": "ann",
     },
     "workflow_step_executions": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
         "node_id": "review",
         "node_type": "approval",
         "token_id": "t1",
@@ -57,31 +63,37 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "idempotency_key": token_hex(32),
     },
     "workflow_step_receipts": lambda: {
-        "instance_id": uuid4(),
+        "instance_id": _id(),
         "idempotency_key": token_hex(32),
-        "step_execution_id": uuid4(),
+        "step_execution_id": _id(),
     },
     "workflow_events_outbox": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
         "event_type": "advance",
         "event_idempotency_key": token_hex(32),
     },
     "workflow_kept_events": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "event_key": "paid:7",
         "payload": {},
         "created_at": START,
     },
     "workflow_side_effects_outbox": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
-        "step_execution_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
+        "step_execution_id": _id(),
         "step_created_at": START,
         "effect_type": "email",
         "event_idempotency_key": token_hex(32),
     },
-    "effect_secrets": lambda: {"id": uuid4(), "secret": f"whsec_{token_hex(32)}"},
+    "effect_secrets": lambda: {"id": _id(), "secret": f"whsec_{token_hex(32)}"},
+    "named_secrets": lambda: {
+        "name": _word("secret").replace("-", "_"),
+        "value": f"token-{token_hex(32)}",
+        "hosts": ["erp.example"],
+        "created_by": "ann",
+    },
     "event_sources": lambda: {
         "name": _word("source"),
         "key_prefix": _word("payment:"),
@@ -89,21 +101,21 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "created_by": "ann",
     },
     "workflow_outbox_receipts": lambda: {
-        "instance_id": uuid4(),
+        "instance_id": _id(),
         "source_table": "events",
         "event_idempotency_key": token_hex(32),
     },
-    "approval_chains": lambda: {"id": uuid4(), "name": _word("chain")},
+    "approval_chains": lambda: {"id": _id(), "name": _word("chain")},
     "approval_chain_steps": lambda: {
-        "chain_id": uuid4(),
+        "chain_id": _id(),
         "position": 1,
         "name": "finance",
         "approvers": {"role": "finance_manager"},
     },
     "approval_requests": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
-        "step_execution_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
+        "step_execution_id": _id(),
         "node_id": "review",
         "entity_version": 0,
         # Nobody is asked and its time is over, so that a test may say that it is approved.
@@ -114,24 +126,24 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "requested_by": "ann",
     },
     "approval_decisions": lambda: {
-        "id": uuid4(),
-        "request_id": uuid4(),
+        "id": _id(),
+        "request_id": _id(),
         "approver_id": "bea",
         "decision": "approved",
         "entity_version": 0,
     },
     "workflow_seats": lambda: {
-        "id": uuid4(),
-        "request_id": uuid4(),
-        "instance_id": uuid4(),
+        "id": _id(),
+        "request_id": _id(),
+        "instance_id": _id(),
         "user_id": _word("user"),
         "group_name": "finance",
         "position": 1,
-        "via": "role:finance_manager",
+        "via": "user",
     },
     "workflow_forms": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
         "node_id": "intake",
         "node_name": "intake",
         "schema_json": {"type": "object"},
@@ -140,31 +152,31 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "requested_by": "ann",
     },
     "requests": lambda: {
-        "id": uuid4(),
-        "instance_id": uuid4(),
-        "step_execution_id": uuid4(),
+        "id": _id(),
+        "instance_id": _id(),
+        "step_execution_id": _id(),
         "node_id": "vendor",
         "token_id": "0",
         "name": "kyc.vendor",
         "expected": 2,
     },
     "request_deliveries": lambda: {
-        "id": uuid4(),
-        "request_id": uuid4(),
+        "id": _id(),
+        "request_id": _id(),
         "key": _word("bundle"),
         "source": "http",
     },
     "request_items": lambda: {
-        "id": uuid4(),
-        "request_id": uuid4(),
-        "delivery_id": uuid4(),
+        "id": _id(),
+        "request_id": _id(),
+        "delivery_id": _id(),
         "cargo": f"external://vault/{token_hex(8)}",
         "kind": "passport",
         "status": "completed",
     },
-    "request_history": lambda: {"id": uuid4(), "request_id": uuid4(), "what": "asked", "source": "workflow"},
+    "request_history": lambda: {"id": _id(), "request_id": _id(), "what": "asked", "source": "workflow"},
     "approval_delegations": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "from_user": "bea",
         "to_user": "bob",
         "starts_at": START,
@@ -179,30 +191,30 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "body": "{}",
         "expires_at": START + timedelta(days=1),
     },
-    "tasks": lambda: {"id": uuid4(), "type": "report.build"},
+    "tasks": lambda: {"id": _id(), "type": "report.build"},
     "task_submissions": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "type": "report.build",
         "input": {},
         "attempts_max": 8,
         "submitted_by": "ann",
     },
     "task_attempts": lambda: {
-        "task_id": uuid4(),
+        "task_id": _id(),
         "attempt": 1,
         "outcome": "complete",
-        "worker_id": uuid4(),
+        "worker_id": _id(),
         "started_at": START,
         "ended_at": START,
     },
     "task_keys": lambda: {
         "type": "report.build",
         "key": _word("key"),
-        "task_id": uuid4(),
+        "task_id": _id(),
         "input_hash": b"\0" * 32,
     },
     "workflow_rules": lambda: {
-        "id": uuid4(),
+        "id": _id(),
         "name": _word("rule"),
         "entity_type": "invoice",
         "action": "*",
@@ -212,13 +224,13 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "outcome_json": {"message": "no"},
     },
     "workflow_rule_evaluations": lambda: {
-        "id": uuid4(),
-        "rule_id": uuid4(),
+        "id": _id(),
+        "rule_id": _id(),
         "rule_name": "limit",
         "timing": "before",
         "action": "update",
         "entity_type": "invoice",
-        "entity_id": uuid4(),
+        "entity_id": _id(),
         "entity_version": 1,
         "expression": "entity.grand_total > 0",
         "variables": {},

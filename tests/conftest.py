@@ -11,6 +11,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_at
 from tests.statements import StatementCounter
+from tests.twin import Twin, repeated_ids
 
 _RUN_DIR = pytest.StashKey[Path]()
 
@@ -58,11 +59,32 @@ async def empty_database_url(databases: Databases) -> AsyncIterator[str]:
         yield url
 
 
-@pytest.fixture
-async def database_url(databases: Databases, template: str) -> AsyncIterator[str]:
-    """A migrated database of this test's own."""
+@pytest.fixture(scope="session")
+async def twin(databases: Databases, template: str) -> AsyncIterator[Twin]:
+    """A migrated database with the twin org in it; tests get copies."""
     async with databases.fresh(template) as url:
+        yield await Twin.settle(url)
+
+
+@pytest.fixture(autouse=True)
+def _ids_of_the_twin() -> Iterator[None]:
+    with repeated_ids():
+        yield
+
+
+@pytest.fixture
+async def database_url(
+    request: pytest.FixtureRequest, databases: Databases, template: str, twin: Twin
+) -> AsyncIterator[str]:
+    """A migrated database of this test's own, with the twin org beside whatever the test puts there.
+
+    `without_twin` gives an empty one, to tests of what all orgs have together.
+    """
+    alone = request.node.get_closest_marker("without_twin") is not None
+    async with databases.fresh(template if alone else twin.template) as url:
         yield url
+        if not alone:
+            await twin.assert_untouched(url)
 
 
 @pytest.fixture

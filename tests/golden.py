@@ -11,6 +11,9 @@ from pathlib import Path
 def assert_golden(file: Path, text: str) -> None:
     """Fail unless `file` holds `text`; with ASSENT_UPDATE_GOLDEN set, write it instead."""
     if os.environ.get("ASSENT_UPDATE_GOLDEN"):
+        assert not os.environ.get("CI"), (
+            "CI compares golden files; ASSENT_UPDATE_GOLDEN would make them agree"
+        )
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     found = file.read_text(encoding="utf-8") if file.exists() else ""

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from assent.store.connect import Connection
-from assent.store.database import APP_ROLE
+from assent.store.roles import ENGINE_ROLE
 
 APPEND_ONLY = "AS001"
 NOT_BY_THE_DOOR = "AS002"
@@ -21,6 +21,7 @@ VERSION = "AS008"
 CONSUMED = "AS009"
 NOT_ASKED = "AS010"
 NOT_APPROVED = "AS011"
+NOT_BEHIND_ITS_GATE = "AS012"
 PRIVILEGE = "42501"
 CHECK = "23514"
 FOREIGN_KEY = "23503"
@@ -54,10 +55,12 @@ async def refusal_of(connection: Connection, attempt: Awaitable[object]) -> asyn
 
 
 @asynccontextmanager
-async def acting_for(connection: Connection, org_id: str | None) -> AsyncIterator[None]:
-    """Inside, this transaction of the owner's is the application's, for one org or, with None, for none."""
+async def acting_for(
+    connection: Connection, org_id: str | None, role: str = ENGINE_ROLE
+) -> AsyncIterator[None]:
+    """Inside, this transaction of the owner's is a role's, for one org or, with None, for none."""
     enter = "SELECT set_config('role', $1, true), set_config('assent.org_id', $2, true)"
-    await connection.execute(enter, APP_ROLE, org_id or "")
+    await connection.execute(enter, role, org_id or "")
     yield
     # Not in a finally: after an error it is the rollback that takes both back.
     await connection.execute(enter, "none", "")

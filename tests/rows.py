@@ -6,11 +6,11 @@ door, `assent.write_entities`, and `change` builds what it takes.
 
 from collections.abc import Mapping
 from typing import Any, Final
-from uuid import uuid4
 
 import asyncpg
 
 from assent.model.canonical import canonical_hash
+from assent.model.ids import new_id
 from assent.store.connect import Connection
 from tests.blank_rows import TABLES, Row, row
 from tests.postgres import START
@@ -117,7 +117,7 @@ async def insert_seat(connection: Connection, request: Mapping[str, Any], **give
 
 
 async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Record:
-    """A decision, with its request and its seat where none are named."""
+    """A decision, with its request, its seat and the delegation of a stand-in where none are named."""
     org_id = given.get("org_id", "acme")
     if "request_id" not in given:
         # Of a request that lets one person answer twice, so that a copy is refused for being one.
@@ -126,6 +126,11 @@ async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Recor
         holder = given.get("on_behalf_of") or given.get("approver_id", "bea")
         seat = {"org_id": org_id, "request_id": given["request_id"], "user_id": holder}
         given["seat_id"] = (await insert(connection, "workflow_seats", **seat))["id"]
+    if given.get("on_behalf_of") and given.pop("lends", True):
+        names = {"from_user": given["on_behalf_of"], "to_user": given.get("approver_id", "bea")}
+        await insert(
+            connection, "approval_delegations", org_id=org_id, created_by=names["from_user"], **names
+        )
     return await insert(connection, "approval_decisions", **given)
 
 
@@ -164,9 +169,9 @@ def change(**given: Any) -> Row:
     blank = {
         "layer": 1,
         "org_id": "acme",
-        "entity_id": uuid4(),
-        "version_id": uuid4(),
-        "audit_id": uuid4(),
+        "entity_id": new_id(START),
+        "version_id": new_id(START),
+        "audit_id": new_id(START),
         "entity_type": "invoice",
         "contract_version": 1,
         "from_version": None,

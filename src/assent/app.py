@@ -47,6 +47,8 @@ class App:
         self.directory = directory
         self.operations: dict[str, Operation] = {}
         self.outlets = Outlets()
+        self.capabilities: dict[str, str] = {}
+        """What it takes to use what is registered, where that is said: `operation:payroll.pay` → `payroll:pay`."""
         self.tasks: dict[str, TaskType] = {}
         self.sources: list[Source] = []
         """What is published when the application is run: everything that was added."""
@@ -98,14 +100,17 @@ class App:
 
         return register
 
-    def operation(self, name: str, *, outside: bool = False) -> Callable[[O], O]:
+    def operation(
+        self, name: str, *, outside: bool = False, capability: str | None = None
+    ) -> Callable[[O], O]:
         """Register a function for `system` steps: `(connection, arguments) → result`, plain or async.
 
         It runs inside the transaction of its step: what it writes commits with it, and what it raises is tried
         again. Leave the outside world alone; or register it as `outside`: then it is `(arguments, key) → result`, the
         effects worker runs it, and the step rests until its result is there. It may run more than once, and then
-        gets the same key.
+        gets the same key. Publishing a workflow that calls it takes `capability`, else `operation:<name>:use`.
         """
+        self._name_capability(f"operation:{name}", capability)
 
         def register(run: O) -> O:
             self._add_operation(name, leaving(name) if outside else run)
@@ -122,6 +127,7 @@ class App:
         attempts_max: int = TASK_ATTEMPTS_MAX,
         timeout: str | timedelta | None = None,
         priority: int = PRIORITY,
+        capability: str | None = None,
     ) -> Callable[[T], T]:
         """Register a task: a function, plain or async, that our own workers run in the background.
 
@@ -129,7 +135,9 @@ class App:
         of it; one that is an `assent.Task` gets the task itself. What it returns is kept as JSON. What it raises is
         tried again, up to `attempts_max` times; `assent.Retry` says when, `assent.GiveUp` that it is of no use. A plain
         function has a thread of its own, so that it blocks nobody. `timeout` is for one attempt: `30s`, `5m`.
+        Submitting it, or publishing a workflow that does, takes `capability`, else `tasks:submit`.
         """
+        self._name_capability(f"task:{name}", capability)
 
         def register(run: T) -> T:
             if name in self.tasks:
@@ -142,13 +150,21 @@ class App:
         return register
 
     def openapi(
-        self, service: str, document: Mapping[str, Any], *, base_url: str, headers: Headers | None = None
+        self,
+        service: str,
+        document: Mapping[str, Any],
+        *,
+        base_url: str,
+        headers: Headers | None = None,
+        capability: str | None = None,
     ) -> Self:
         """Register a service by its OpenAPI document; `system` steps call `<service>.<operationId>`.
 
         `headers` go with every call, such as credentials; a function is asked anew at each attempt. They are never
-        written down. Raises `Invalid` where the document describes nothing that can be called.
+        written down. Raises `Invalid` where the document describes nothing that can be called. Publishing a workflow
+        that calls it takes `capability`, else `service:<service>:use`.
         """
+        self._name_capability(f"service:{service}", capability)
         found = service_of(service, document, base_url, headers)
         for operation in found.operations:
             self._add_operation(openapi_name(f"{service}.{operation.id}"), operation)
@@ -159,6 +175,10 @@ class App:
         """Register how messages of a channel are sent: `(message) → evidence or None`, plain or async."""
         self.outlets.adapters[channel] = send
         return self
+
+    def _name_capability(self, thing: str, capability: str | None) -> None:
+        if capability is not None:
+            self.capabilities[thing] = capability
 
     def _add_operation(self, name: str, run: Operation) -> None:
         if name in self.operations:

@@ -1,6 +1,6 @@
 """The database counts agreement as the engine does: over every course of answers to a request of three groups."""
 
-from itertools import permutations, product
+from itertools import count, permutations, product
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ GROUPS = (Group("a", "any", 1), Group("b", "all", 2), Group("escalation", "any",
 SEATS = (("ann", "a"), ("abe", "a"), ("bea", "b"), ("bob", "b"), ("eve", "escalation"))
 ENOUGH = ({"all": ["a", "b"]}, {"any": ["a", "b"]}, "b")
 ORDERS = tuple(permutations(range(3), 3))
+_ROUNDS = count()
 COUNT = """
 SELECT id, 'escalation' = ANY (agreed) OR assent.is_enough(approvers -> 'enough', agreed) AS is_approved
   FROM assent.approval_requests r, assent.agreed_groups(r) agreed
@@ -22,10 +23,9 @@ SELECT id, 'escalation' = ANY (agreed) OR assent.is_enough(approvers -> 'enough'
 
 
 def _asked(instance_id: Any, enough: Any, answers: dict[int, str]) -> Request:
-    """A request whose seats have answered in this order; it stays open, whatever they said."""
-    request = Request(
-        "acme", uuid4(), instance_id, uuid4(), "ask", "0", 0, "", 0, GROUPS, "zoe", frozenset(), START
-    )
+    """A request in a round of its own whose seats have answered in this order; it stays open, whatever they said."""
+    ids, place = ("acme", uuid4(), instance_id, uuid4(), "ask", "0"), (next(_ROUNDS), "")
+    request = Request(*ids, *place, 0, GROUPS, "zoe", frozenset(), START)
     request.is_new, request.enough = True, enough
     request.put_seats(Seat(new_id(START), user, group, n, "user") for n, (user, group) in enumerate(SEATS))
     seats = list(request.seats)

@@ -13,6 +13,7 @@ from tests.postgres import START
 
 FAY, FIN = Actor("fay"), Actor("fin")
 ADMIN = Actor("dan", capabilities=frozenset({"approvals:delegate"}))
+PROGRAM = Actor("bot", "service_account", capabilities=frozenset({"approvals:delegate"}), maker_id="dan")
 DAY = timedelta(days=1)
 
 REFUSED = {
@@ -21,10 +22,16 @@ REFUSED = {
     "to nobody": ({"to_user": "stranger"}, FAY, "NOT_FOUND", ("to_user",)),
     "of nobody": ({"from_user": "stranger"}, ADMIN, "NOT_FOUND", ("from_user",)),
     "to who left": ({"to_user": "gus"}, FAY, "INACTIVE", ("to_user",)),
+    "of who left": ({"from_user": "gus"}, ADMIN, "INACTIVE", ("from_user",)),
+    "to its maker": ({"to_user": "dan"}, ADMIN, "SEPARATION_OF_DUTIES", ("to_user",)),
+    "to its maker by a program": ({"to_user": "dan"}, PROGRAM, "SEPARATION_OF_DUTIES", ("to_user",)),
+    "to a program": ({"to_user": "bot"}, ADMIN, "BAD_VALUE", ("to_user",)),
     "ends first": ({"starts_at": START + DAY, "ends_at": START + DAY}, FAY, "BAD_DATES", ("ends_at",)),
     "ended": ({"starts_at": START - 2 * DAY, "ends_at": START - DAY}, FAY, "BAD_DATES", ("ends_at",)),
     "ends now": ({"ends_at": START}, FAY, "BAD_DATES", ("ends_at",)),
     "no zone": ({"starts_at": datetime(2026, 3, 2)}, FAY, "BAD_DATES", ("starts_at",)),  # noqa: DTZ001
+    "to an administrator by themselves": ({"to_user": "dan"}, ADMIN, "SEPARATION_OF_DUTIES", ("to_user",)),
+    "to a service account": ({"to_user": "bot"}, FAY, "BAD_VALUE", ("to_user",)),
     "scope": ({"workflows": ("w",) * (SCOPE_NAMES_MAX + 1)}, FAY, "TOO_LONG", ("workflows",)),
     "reason": ({"reason": "x" * (REASON_LENGTH_MAX + 1)}, FAY, "TOO_LONG", ("reason",)),
 }

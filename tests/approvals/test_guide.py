@@ -29,9 +29,8 @@ def test_limits_and_capabilities_of_the_guide_are_the_codes_own():
 
 
 def test_every_code_of_the_guide_is_in_the_code():
-    source = "".join(
-        path.read_text() for path in (Path(__file__).parents[2] / "src/assent/approvals").glob("*.py")
-    )
+    rooms = [Path(__file__).parents[2] / "src/assent" / room for room in ("approvals", "engine")]
+    source = "".join(path.read_text() for room in rooms for path in room.glob("*.py"))
     codes = set(re.findall(r"`([A-Z][A-Z_]{4,})`", GUIDE))
     assert codes
     assert {code for code in codes if f'"{code}"' not in source} == set()

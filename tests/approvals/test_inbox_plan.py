@@ -37,7 +37,8 @@ FILLING = (
 )
 
 NO_FILTERS = "null, null, null, null, null, null, null, null"
-READER = f"'acme', 'fay', '{START.isoformat()}', '{{fay}}'"
+OWNERS = '[{"user_id": "fay", "present": true, "roles": ["finance"]}]'
+READER = f"'acme', 'fay', '{START.isoformat()}', '{OWNERS}'"
 FIRST_ID = "'00000000-0000-0000-0000-000000000000'"
 
 EVERYWHERE = "null"

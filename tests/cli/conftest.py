@@ -30,7 +30,9 @@ async def company(database_url: str) -> AsyncIterator[Database]:
     try:
         await found_company(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
         async with database.transaction(None) as connection:
-            await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'gone'")
+            await connection.execute(
+                "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'gone'"
+            )
             await connection.executemany(
                 "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
                 [(ORG, role, capability) for role, capability in CAPABILITIES],

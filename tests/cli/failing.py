@@ -9,6 +9,7 @@ from assent.worker.duty import Workplace
 from tests.cli.application import shop
 from tests.cli.desk import Desk
 from tests.effects.sending import LOCAL, Office
+from tests.postgres import past_the_guards
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
 from tests.runtime.spoiling import projection, put_back
 
@@ -24,7 +25,7 @@ async def given_up_many(runtime: Runtime, database: Database, number: int) -> li
     ids = await runtime.start_many(ORG, "confirmation", ANN, [{}] * number)
     async with database.transaction(None) as connection:
         await connection.execute(
-            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE status = 'pending'"
+            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE org_id = 'acme' AND status = 'pending'"
         )
     await drain(runtime)
     assert {row["status"] for row in await rows(database, "workflow_instances") if row["id"] in ids} == {
@@ -55,11 +56,10 @@ async def stuck(desk: Desk, database: Database) -> UUID:
     instance_id = UUID(started["id"])
     before = await projection(database, instance_id)
     await desk.run("advance", instance_id, "go")
-    async with database.transaction(None) as connection:
-        await connection.execute("SET LOCAL session_replication_role = replica")
+    async with past_the_guards(database.url) as connection:
         await connection.execute(
             "UPDATE assent.workflow_instances SET status = 'running', completed_at = NULL,"
-            " updated_at = updated_at - interval '1 hour' WHERE id = $1",
+            " updated_at = updated_at - interval '1 hour' WHERE org_id = 'acme' AND id = $1",
             instance_id,
         )
     await put_back(database, instance_id, before)

@@ -53,6 +53,8 @@ async def test_somebody_is_taken_in_changed_let_go_and_taken_back(run: Run) -> N
     ("arguments", "code"),
     [
         (("add", "system"), "RESERVED_NAME"),
+        (("add", "*"), "RESERVED_NAME"),
+        (("add", "ann "), "BAD_VALUE"),
         (("add", "ann", "--manager", "nobody"), "UNKNOWN_USER"),
         (("change", "nobody", "--role", "clerk"), "NOT_FOUND"),
         (("remove", "nobody"), "NOT_FOUND"),
@@ -81,3 +83,23 @@ async def test_people_get_tables(run: Run) -> None:
     assert members.stdout.splitlines()[1].split() == ["robot", "robot", "admin", "program", "gone"]
     roles = await run("roles", "list")
     assert roles.stdout.splitlines()[1].split() == ["admin", "0"]
+
+
+async def test_nobody_is_added_whose_id_is_mistaken_for_anothers(run: Run) -> None:
+    await read(run, "members", "add", "ann")
+    result = await run("members", "add", "\u0430nn")
+    assert (result.exit_code, "LOOK_ALIKE" in result.stderr) == (1, True), result.output
+
+
+async def test_the_last_who_holds_everything_keeps_it_here_too(run: Run) -> None:
+    await read(run, "members", "add", "ann", "--role", "root")
+    await run("roles", "grant", "root", "*")
+    for command in (
+        ("members", "remove", "ann"),
+        ("members", "change", "ann", "--role", "clerk"),
+        ("roles", "revoke", "root", "*"),
+    ):
+        result = await run(*command)
+        assert (result.exit_code, "LAST_ADMINISTRATOR" in result.stderr) == (1, True), result.output
+    await read(run, "members", "add", "bob", "--role", "root")
+    assert (await read(run, "members", "remove", "ann"))["active"] is False

@@ -10,6 +10,7 @@ from tests.cli import failing
 from tests.cli.application import shop
 from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up, given_up_many, unsendable
+from tests.postgres import past_the_guards
 from tests.rows import insert
 from tests.runtime.flows import drain, rows
 from tests.runtime.spoiling import projection, put_back
@@ -197,7 +198,9 @@ async def test_an_event_that_can_be_nobodys_is_not_said_to_be_tried_again(
 ) -> None:
     await desk.run("events", "emit", "paid:7", user="ops")
     async with company.transaction(None) as connection:
-        await connection.execute("UPDATE assent.workflow_events_outbox SET payload_json = '{}'")
+        await connection.execute(
+            "UPDATE assent.workflow_events_outbox SET payload_json = '{}' WHERE org_id = 'acme'"
+        )
     await drain(runtime)
     retried = await desk.json("dlq", "retry-all", user="ops", code=1)
     assert (retried["events"], len(retried["refused"])) == (0, 1)
@@ -251,9 +254,10 @@ async def test_one_that_cannot_be_rebuilt_does_not_hold_the_others_back(
     desk: Desk, company: Database
 ) -> None:
     broken = (await desk.json("start", "payment", "-d", "order=7"))["id"]
-    async with company.transaction(None) as connection:
-        await connection.execute("SET LOCAL session_replication_role = replica")
-        await connection.execute("UPDATE assent.workflow_step_executions SET output_json = '{}'")
+    async with past_the_guards(company.url) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_step_executions SET output_json = '{}' WHERE org_id = 'acme'"
+        )
     sound = (await desk.json("start", "orders"))["id"]
     found = await desk.json("rebuild", broken, sound, user="ops", code=1)
     assert [one.get("error", {}).get("code") for one in found] == ["UNEXPECTED", None]

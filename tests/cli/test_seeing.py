@@ -6,9 +6,10 @@ from assent.http.approval_shapes import ApprovalBody
 from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
+from assent.store.database import Database
 from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up
-from tests.runtime.flows import ANN, ORG, drain
+from tests.runtime.flows import ANN, END, ORG, drain, publish, steps_of
 from tests.runtime.invoices import FIN, LARGE, MIDDLE, actor, create, decide, edit, request_id, submitted
 
 
@@ -73,6 +74,21 @@ async def test_a_page_says_who_is_waited_for_what_was_answered_and_what_happened
     ]
     happened = [line.partition(" ")[2].partition(" ")[2] for line in told[told.index("happened") + 2 :]]
     assert happened[-2:] == ["budget approval waits ann", "finance approval completed → approved fin"]
+
+
+async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
+    desk: Desk, runtime: Runtime, database: Database
+) -> None:
+    escalate = {"after": "48h", "to": {"user": "max"}}
+    ask = {"id": "boss", "type": "approval", "assignee": {"user": "bea"}, "escalate": escalate}
+    ways = [{"from": "boss", "event": event, "to": "end"} for event in ("approved", "rejected")]
+    await publish(database, "leave", [ask, END], ways)
+    view = await runtime.start(ORG, "leave", ANN)
+    told = [" ".join(line.split()) for line in (await desk.run("show", view.id)).stdout.splitlines()]
+    (line,) = [line for line in told if "boss pending" in line]
+    assert line.endswith("boss pending asks bea, later max")
+    (step,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "boss"]
+    assert step["output_json"]["asked"] == ["bea"]
 
 
 async def test_what_one_could_do_is_shown_to_whoever_could(desk: Desk, runtime: Runtime) -> None:

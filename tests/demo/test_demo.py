@@ -1,5 +1,6 @@
 """`make demo` as a newcomer meets it: a process whose printed commands are tried as they stand, ended by Ctrl-C."""
 
+import json
 import os
 import shlex
 import signal
@@ -14,8 +15,11 @@ import psutil
 import pytest
 
 WAIT_S = 60
-EVE = {"Authorization": "Bearer ak_demo_eve"}
-FIN = {"Authorization": "Bearer ak_demo_fin"}
+
+
+def as_(folder: Path, user: str) -> dict[str, str]:
+    """The header of somebody of the demo in this folder."""
+    return {"Authorization": f"Bearer {json.loads((folder / 'keys.json').read_text())[user]}"}
 
 
 class Demo:
@@ -45,9 +49,13 @@ class Demo:
         return [(lines[place - 1].strip(), lines[place].strip()) for place in places]
 
 
-def started(folder: Path) -> Demo:
+def started(folder: Path, *, by_environment: bool = False) -> Demo:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASSENT_")}
-    command = [sys.executable, "-m", "assent", "demo", "--data-dir", str(folder)]
+    command = [sys.executable, "-m", "assent", "demo"]
+    if by_environment:
+        environment["ASSENT_DATA_DIR"] = str(folder)
+    else:
+        command += ["--data-dir", str(folder)]
     process = subprocess.Popen(
         command,
         env={**environment, "ASSENT_PORT": "0", "PYTHONUNBUFFERED": "1"},
@@ -113,8 +121,8 @@ def test_some_forty_documents_stand_at_different_stages(demo: Demo) -> None:
     assert {row[-2] for row in rows} >= {"active", "submitted", "draft", "amended", "cancelled", "completed"}
 
 
-def test_nothing_happened_later_than_now(demo: Demo) -> None:
-    listed = httpx.get(f"{demo.address}/ui/workflows?limit=100", headers=EVE).json()["items"]
+def test_nothing_happened_later_than_now(demo: Demo, folder: Path) -> None:
+    listed = httpx.get(f"{demo.address}/ui/workflows?limit=100", headers=as_(folder, "eve")).json()["items"]
     assert max(datetime.fromisoformat(item["updated_at"]) for item in listed) <= datetime.now(UTC)
 
 
@@ -134,15 +142,36 @@ def test_what_it_says_to_try_does_what_it_says_in_that_order(demo: Demo) -> None
     assert tried[4][1]["code"] == "WORKFLOW_EDIT_LOCKED"
 
 
-def test_figures_are_written_out(demo: Demo) -> None:
-    inbox = httpx.get(f"{demo.address}/api/inbox?limit=50", headers=FIN).json()
+def test_figures_are_written_out(demo: Demo, folder: Path) -> None:
+    inbox = httpx.get(f"{demo.address}/api/inbox?limit=50", headers=as_(folder, "fin")).json()
     assert "2060000" in {item["figure"] for item in inbox["items"]}
+
+
+def test_keys_are_of_this_demo_alone_and_only_its_owner_reads_them(demo: Demo, folder: Path) -> None:
+    keys = json.loads((folder / "keys.json").read_text())
+    assert len(set(keys.values())) == len(keys)
+    assert all(len(key) > 20 and any(key in line for line in demo.said) for key in keys.values())
+    assert (folder / "keys.json").stat().st_mode & 0o077 == 0
+    for user in keys:
+        known = {"Authorization": f"Bearer ak_demo_{user}"}
+        assert httpx.get(f"{demo.address}/api/inbox", headers=known).status_code in (401, 429)
+
+
+def test_a_database_that_is_not_its_own_is_not_written_to(database_url: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "ASSENT_DATABASE_URL": database_url, "ASSENT_DATA_DIR": str(tmp_path)}
+    for more in ([], ["--story"]):
+        command = [sys.executable, "-m", "assent", "demo", *more]
+        refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (refused.returncode, "--force" in refused.stdout) == (2, True), refused.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_leaves_nothing_running_and_the_documents_stay(demo: Demo, folder: Path) -> None:
     before = [line for line in demo.said if "invoice " in line]
     assert stopped(demo) == 0, demo.said
-    again = started(folder)
+    again = started(folder, by_environment=True)
     after = [line for line in again.said if "invoice " in line]
+    assert httpx.get(f"{again.address}/api/inbox", headers=as_(folder, "fin")).status_code == 200
+    assert {line for line in again.said if "ak_" in line and "signs in" not in line} != set()
     assert stopped(again) == 0
     assert len(after) == len(before)

@@ -10,6 +10,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from assent.effects.settings import SmtpSettings
+from tests.twin import assert_unseen
 
 SENDER = "assent@acme.example"
 
@@ -78,5 +79,7 @@ def mail_server(encrypted: ssl.SSLContext | None = None) -> Iterator[Mailbox]:
     try:
         mailbox.port = controller.port
         yield mailbox
+        for envelope in mailbox.envelopes:
+            assert_unseen(f"{envelope.rcpt_tos} {envelope.original_content!r}")
     finally:
         controller.stop()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.twin import assert_unseen
+
 
 @dataclass(frozen=True)
 class Received:
@@ -153,6 +155,8 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     thread.start()
     try:
         yield receiver
+        for received in receiver.received:
+            assert_unseen(f"{received.path} {received.headers} {received.body!r}")
     finally:
         receiver.close()
         thread.join(10)

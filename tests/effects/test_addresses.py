@@ -92,3 +92,13 @@ def test_bad_setting_is_told_by_its_name(name: str, text: str) -> None:
 def test_bad_mode_of_the_mail_server_is_told_by_its_name() -> None:
     with pytest.raises(Invalid, match="ASSENT_SMTP_TLS"):
         SmtpSettings.from_environment({"ASSENT_SMTP_TLS": "maybe"})
+
+
+@pytest.mark.parametrize(
+    "host", ["xgood.example", "good.example.evil.example", "sub.good.example", "good.exampl", "good", ""]
+)
+def test_only_the_very_name_that_is_allowed_is_trusted(host: str) -> None:
+    allowed = Allowed.read(["good.example"])
+    assert allowed.has_host("good.example")
+    assert allowed.has_host("GOOD.example.")
+    assert not allowed.has_host(host)

@@ -21,10 +21,11 @@ from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.processes.spawn import Child, ChildDied, children, wait_until_blocked
 from tests.properties.crashing import Crash, CrashingDatabase
-from tests.runtime.flows import rows
+from tests.runtime.flows import drain, rows
 from tests.worker.queues import run_until_done
 
 EFFECTS = 3
+PATIENT_MS = 60_000
 
 Killing = Callable[[Office, Receiver, Child], AbstractAsyncContextManager[None]]
 
@@ -164,7 +165,9 @@ async def test_worker_that_is_killed_again_and_again_ends_in_a_dead_letter(
     await publish_step(office.database, webhook())
     await office.start("telling", url=receiver.url, order=7)
     async with office.database.transaction(None) as connection:
-        await connection.execute("UPDATE assent.workflow_side_effects_outbox SET max_attempts = 2")
+        await connection.execute(
+            "UPDATE assent.workflow_side_effects_outbox SET max_attempts = 2 WHERE org_id = 'acme'"
+        )
     for _ in range(2):
         await office.database.run(office.duty._claim, org_id=None)  # and then it is gone
         office.database.clock.advance("11m")  # type: ignore[attr-defined]
@@ -213,14 +216,35 @@ async def test_worker_that_was_taken_for_gone_does_not_spoil_what_its_heir_does(
     )
 
 
+async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_awaited(office)
+    view = await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(office.place)
+    receiver.will(Reply(400))
+    (effect,) = await office.database.run(slow._claim, org_id=None)
+    outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Released(office.place))
+    await office.database.run(office.duty._claim, org_id=None)
+    slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
+    await slow.finish()
+    assert await drain(office.runtime) == 0, "only the heir knows what became of it"
+    assert await office.status(view.id) == "running"
+
+
 async def _given(outcome: Any) -> Any:
     return outcome
 
 
 @pytest.mark.parametrize("by_server", [False, True], ids=["client dies", "server ends it"])
 async def test_worker_that_dies_at_any_statement_loses_no_effect(
-    office: Office, database_url: str, receiver: Receiver, by_server: bool
+    office: Office, database_url: str, receiver: Receiver, by_server: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A run marks what it sends, however slow the machine is: the statements are then the same each time.
+    monkeypatch.setattr("assent.worker.effects.PATIENCE_S", PATIENT_MS / 1000)
+    office = office.sending(read_timeout_ms=PATIENT_MS, total_timeout_ms=PATIENT_MS)
     crashing = await CrashingDatabase.open(database_url, settings=SETTINGS, clock=office.database.clock)
     await publish_awaited(office)
     receiver.otherwise = lambda _: reply_json({"ok": "yes"})
@@ -231,7 +255,7 @@ async def test_worker_that_dies_at_any_statement_loses_no_effect(
             view = await office.start("telling", url=receiver.url, order=statement)
             before = sum(receiver.keys.values())
             crashing.arm(statement, by_server=by_server)
-            worker = office_of(app, crashing)
+            worker = office_of(app, crashing).sending(read_timeout_ms=PATIENT_MS, total_timeout_ms=PATIENT_MS)
             try:
                 await worker.duty.run_once()
             except (Crash, Exception):
@@ -243,6 +267,7 @@ async def test_worker_that_dies_at_any_statement_loses_no_effect(
             assert await office.status(view.id) == "completed"
             assert 1 <= sum(receiver.keys.values()) - before <= 2
     finally:
+        await office.close()
         await crashing.close()
     assert statement > 10, "there were statements to die at"
     assert len(receiver.keys) == statement

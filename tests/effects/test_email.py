@@ -134,7 +134,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
     if to == "bob":
         async with posting.database.transaction(None) as connection:
             await connection.execute(
-                "UPDATE assent.members SET email = 'bob@acme.example' WHERE user_id = 'bob'"
+                "UPDATE assent.members SET email = 'bob@acme.example' WHERE org_id = 'acme' AND user_id = 'bob'"
             )
         await posting.runtime.retry_effect(ORG, effect["id"])
         assert await posting.send() == {"completed": 1}

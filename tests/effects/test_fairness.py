@@ -13,7 +13,7 @@ from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
 from tests.effects.receiver import Received, Receiver, Reply, receiving
 from tests.effects.sending import Office
-from tests.worker.queues import fetch, run_until_done, second_worker
+from tests.worker.queues import fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
 
 
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
@@ -71,20 +71,30 @@ async def test_destination_that_two_orgs_use_is_shared_between_them(database: Da
 
 
 async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(office: Office) -> None:
-    await enqueue_webhooks(office.database, "https://one.example/", 50)
-    async with second_worker(office.place) as other:
-        found = await asyncio.gather(
-            *(claimed(db, 100, 6) for db in (office.database, other.database) for _ in range(4))
-        )
-    assert sum(len(some) for some in found) == 6
-    assert len({effect.id for some in found for effect in some}) == 6
+    """Each looks at another org, and what they take goes to one destination."""
+    now = office.database.clock.now()
+    for org in ("acme", "globex"):
+        await enqueue_webhooks(office.database, "https://one.example/", 50, org)
+    async with second_worker(office.place) as other, office.database.transaction(None) as connection:
+        first = await claim(connection, [("acme", "one.example")], 100, 6, now)
+
+        async def work(beside: Connection) -> list[Any]:
+            return await claim(beside, [("globex", "one.example")], 100, 6, now)
+
+        claiming = asyncio.create_task(other.database.run(work, org_id=None))
+        await wait_until_somebody_is_blocked(connection)
+        await connection.execute("COMMIT; BEGIN")
+        assert (len(first), await claiming) == (6, [])
 
 
 async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: Database) -> None:
     """What is not due yet stands behind what is, in the order of the index."""
     await enqueue_webhooks(database, "https://one.example/", 2_000)
     async with database.transaction(None) as connection:
-        later = "UPDATE assent.workflow_side_effects_outbox SET status = 'failed', next_retry_at = assent.now() + '1h'"
+        later = (
+            "UPDATE assent.workflow_side_effects_outbox SET status = 'failed', next_retry_at = assent.now() + '1h'"
+            " WHERE org_id = 'acme'"
+        )
         await connection.execute(later)
     assert await claimed(database, 100, 10) == []
     await enqueue_webhooks(database, "https://one.example/", 1)
@@ -107,7 +117,10 @@ async def test_slow_destination_holds_up_its_own_effects_only(office: Office, re
         receiver.otherwise = lambda _: Reply()
         release.set()
         assert (await run_until_done(office.duty)).count > 0
-    statuses = await fetch(office.database, "SELECT DISTINCT status FROM assent.workflow_side_effects_outbox")
+    statuses = await fetch(
+        office.database,
+        "SELECT DISTINCT status FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'",
+    )
     assert [row["status"] for row in statuses] == ["completed"]
     assert set(receiver.keys.values()) == {1}
 
@@ -140,7 +153,9 @@ async def test_every_destination_comes_round_also_where_there_are_more_than_one_
         await enqueue_webhooks(office.database, f"http://127.0.0.{number + 1}:{receiver.port}/", 1)
     duty = Effects(office.place)
     await run_until_done(duty)
-    rows = await fetch(office.database, "SELECT attempts FROM assent.workflow_side_effects_outbox")
+    rows = await fetch(
+        office.database, "SELECT attempts FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'"
+    )
     assert [row["attempts"] for row in rows] == [1] * 10
 
 

@@ -296,3 +296,33 @@ async def test_redirect_from_encrypted_to_plain_is_refused(secure: Receiver, rec
     assert isinstance(outcome, Undelivered)
     assert (outcome.code, outcome.permanent) == ("INSECURE_REDIRECT", True)
     assert receiver.received == []
+
+
+@pytest.mark.parametrize("address", ["10.20.30.40", "169.254.169.254", "fd00::17"])
+async def test_refusal_does_not_say_what_a_name_leads_to(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = await send("http://payroll.internal/x", resolve=names(payroll_internal=address))
+    assert refused(outcome)
+    assert isinstance(outcome, Undelivered)
+    assert "payroll.internal" in outcome.message
+    assert address not in outcome.message
+    (record,) = [record for record in caplog.records if record.message == "address refused"]
+    assert (record.host, record.refusal) == (  # type: ignore[attr-defined]
+        "payroll.internal",
+        f"{address} is not an address of the public internet",
+    )
+
+
+async def test_failed_connection_does_not_say_what_a_name_leads_to() -> None:
+    """A name that an operator allows may lead to the inside, where its address is nobody's business."""
+    settings = replace(LOCAL, allow=Allowed.read(["payroll.internal"]))
+    with receiving() as receiver:
+        port = receiver.port
+    outcome = await send(
+        f"http://payroll.internal:{port}/x", settings, resolve=names(payroll_internal="127.0.0.1")
+    )
+    assert isinstance(outcome, Undelivered)
+    assert outcome.code == "CONNECTION_FAILED"
+    assert "payroll.internal" in outcome.message
+    assert "127.0.0.1" not in outcome.message

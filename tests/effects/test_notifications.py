@@ -123,3 +123,42 @@ async def test_message_without_a_subject_is_named_after_its_step(app: App, datab
     await office.start("telling", to="bea")
     await office.send()
     assert sent[0].subject == "Order confirmed"
+
+
+async def _set_org(database: Database, **settings: Any) -> None:
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ('acme', 'Acme', $1)", settings
+        )
+
+
+async def test_more_than_fifty_recipients_fail_the_step_and_nobody_is_told(office: Office) -> None:
+    await publish_step(office.database, notification("email"))
+    many = [f"p{number}@acme.example" for number in range(51)]
+    view = await office.start("telling", to=many)
+    assert view.status == "paused"
+    error = (await office.step(view.id, "tell"))["output_json"]["error"]
+    assert error["code"] == "TOO_MANY_RECIPIENTS"
+    assert "51" in error["message"]
+    assert await office.effects() == []
+
+    assert (await office.start("telling", to=many[:50])).status == "completed"
+    assert len(await office.effects()) == 50
+
+
+async def test_setting_of_the_org_says_how_many_recipients_there_may_be(office: Office) -> None:
+    await _set_org(office.database, recipients_max=2)
+    await publish_step(office.database, notification("email"))
+    assert (
+        await office.start("telling", to=["a@x.example", "b@x.example", "c@x.example"])
+    ).status == "paused"
+    assert (await office.start("telling", to=["a@x.example", "b@x.example"])).status == "completed"
+
+
+@pytest.mark.parametrize("setting", [0, -1, 1_001, "many", True, None])
+async def test_setting_that_is_no_number_of_recipients_counts_as_unset(office: Office, setting: Any) -> None:
+    await _set_org(office.database, recipients_max=setting)
+    await publish_step(office.database, notification("email"))
+    people = [f"p{number}@acme.example" for number in range(51)]
+    assert (await office.start("telling", to=people)).status == "paused"
+    assert (await office.start("telling", to=people[1:])).status == "completed"

@@ -10,11 +10,13 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from assent.app import App
 from assent.effects.secrets import retire_old_secrets, rotate_secret
 from assent.effects.sending import Sending
+from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Workplace
 from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import LOCAL, Office, publish_webhook
+from tests.effects.test_named_secrets import VALUE, keep, local
 from tests.postgres import SETTINGS, START
 from tests.runtime.flows import ORG
 
@@ -252,12 +254,7 @@ async def test_empty_url_fails_the_step_itself(office: Office) -> None:
 
 
 async def test_author_sets_headers_but_not_those_that_are_ours(office: Office, receiver: Receiver) -> None:
-    headers = {
-        "X-Order": "{workflow.order}",
-        "Idempotency-Key": "mine",
-        "Host": "evil",
-        "webhook-signature": "v1,x",
-    }
+    headers = {"X-Order": "{workflow.order}", "Idempotency-Key": "mine", "Host": "evil", "webhook-id": "x"}
     await publish_webhook(office.database, headers=headers, method="PUT")
     await office.start("telling", url=receiver.url, order=7)
     await office.send()
@@ -265,7 +262,43 @@ async def test_author_sets_headers_but_not_those_that_are_ours(office: Office, r
     assert (received.method, received.headers["x-order"]) == ("PUT", "7")
     assert received.key == (await office.effect())["event_idempotency_key"]
     assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
-    assert "webhook-signature" not in received.headers
+    assert "webhook-id" not in received.headers
+
+
+OURS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+
+
+async def test_signature_of_the_authors_own_is_not_published(office: Office) -> None:
+    with pytest.raises(Invalid) as raised:
+        await publish_webhook(office.database, headers=dict.fromkeys(OURS, "forged"))
+    assert [(found.code, found.path[-1]) for found in raised.value.problems] == [
+        ("LITERAL_CREDENTIAL", "webhook-signature")
+    ]
+
+
+@pytest.mark.parametrize("how", ["published before", "by a secret"])
+@pytest.mark.parametrize("signed", [False, True])
+async def test_author_cannot_say_who_vouches_for_a_message(
+    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, signed: bool, how: str
+) -> None:
+    """Also where nothing is signed: a receiver takes `webhook-id` for ours, and tells repetitions by it."""
+    with monkeypatch.context() as patched:
+        if how == "published before":  # signatures were no credentials then
+            patched.setattr("assent.compiler.credentials.is_credential", lambda _: False)
+            forged = "forged"
+        else:
+            await keep(office.database, local(receiver))
+            forged = "{secret.erp}"
+        await publish_webhook(office.database, headers={**dict.fromkeys(OURS, forged), "X-Order": "7"})
+    if signed:
+        await rotate(office.database)
+    await office.start("telling", url=receiver.url, order=7)
+    assert await office.send() == {"completed": 1}
+    (received,) = receiver.received
+    assert received.headers["x-order"] == "7"
+    found = {name for name in OURS if name in received.headers}
+    assert found == (set(OURS) if signed else set())
+    assert not {"forged", VALUE} & set(received.headers.values())
 
 
 async def test_header_that_would_begin_another_is_not_sent(office: Office, receiver: Receiver) -> None:

@@ -122,7 +122,9 @@ async def test_a_call_whose_worker_died_over_it_fails_the_request(desk: Desk) ->
     await publish_vendor(desk.database, on_ambiguous="give_up")
     await desk.start()
     async with desk.database.transaction(None) as connection:
-        await connection.execute("UPDATE assent.workflow_side_effects_outbox SET status = 'processing'")
+        await connection.execute(
+            "UPDATE assent.workflow_side_effects_outbox SET status = 'processing' WHERE org_id = 'acme'"
+        )
     desk.clock.advance("11m")
     await run_until_done(Released(Workplace(desk.database)))
     await desk.work()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from assent.model.reader import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.plans import look_up_by_index
@@ -23,6 +24,9 @@ SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'comple
 ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items;
 """
 
+READER = Reader("ann", START, ["invoice"], definitions=[ID])
+"""One who may not read everything."""
+
 STATEMENTS = {
     "queue.sql": {"claim_deliveries": (200, START)},
     "taking_in.sql": {
@@ -34,7 +38,7 @@ STATEMENTS = {
     "telling.sql": {"read_received": (["org-1"], [ID])},
     "ending.sql": {"expire_requests": (200, START), "fail_requests": (["org-1"], [ID], ["no"], START)},
     "reading.sql": {
-        "page_of_requests": ("org-1", None, None, None, None, [], None, None, 51),
+        "page_of_requests": ("org-1", None, None, None, None, None, None, 51, *reader_columns(READER)),
         "list_deliveries": ("org-1", ID, 100),
         "list_items": ("org-1", ID, 100),
     },

@@ -15,7 +15,7 @@ from tests.processes.spawn import ChildDied, children, wait_until_blocked
 from tests.runtime.flows import ANN, ORG, drain
 from tests.worker.queues import second_worker, wait_until_somebody_is_blocked
 
-HOLD = "SELECT FROM assent.requests FOR NO KEY UPDATE"
+HOLD = "SELECT FROM assent.requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
 
 

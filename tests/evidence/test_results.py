@@ -33,7 +33,7 @@ async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> 
 
 
 async def test_what_was_asked_is_kept_without_headers(desk: Desk) -> None:
-    await publish_vendor(desk.database, headers={"authorization": "Bearer secret"})
+    await publish_vendor(desk.database, headers={"authorization": "Bearer {secret.vendor}"})
     await desk.start()
     (asked,) = await rows(desk.database, "request_history")
     assert asked["body"] == {

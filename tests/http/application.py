@@ -38,7 +38,9 @@ CAPABILITIES = {
         "members:manage",
         "operations:*",
         "roles:manage",
+        "secrets:manage",
         "tasks:*",
+        "workflow:publish:waive_approval",
         "workflows:*",
     ],
 }

@@ -12,6 +12,7 @@ from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import Callbacks
 from assent.http.settings import HttpSettings
 from tests.postgres import START
+from tests.twin import assert_unseen
 
 SECRET = "a secret of tests, longer than thirty-two bytes"
 ISSUER = "https://id.example.com"
@@ -49,7 +50,17 @@ def bearer(text: str) -> dict[str, str]:
 def client_of(door: FastAPI, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
     """Whatever the application raises is raised here: a test never overlooks a 500."""
     transport = httpx.ASGITransport(door, client=(PLACE, 4711))
-    return httpx.AsyncClient(transport=transport, base_url="http://assent", headers=headers)
+    hooks = {"response": [_check_for_the_twin]}
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://assent", headers=headers, event_hooks=hooks
+    )
+
+
+async def _check_for_the_twin(response: httpx.Response) -> None:
+    """Nothing of the twin org is in any answer; streams are read by those who ask for them."""
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        await response.aread()
+        assert_unseen(response.text)
 
 
 class People:

@@ -14,12 +14,13 @@ from tests.http.application import app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.postgres import SETTINGS, START, Databases
+from tests.twin import Twin
 
 
 @pytest.fixture(scope="session")
-async def furnished_template(databases: Databases, template: str) -> AsyncIterator[str]:
+async def furnished_template(databases: Databases, twin: Twin) -> AsyncIterator[str]:
     """The name of a database that is furnished already; each test gets a copy."""
-    async with databases.fresh(template) as url:
+    async with databases.fresh(twin.template) as url:
         database = await Database.open(url, settings=SETTINGS, clock=MovedClock(START))
         await furnish(database)
         await database.close()
@@ -27,9 +28,10 @@ async def furnished_template(databases: Databases, template: str) -> AsyncIterat
 
 
 @pytest.fixture
-async def database_url(databases: Databases, furnished_template: str) -> AsyncIterator[str]:
+async def database_url(databases: Databases, furnished_template: str, twin: Twin) -> AsyncIterator[str]:
     async with databases.fresh(furnished_template) as url:
         yield url
+        await twin.assert_untouched(url)
 
 
 @pytest.fixture

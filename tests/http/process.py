@@ -82,6 +82,8 @@ async def start(url: str, *arguments: str, **variables: str) -> asyncio.subproce
         "ASSENT_HTTP_JWT_ISSUER": ISSUER,
         "ASSENT_HTTP_JWT_AUDIENCE": AUDIENCE,
         "COLUMNS": "200",
+        # Nobody reads the log of a test all the time, and a full pipe would stop the server.
+        "ASSENT_HTTP_ACCESS_LOG": "off",
     }
     return await asyncio.create_subprocess_exec(
         *(ASSENT, "serve", *arguments),

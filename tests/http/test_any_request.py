@@ -48,6 +48,7 @@ UNLIMITED = HttpSettings(
     rate_workflows_per_minute=0,
     rate_entities_per_minute=0,
     rate_reads_per_minute=0,
+    rate_checks_per_minute=0,
     rate_failed_sign_ins_per_minute=0,
 )
 ROLES = ["clerk", "approver", "finance_manager", "manager", "operator", "admin"]
@@ -108,16 +109,16 @@ def server(database_of_all):
 
 
 def _furnish(url: str) -> None:
-    with httpx.Client(base_url=url, headers=_headers("alice")) as client:
+    with httpx.Client(base_url=url, headers=_headers("alice"), timeout=60) as client:
         invoice = client.post("/api/entities/invoice", json={"data": INVOICE_DATA}).json()
         moved = client.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit").json()
         expense = client.post("/api/entities/expense", json={"data": {"title": "T", "total": 1}}).json()
         flows = [client.post(f"/ui/workflows/{flow}/start", json={}).json() for flow in ("pair", "survey")]
         client.post("/ui/workflows/screening/start", json={"client": "c-1"})
         (asked,) = client.get("/api/requests").json()["items"]
-    with httpx.Client(base_url=url, headers=_headers("adam")) as client:
+    with httpx.Client(base_url=url, headers=_headers("adam"), timeout=60) as client:
         drafts = [client.post("/api/drafts", json={"source": LEAVE | {"flow": flow}}) for flow in ("a", "b")]
-        client.post(f"/api/drafts/{drafts[0].json()['id']}/publish")
+        client.post(f"/api/drafts/{drafts[0].json()['id']}/publish", headers={"If-Match": "*"})
         found = client.get("/api/definitions?own=true").json()["items"]
         delegation = client.post("/api/delegations", json={"to_user": "max"}).json()
         key = client.post("/api/keys", json={"name": "mine"}).json()

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.authored import DESIGN, data_of
+from tests.http.application import app
 from tests.http.callers import problem
 from tests.runtime.flows import rows
 
@@ -31,7 +32,8 @@ def leave(**changes):
 
 
 async def ask(people, user, method, path, body=None, *, tag="*", **more):  # noqa: PLR0913
-    headers = {"If-Match": tag} if method == "PUT" and tag else {}
+    is_meant = method == "PUT" or (path.startswith("/api/drafts") and path.endswith("/publish"))
+    headers = {"If-Match": tag} if is_meant and tag else {}
     async with people(user, **more) as client:
         return await client.request(method, path, json=body, headers=headers)
 
@@ -117,6 +119,21 @@ async def test_a_draft_that_is_published_starts_and_is_a_draft_no_more(people):
     assert problem(await ask(people, "adam", "POST", f"/api/drafts/{made['id']}/publish"), 404)
 
 
+async def test_what_is_published_is_what_was_reviewed(people, furnished):
+    made = await draft(people)
+    path, reviewed = f"/api/drafts/{made.json()['id']}", made.headers["etag"]
+    swapped = leave(steps=[{**LEAVE["steps"][0], "assignee": {"role": "clerk"}}, LEAVE["steps"][1]])
+    changed = await ask(people, "adam", "PUT", path, {"source": swapped}, tag=reviewed)
+    assert changed.status_code == 200
+    stale = await ask(people, "adam", "POST", f"{path}/publish", tag=reviewed)
+    assert problem(stale, 412)["code"] == "VERSION_CONFLICT"
+    unsaid = await ask(people, "adam", "POST", f"{path}/publish", tag=None)
+    assert problem(unsaid, 428)["code"] == "IF_MATCH_REQUIRED"
+    assert (await ask(people, "adam", "GET", path)).json()["source"] == swapped
+    done = await ask(people, "adam", "POST", f"{path}/publish", tag=changed.headers["etag"])
+    assert done.json()["definition"]["status"] == "published"
+
+
 async def test_a_patch_says_what_starts_for_its_entity(people):
     before = (await ask(people, "alice", "GET", "/api/definitions?kind=effective&own=true")).json()["items"]
     patch = deepcopy(PATCH)
@@ -125,7 +142,7 @@ async def test_a_patch_says_what_starts_for_its_entity(people):
     done = (await ask(people, "adam", "POST", f"/api/drafts/{made['id']}/publish")).json()
     assert done["effective"]["id"] not in [found["id"] for found in before]
     compared = await ask(
-        people, "alice", "GET", f"/api/definitions/{before[0]['id']}/diff/{done['effective']['id']}"
+        people, "adam", "GET", f"/api/definitions/{before[0]['id']}/diff/{done['effective']['id']}"
     )
     (change,) = compared.json()["groups"]["slot:submitted_to_approved"]
     assert (change["sort"], change["what"]) == ("changed", "node")
@@ -202,6 +219,89 @@ async def test_steps_that_run_as_somebody_else_need_more_than_publishing(people,
     assert (await ask(people, "adam", "GET", f"/api/drafts/{made['id']}")).status_code == 200
 
 
+def calling(operation, flow="pay", **step):
+    steps = [
+        {"id": "call", "type": "system", "operation": {"sdk": operation}, **step},
+        {"id": "done", "type": "terminal"},
+    ]
+    arrows = [
+        {"from": "call", "event": "completed", "to": "done"},
+        {"from": "call", "event": "error", "to": "done"},
+    ]
+    return leave(flow=flow, start="call", steps=steps, transitions=arrows)
+
+
+async def give(furnished, capability, role="admin"):
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities VALUES ('acme', $1, $2)", role, capability
+        )
+
+
+async def test_every_door_asks_for_the_rights_that_steps_use(people, furnished):
+    paying, shipping = calling("payroll.pay"), calling("orders.ship", flow="ship")
+    before = await rows(furnished, "workflow_definitions")
+    refused = problem(await publish_together(people, paying, shipping, leave()), 403)
+    assert refused["code"] == "POLICY_DENIED"
+    assert [found["message"] for found in refused["problems"]] == [
+        "`call` calls the operation payroll.pay, which takes operation:payroll.pay:use",
+        "`call` calls the operation orders.ship, which takes operation:orders.ship:use",
+    ]
+    assert await rows(furnished, "workflow_definitions") == before
+    made = (await draft(people, paying)).json()
+    where = f"/api/drafts/{made['id']}"
+    assert problem(await ask(people, "adam", "POST", f"{where}/publish"), 403)["code"] == "POLICY_DENIED"
+    assert (await ask(people, "adam", "GET", where)).status_code == 200
+
+    await give(furnished, "operation:payroll.pay:use")
+    await give(furnished, "operation:orders.ship:use")
+    assert (await ask(people, "adam", "POST", f"{where}/publish")).status_code == 200
+    assert (await publish_together(people, paying, shipping, leave())).status_code == 200
+
+
+async def test_application_names_what_its_operations_take(people, furnished, monkeypatch):
+    monkeypatch.setitem(app.capabilities, "operation:orders.confirm", "orders:confirm")
+    await give(furnished, "operation:*")
+    refused = problem(await publish_together(people, calling("orders.confirm")), 403)
+    assert "orders:confirm" in refused["detail"]
+    await give(furnished, "orders:confirm")
+    assert (await publish_together(people, calling("orders.confirm"))).status_code == 200
+
+
+async def test_patch_that_waives_approval_takes_its_own_capability(people, furnished):
+    waiving = deepcopy(PATCH) | {"slots": {}}
+    waiving["slots"]["slot:submitted_to_approved"] = {
+        "nodes": [{"id": "wave", "type": "script", "set": {"ok": True}, "waives_approval": True}],
+        "edges": [{"from": "in", "to": "wave"}, {"from": "wave", "to": "out"}],
+    }
+    await give(furnished, "definitions:publish", role="manager")
+    refused = problem(await publish_together(people, waiving, user="max"), 403)
+    assert "workflow:publish:waive_approval" in refused["detail"]
+    await give(furnished, "workflow:publish:waive_approval", role="manager")
+    assert (await publish_together(people, waiving, user="max")).status_code == 200
+
+
+async def test_four_eyes_hold_at_every_door(people, furnished):
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.orgs SET settings = settings || '{\"publish\": \"four_eyes\"}' WHERE org_id = 'acme'"
+        )
+    await give(furnished, "definitions:*", role="manager")
+    assert problem(await publish_together(people, leave()), 403)["code"] == "FOUR_EYES_REQUIRED"
+    made = (await draft(people)).json()
+    assert made["edited_by"] == ["adam"]
+    where = f"/api/drafts/{made['id']}"
+    own = problem(await ask(people, "adam", "POST", f"{where}/publish"), 403)
+    assert own["code"] == "FOUR_EYES_REQUIRED"
+    changed = await ask(people, "max", "PUT", where, {"source": leave(name="Leave")})
+    assert changed.json()["edited_by"] == ["adam", "max"]
+    for editor in ("adam", "max"):
+        refused = problem(await ask(people, editor, "POST", f"{where}/publish"), 403)
+        assert refused["code"] == "FOUR_EYES_REQUIRED"
+    await give(furnished, "definitions:publish", role="finance_manager")
+    assert (await ask(people, "fin", "POST", f"{where}/publish")).status_code == 200
+
+
 async def test_versions_are_archived_and_brought_back(people):
     first = await published(people)
     second = await published(people, leave(version=2, name="Leave"))
@@ -222,7 +322,7 @@ async def test_versions_are_archived_and_brought_back(people):
 async def test_what_is_everybodys_is_seen_by_all_and_moved_by_none(people):
     (found,) = (await ask(people, "alice", "GET", "/api/definitions?kind=envelope")).json()["items"]
     assert found["is_everybodys"]
-    shown = (await ask(people, "alice", "GET", f"/api/definitions/{found['id']}")).json()
+    shown = (await ask(people, "adam", "GET", f"/api/definitions/{found['id']}")).json()
     assert shown["source"]["contract"] == "invoice"
     for verb in ("archive", "rollback"):
         assert problem(await ask(people, "adam", "POST", f"/api/definitions/{found['id']}/{verb}"), 404)
@@ -247,11 +347,11 @@ async def test_versions_come_in_pages(people):
 
 async def test_a_definition_is_drawn(people):
     found = await published(people)
-    drawn = await ask(people, "alice", "GET", f"/api/definitions/{found['id']}/diagram")
+    drawn = await ask(people, "adam", "GET", f"/api/definitions/{found['id']}/diagram")
     assert (drawn.status_code, drawn.headers["content-type"]) == (200, "text/vnd.mermaid; charset=utf-8")
     assert drawn.text.startswith("flowchart")
     (patch,) = (await ask(people, "alice", "GET", "/api/definitions?kind=org_patch")).json()["items"]
-    refused = await ask(people, "alice", "GET", f"/api/definitions/{patch['id']}/diagram")
+    refused = await ask(people, "adam", "GET", f"/api/definitions/{patch['id']}/diagram")
     assert problem(refused, 409)["code"] == "WORKFLOW_NOT_COMPILED"
 
 

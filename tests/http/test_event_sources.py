@@ -30,7 +30,8 @@ PAID = {"data": {"paid": 100}}
 
 async def deliver(people, secret, now, key="payment:7", **changes):
     """As a sender does: sign what is sent, `body` under the id `message`; other `changes` are headers."""
-    content, message = json.dumps(changes.pop("body", PAID)), changes.pop("message", "msg_1")
+    content = json.dumps(changes.pop("body", {"key": key, **PAID}))
+    message = changes.pop("message", "msg_1")
     signed = {
         "webhook-id": message,
         "webhook-timestamp": str(int(now.timestamp())),
@@ -81,8 +82,10 @@ async def test_whatever_is_not_signed_right_is_refused(people, furnished, secret
 
 
 async def test_another_body_or_another_secret_is_refused(people, furnished, secret, clock):
-    signed = Webhook(secret).sign("msg_1", clock.now(), json.dumps({"data": {"paid": 100}}))
-    changed = await deliver(people, secret, clock.now(), body={"data": {"paid": 1}}, webhook_signature=signed)
+    paid = {"key": "payment:7", "data": {"paid": 100}}
+    signed = Webhook(secret).sign("msg_1", clock.now(), json.dumps(paid))
+    less = {**paid, "data": {"paid": 1}}
+    changed = await deliver(people, secret, clock.now(), body=less, webhook_signature=signed)
     assert problem(changed, 403)["code"] == "SIGNATURE_REFUSED"
     assert problem(await deliver(people, OTHER, clock.now()), 403)["code"] == "SIGNATURE_REFUSED"
     assert await rows(furnished, "workflow_events_outbox") == []
@@ -92,6 +95,62 @@ async def test_another_body_or_another_secret_is_refused(people, furnished, secr
 async def test_a_signature_holds_for_five_minutes(people, secret, clock, minutes, status):
     signed_at = clock.now() + timedelta(minutes=minutes)
     assert (await deliver(people, secret, signed_at)).status_code == status
+
+
+async def test_what_was_signed_for_one_key_is_not_taken_for_another(people, furnished, secret, clock):
+    signed = {"key": "payment:1", **PAID}
+    assert (await deliver(people, secret, clock.now(), key="payment:1", body=signed)).status_code == 202
+    for key in ("payment:2", "payment:3", "payment:10"):
+        refused = problem(await deliver(people, secret, clock.now(), key=key, body=signed), 403)
+        assert refused["code"] == "SIGNATURE_REFUSED"
+    unnamed = problem(await deliver(people, secret, clock.now(), body=PAID, message="msg_2"), 403)
+    assert unnamed["code"] == "SIGNATURE_REFUSED"
+    (event,) = await rows(furnished, "workflow_events_outbox")
+    assert event["payload_json"]["key"] == "payment:1"
+
+
+async def test_delivery_is_taken_once_of_its_source_whatever_its_key_and_cause(
+    people, furnished, secret, clock
+):
+    first = await deliver(people, secret, clock.now(), body={"key": "payment:7", "cause": "a", **PAID})
+    assert first.json()["new"] is True
+    clock.move_to(clock.now() + timedelta(minutes=1))
+    for key, cause in (("payment:7", "b"), ("payment:8", "a"), ("payment:8", "c")):
+        body = {"key": key, "cause": cause, **PAID}
+        again = await deliver(people, secret, clock.now(), key=key, body=body)
+        assert (again.status_code, again.json()["new"]) == (202, False)
+    assert len(await rows(furnished, "workflow_events_outbox")) == 1
+
+
+async def test_delivery_that_was_refused_may_come_again(people, secret, clock):
+    broken = await deliver(people, secret, clock.now(), body={"key": "payment:7", "data": "\ud800"})
+    assert broken.status_code >= 400
+    assert (await deliver(people, secret, clock.now())).json()["new"] is True
+
+
+async def test_two_sources_with_one_id_do_not_silence_each_other(people, furnished, secret, clock):
+    body = {"name": "cards", "key_prefix": "payment:card:", "secret": OTHER}
+    await ask(people, "adam", "POST", "/api/event-sources", body)
+    assert (await deliver(people, secret, clock.now(), key="payment:1")).json()["new"] is True
+    assert (await deliver(people, OTHER, clock.now(), key="payment:card:1")).json()["new"] is True
+    causes = {row["payload_json"]["cause"] for row in await rows(furnished, "workflow_events_outbox")}
+    assert causes == {"bank:msg_1", "cards:msg_1"}
+
+
+async def test_same_id_of_another_org_is_another_delivery(people, secret, clock):
+    source = {"name": "bank", "key_prefix": "payment:", "secret": secret}
+    await ask(people, "adam", "POST", "/api/event-sources", source, org="globex")
+    assert (await deliver(people, secret, clock.now())).json()["new"] is True
+    content = json.dumps({"key": "payment:7", **PAID})
+    headers = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(clock.now().timestamp())),
+        "webhook-signature": Webhook(secret).sign("msg_1", clock.now(), content),
+        "content-type": "application/json",
+    }
+    async with people("olga", org="globex") as client:
+        answer = await client.post("/api/events/payment:7", content=content, headers=headers)
+    assert answer.json()["new"] is True
 
 
 async def test_other_keys_and_other_orgs_need_no_signature(people, secret):

@@ -39,7 +39,9 @@ async def test_a_draft_is_kept_right_or_wrong_and_says_what_is_wrong(people, for
 
 async def test_a_claimed_form_is_claimed_until_it_is_released(people, form, furnished):
     async with furnished.transaction(None) as connection:
-        await connection.execute("UPDATE assent.members SET roles = '{clerk}' WHERE user_id = 'bob'")
+        await connection.execute(
+            "UPDATE assent.members SET roles = '{clerk}' WHERE org_id = 'acme' AND user_id = 'bob'"
+        )
     assert (await ask(people, "alice", "POST", f"{form['path']}/claim")).json()["claimed_by"] == "alice"
     assert problem(await ask(people, "bob", "POST", f"{form['path']}/claim"), 409)["code"] == "CLAIMED"
     assert (await ask(people, "alice", "POST", f"{form['path']}/release")).json()["claimed_by"] is None

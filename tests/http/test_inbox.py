@@ -119,8 +119,9 @@ async def test_delegations_of_others_are_for_those_who_may(people, furnished):
     for user, number in (("bob", 1), ("max", 1), ("carol", 0)):
         assert len((await ask(people, user, "GET", "/api/delegations")).json()["items"]) == number
     assert problem(await ask(people, "carol", "GET", "/api/delegations?user=bob"), 403)
-    for user in ("bob", "*"):
-        assert len((await ask(people, "adam", "GET", f"/api/delegations?user={user}")).json()["items"]) == 1
+    assert problem(await ask(people, "carol", "GET", "/api/delegations?all=true"), 403)
+    for query in ("user=bob", "all=true"):
+        assert len((await ask(people, "adam", "GET", f"/api/delegations?{query}")).json()["items"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -162,3 +162,15 @@ async def test_an_issuer_that_fails_does_not_sign_everybody_out(clock, answer):
         clock.advance("10m")
         assert (await keys.find("old")).algorithm == "RS256"
         assert found.asked == 2
+
+
+async def test_proxies_of_the_environment_are_not_asked_for_keys(clock, monkeypatch):
+    async with issuer() as found, issuer() as proxy:
+        found.answer = http_answer(key_set(entry(OLD, "old")))
+        proxy.answer = http_answer(key_set(entry(NEW, "new")))
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert not isinstance(await key_set_at(found.url, clock).find("old"), Rejection)
+        assert (found.asked, proxy.asked) == (1, 0)

@@ -57,6 +57,18 @@ async def test_the_list_is_a_table_for_people(keys):
     assert "robot" in listed.stdout
 
 
+async def test_a_key_may_be_for_one_part_of_the_org(keys):
+    made = json.loads((await keys("create", *MINE, "--partition", "north", "--json")).stdout)
+    assert (made["partition_id"], made["created_by"]) == ("north", None)
+
+
+async def test_a_member_has_no_more_keys_than_the_setting_says(keys, monkeypatch):
+    monkeypatch.setenv("ASSENT_HTTP_KEYS_OF_MEMBER_MAX", "1")
+    assert (await keys("create", *MINE)).exit_code == 0
+    refused = await keys("create", *MINE)
+    assert (refused.exit_code, "TOO_MANY_KEYS" in refused.output) == (1, True)
+
+
 async def test_a_key_may_expire(keys, door, clock):
     made = json.loads((await keys("create", *MINE, "--expires-in", "90d", "--json")).stdout)
     assert made["expires_at"] > made["created_at"]

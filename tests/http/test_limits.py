@@ -2,11 +2,12 @@
 
 import pytest
 
+from assent.http.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.rates import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
 from tests.http.application import app
-from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, problem
+from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
 from tests.runtime.flows import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1000}}
@@ -68,6 +69,19 @@ async def test_commands_to_workflows_and_writes_of_entities_are_counted_apart(fu
         assert (await client.post("/ui/workflows/pair/start", json={})).status_code == 201
     async with people("alice", "globex") as client:
         assert (await client.post("/ui/workflows/pair/start", json={})).status_code == 201
+
+
+async def test_keys_of_one_member_share_a_limit_with_their_token(furnished, clock):
+    settings = HttpSettings(jwt_key=SECRET, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, rate_reads_per_minute=4)
+    door = create_app(app, furnished, settings)
+    async with furnished.transaction("acme") as connection:
+        made = [await create_api_key(connection, "acme", "alice", "k", clock.now()) for _ in range(3)]
+    texts = [token(clock.now(), "alice"), *(text for text, _ in made)]
+    statuses = []
+    for text in (*texts, *texts):
+        async with client_of(door, bearer(text)) as client:
+            statuses.append((await client.get(EXPENSES)).status_code)
+    assert statuses == [200] * 4 + [429] * 4
 
 
 def test_buckets_do_not_grow_without_end(clock):

@@ -6,7 +6,12 @@ from tests.http.application import PEOPLE
 from tests.http.callers import problem
 from tests.runtime.flows import rows
 
-DORA = {"user_id": "dora", "name": "Dora Diaz", "roles": ["clerk", "clerk"], "email": "dora@example.com"}
+DORA = {
+    "user_id": "dora",
+    "name": "Dora Diaz",
+    "roles": ["approver", "approver"],
+    "email": "dora@example.com",
+}
 
 
 async def ask(people, user, method, path, body=None, **more):
@@ -35,7 +40,7 @@ async def test_somebody_is_taken_in_and_signs_in_at_once(people):
     assert (made.status_code, made.headers["location"], made.json()["roles"]) == (
         201,
         "/api/members/dora",
-        ["clerk"],
+        ["approver"],
     )
     assert (await ask(people, "dora", "GET", "/api/members/dora")).json()["name"] == "Dora Diaz"
     assert problem(await ask(people, "adam", "POST", "/api/members", DORA), 409)["code"] == "ALREADY_EXISTS"
@@ -45,6 +50,16 @@ async def test_somebody_is_taken_in_and_signs_in_at_once(people):
     ("changes", "code"),
     [
         ({"user_id": "system"}, "RESERVED_NAME"),
+        ({"user_id": "System"}, "RESERVED_NAME"),
+        ({"user_id": "*"}, "RESERVED_NAME"),
+        ({"user_id": "do ra"}, "BAD_VALUE"),
+        ({"user_id": "dora "}, "BAD_VALUE"),
+        ({"user_id": "dora\u200b"}, "BAD_VALUE"),
+        ({"user_id": "\u202edora"}, "BAD_VALUE"),
+        ({"user_id": "dora\r\n"}, "BAD_VALUE"),
+        ({"user_id": "\uff44ora"}, "BAD_VALUE"),
+        ({"user_id": "d" * 201}, "INVALID_REQUEST"),
+        ({"manager_id": "robot"}, "BAD_VALUE"),
         ({"manager_id": "nobody"}, "UNKNOWN_USER"),
         ({"manager_id": "dora"}, "BAD_VALUE"),
         ({"name": "a\x00b"}, "INVALID_REQUEST"),
@@ -61,11 +76,39 @@ async def test_a_member_that_cannot_be_is_told(people, furnished, changes, code)
     assert await rows(furnished, "members") == before
 
 
+@pytest.mark.parametrize(
+    "user_id",
+    [
+        "\u0430lice",  # a Cyrillic a
+        "al\u03b9ce",  # a Greek iota
+        "ALICE",
+        "aIice",
+        "a1ice",
+        "ad\u0430rn",  # rn for the m of adam
+        "\u0455y\u0455tem",  # the engine itself
+    ],
+)
+async def test_nobody_is_taken_in_whose_id_is_mistaken_for_anothers(people, furnished, user_id):
+    before = await rows(furnished, "members")
+    refused = await ask(people, "adam", "POST", "/api/members", {**DORA, "user_id": user_id})
+    assert problem(refused, 409)["code"] == "LOOK_ALIKE"
+    assert await rows(furnished, "members") == before
+
+
+@pytest.mark.parametrize(
+    "user_id", ["alic\u00e9", "alina", "auth0|5f7c", "ann@example.com", "\u0436\u0435\u043d\u044f"]
+)
+async def test_an_id_that_is_nobody_elses_is_taken(people, user_id):
+    made = await ask(people, "adam", "POST", "/api/members", {**DORA, "user_id": user_id})
+    assert (made.status_code, made.json()["user_id"]) == (201, user_id)
+
+
 async def test_a_name_that_is_no_text_is_told(people):
     content = b'{"user_id": "dora", "name": "\\ud800"}'
     async with people("adam") as client:
         headers = {"content-type": "application/json"}
-        assert problem(await client.post("/api/members", content=content, headers=headers), 422)
+        answer = await client.post("/api/members", content=content, headers=headers)
+    assert problem(answer, 400)["code"] == "BAD_JSON"
 
 
 async def test_what_is_not_sent_stays_as_it_is(people):

@@ -42,7 +42,7 @@ async def test_a_look_at_inboxes_reads_the_seats_of_those_who_listen_and_no_othe
         if analyzed:
             await connection.execute("ANALYZE assent.workflow_seats")
         sql = load_queries("assent.http", "changes.sql").look_at_inboxes
-        asked = f"'{{acme,acme}}', '{{u2,u4}}', '{START.isoformat()}'"
+        asked = f"'{{acme,acme}}', '{{u2,u4}}', '{START.isoformat()}', '{{NULL,NULL}}'"
         plan = await _plan(connection, sql, asked, kind)
     (seats,) = re.findall(r"using seats_open on workflow_seats \S+ \(actual rows=(\d+)\S* loops=2", plan)
     assert int(seats) == 40, plan

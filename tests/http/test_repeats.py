@@ -1,17 +1,22 @@
 """Keys for repeats: nothing is done twice, whoever crashes, and nobody reads another's answer."""
 
 import asyncio
-from unittest import mock
-from uuid import uuid4
 
-import asyncpg
 import pytest
 
-from assent.http.replies import RepeatKey
 from tests.http.callers import problem
 from tests.runtime.flows import rows
 
 EXPENSES = "/api/entities/expense"
+COMMITS_FAIL = """
+CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE disk_full USING MESSAGE = 'no space';
+END
+$$;
+CREATE CONSTRAINT TRIGGER commits_fail AFTER INSERT ON assent.entity_versions
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fail();
+"""
 TAXI = {"data": {"title": "Taxi", "total": 1000}}
 
 
@@ -86,14 +91,37 @@ async def test_a_request_that_never_came_in_leaves_the_key_free(people):
     assert (await create(people, "k1")).status_code == 201
 
 
+async def test_what_was_not_done_was_not_answered(people, furnished):
+    """The COMMIT of the command fails: then its reply is not kept either, and it runs when it is asked again."""
+    async with furnished.transaction(None) as connection:
+        await connection.execute(COMMITS_FAIL)
+    assert problem(await create(people, "k1"), 500)["code"] == "UNEXPECTED"
+    assert (await rows(furnished, "entities"), await rows(furnished, "http_replies")) == ([], [])
+    async with furnished.transaction(None) as connection:
+        await connection.execute("DROP TRIGGER commits_fail ON assent.entity_versions")
+    again = await create(people, "k1")
+    assert (again.status_code, "idempotent-replayed" in again.headers) == (201, False)
+    assert len(await rows(furnished, "entities")) == 1
+
+
 async def test_what_was_not_answered_was_not_done(people, furnished):
-    """The answer cannot be kept: then the command has not happened either, and runs when it is asked again."""
-    broken = mock.AsyncMock(side_effect=asyncpg.DiskFullError("no space"))
-    with mock.patch.object(RepeatKey, "keep", broken):
-        assert problem(await create(people, "k1"), 500)["code"] == "UNEXPECTED"
+    """The reply cannot be kept: then the command has not happened either, and runs when it is asked again."""
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "ALTER TABLE assent.http_replies ADD CONSTRAINT no_space CHECK (org_id <> 'acme') NOT VALID"
+        )
+    assert problem(await create(people, "k1"), 500)["code"] == "UNEXPECTED"
     assert await rows(furnished, "entities") == []
+    async with furnished.transaction(None) as connection:
+        await connection.execute("ALTER TABLE assent.http_replies DROP CONSTRAINT no_space")
     assert (await create(people, "k1")).status_code == 201
     assert len(await rows(furnished, "entities")) == 1
+
+
+async def test_the_same_body_to_another_path_is_another_request(people, furnished):
+    await create(people, "k1")
+    other = await create(people, "k1", path="/api/entities/dossier")
+    assert problem(other, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
 
 
 async def test_a_start_under_a_key_starts_once(people, furnished):
@@ -144,6 +172,7 @@ async def test_rolled_back_work_inside_a_command_leaves_the_rest(people, furnish
     """A start that cannot begin leaves nothing behind, and its refusal is kept."""
     path = "/ui/workflows/survey/start"
     body = {"x": "a\u0000b"}
-    first, second = [await create(people, str(uuid4())[:4] if n else "k1", body, path=path) for n in (0, 1)]
-    assert {problem(found, 422)["code"] for found in (first, second)}
+    first, again = [await create(people, "k1", body, path=path) for _ in range(2)]
+    assert problem(first, 422)["code"] == "TEXT_NOT_KEPT"
+    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
     assert await rows(furnished, "workflow_instances") == []

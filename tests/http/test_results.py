@@ -263,7 +263,7 @@ async def test_results_of_a_source_that_signs_are_taken_only_with_its_signature(
     people, door, furnished, secret, asked
 ):
     clock = furnished.clock
-    content = json.dumps(BUNDLE)
+    content = json.dumps({**BUNDLE, "request_id": str(asked)})
     assert problem(await push(people, asked), 403)["code"] == "SIGNATURE_MISSING"
     assert problem(await call_back(door, token_of(asked)), 403)["code"] == "SIGNATURE_MISSING"
     good = signed(secret, clock.now(), content)
@@ -281,3 +281,20 @@ async def test_results_of_a_source_that_signs_are_taken_only_with_its_signature(
     async with people("olga") as client:
         again = await client.post(f"/api/requests/{asked}/results", content=content, headers=good)
     assert (again.status_code, again.json()["outcome"]) == (200, "repeated")
+
+
+@pytest.mark.parametrize(
+    "named", [{}, {"request_id": None}, {"request_id": "01890a5d-ac96-774b-bcce-b302099a8057"}]
+)
+async def test_results_that_were_signed_for_another_request_are_refused(  # noqa: PLR0913, PLR0917
+    people, door, furnished, secret, asked, named
+):
+    content = json.dumps({**BUNDLE, **named})
+    good = signed(secret, furnished.clock.now(), content)
+    async with people("olga") as client:
+        pushed = await client.post(f"/api/requests/{asked}/results", content=content, headers=good)
+    async with client_of(door) as client:
+        called = await client.post(f"/callbacks/{token_of(asked)}", content=content, headers=good)
+    for refused in (pushed, called):
+        assert problem(refused, 403)["code"] == "SIGNATURE_REFUSED"
+    assert await rows(furnished, "request_deliveries") == []

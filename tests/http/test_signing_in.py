@@ -239,7 +239,9 @@ def _with(**changes):
 
 async def _set_active(database, user, *, active):
     async with database.transaction("acme") as connection:
-        await connection.execute("UPDATE assent.members SET active = $2 WHERE user_id = $1", user, active)
+        await connection.execute(
+            "UPDATE assent.members SET active = $2 WHERE org_id = 'acme' AND user_id = $1", user, active
+        )
 
 
 async def _key(database, clock, user="robot", org="acme", **more) -> tuple[str, object]:
@@ -255,9 +257,32 @@ async def test_an_api_key_signs_its_member_in(furnished, door, clock):
     assert (audit[0]["actor_id"], audit[0]["actor_kind"]) == ("robot", "service_account")
     assert text.startswith(made.prefix)
     async with furnished.transaction(None) as connection:
-        kept = await connection.fetchrow("SELECT * FROM assent.api_keys")
+        kept = await connection.fetchrow("SELECT * FROM assent.api_keys WHERE org_id = 'acme'")
     assert text not in str(dict(kept))
     assert kept["key_hash"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+async def test_a_key_has_the_capabilities_of_its_own_org_only(furnished, door, clock):
+    """Two orgs with the same people and roles; only the other one lets its clerks read the audit log."""
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('globex', 'clerk', 'audit:read')"
+        )
+    for org, status in (("acme", 403), ("globex", 200)):
+        text, _ = await _key(furnished, clock, "alice", org)
+        async with client_of(door, bearer(text)) as client:
+            assert (await client.get("/api/audit")).status_code == status
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["system", "System", "*", "alice ", "al ice", "alice\u200b", "\uff41lice", "\u202ealice", "a" * 201, 7],
+)
+async def test_a_token_of_a_user_whose_id_is_not_in_its_one_spelling_is_refused(furnished, clock, user):
+    for roles_from in ("members", "token", "both"):
+        door = create_app(app, furnished, _with(roles_from=roles_from))
+        found = await refused(door, token(clock.now(), user, roles=["clerk"]))
+        assert found["code"] == "TOKEN_REFUSED"
 
 
 async def test_a_revoked_key_is_refused_at_once(furnished, door, clock):

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from assent.http import changes, event_stream
+from assent.http.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
@@ -232,7 +233,9 @@ async def test_whoever_is_let_go_hears_no_more(house, furnished):
     async with house.stream("bob", "/api/inbox/events") as stream:
         await stream.event()
         async with furnished.transaction(None) as connection:
-            await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'bob'")
+            await connection.execute(
+                "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'bob'"
+            )
         assert await stream.ended()
 
 
@@ -264,3 +267,14 @@ async def test_nobody_opens_streams_without_end(house, monkeypatch):
         assert (problem(refused, 429)["code"], refused.headers["retry-after"]) == ("TOO_MANY_REQUESTS", "60")
         async with house.stream("carol", "/api/inbox/events") as other:
             await other.event()
+
+
+async def test_streams_of_all_keys_of_a_member_are_counted_together(house, furnished, clock, monkeypatch):
+    monkeypatch.setattr(changes, "STREAMS_OF_CALLER_MAX", 1)
+    async with furnished.transaction("acme") as connection:
+        text, _ = await create_api_key(connection, "acme", "bob", "another", clock.now())
+    async with house.stream("bob", "/api/inbox/events") as stream:
+        await stream.event()
+        async with house.client("bob") as client:
+            refused = await client.get("/api/inbox/events", headers=bearer(text))
+        assert problem(refused, 429)["code"] == "TOO_MANY_REQUESTS"

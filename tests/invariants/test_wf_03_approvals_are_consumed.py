@@ -7,14 +7,17 @@ from uuid import UUID
 import pytest
 
 from assent.app import App
+from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Connection, Database
 from tests.authored import invoice_contract
 from tests.plain_sql import CONSUMED, NOT_APPROVED, refused
+from tests.postgres import past_the_guards
 from tests.processes.application import app as processes
 from tests.processes.application import keep_calls
 from tests.processes.spawn import closed_gate, wait_until_blocked
+from tests.rows import insert_request_about, read_entity
 from tests.runtime.flows import ORG, drain, rows, steps_of
 from tests.runtime.invoices import (
     ANN,
@@ -56,10 +59,12 @@ async def test_an_approval_is_consumed_once(runtime: Runtime, database: Database
     request = await one_request(database)
     async with database.transaction(None) as connection, refused(connection, CONSUMED):
         await connection.execute(
-            "UPDATE assent.approval_requests SET applied_at = assent.now() + interval '1 s'"
+            "UPDATE assent.approval_requests SET applied_at = assent.now() + interval '1 s' WHERE org_id = 'acme'"
         )
     async with database.transaction(None) as connection, refused(connection, CONSUMED):
-        await connection.execute("UPDATE assent.approval_requests SET applied_at = NULL")
+        await connection.execute(
+            "UPDATE assent.approval_requests SET applied_at = NULL WHERE org_id = 'acme'"
+        )
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:approve"]
     assert gate["output_json"]["consumed"] == [str(request["id"])]
 
@@ -80,7 +85,22 @@ async def test_a_gate_does_not_pass_with_an_approval_that_was_consumed(
     assert (await invoice(runtime, again.entity_id))["state"] == "submitted"
 
 
-async def _consume_behind_its_back(runtime: Runtime, database: Database, view: InstanceView) -> None:
+async def test_a_gate_passes_with_all_of_its_approvals_or_not_at_all(
+    runtime: Runtime, database: Database
+) -> None:
+    await open_shop(database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}}))
+    view = await decide(runtime, await submitted(runtime), "ask", FIN)
+    await _consume_behind_its_back(runtime, database, view, "then", BEA)
+    assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
+    assert {r["node_name"]: r["applied_at"] for r in await rows(database, "approval_requests")} == {
+        "ask": None,
+        "then": None,
+    }
+
+
+async def _consume_behind_its_back(
+    runtime: Runtime, database: Database, view: InstanceView, step: str = "ask", who: Actor = FIN
+) -> None:
     async with database.transaction(None) as connection:
         await connection.execute(
             "CREATE FUNCTION assent.consume() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -91,7 +111,7 @@ async def _consume_behind_its_back(runtime: Runtime, database: Database, view: I
             " FOR EACH ROW WHEN (OLD.status = 'pending') EXECUTE FUNCTION assent.consume()"
         )
     with pytest.raises(Exception, match="was void or consumed before"):
-        await decide(runtime, view, "ask", FIN)
+        await decide(runtime, view, step, who)
 
 
 async def test_no_gate_without_an_approval_where_the_contract_requires_one(
@@ -100,14 +120,53 @@ async def test_no_gate_without_an_approval_where_the_contract_requires_one(
     """Somebody with too many rights puts the token before the gate: what is asked for there is not there."""
     await open_shop(database, patch_of(ASK))
     view = await submitted(runtime)
+    await put_before_the_gate(database)
+    await assert_that_the_gate_stays_shut(runtime, view)
+
+
+async def test_a_waiver_of_an_earlier_round_opens_no_gate(runtime: Runtime, database: Database) -> None:
+    await open_shop(database, patch_of(ASK))
+    view = await submitted(runtime)
+    (request,) = await rows(database, "approval_requests")
+    await put_before_the_gate(database, _waived=request["generation"] - 1)
+    await assert_that_the_gate_stays_shut(runtime, view)
+
+
+async def test_an_approval_of_another_slot_opens_no_gate(runtime: Runtime, database: Database) -> None:
+    await open_shop(database, patch_of(ASK))
+    view = await submitted(runtime)
+    (request,) = await rows(database, "approval_requests")
     async with database.transaction(None) as connection:
-        (token,) = await connection.fetchval("SELECT active_tokens FROM assent.workflow_instances")
-        moved = {key: token[key] for key in ("id", "version", "carry")}
+        entity = await read_entity(connection, ORG, view.entity_id)
+        about = {"instance_id": view.id, "generation": request["generation"], "status": "approved"}
+        # Its time was over, and that was its default.
+        at = request["created_at"].isoformat()
+        about["approvers"] = {**request["approvers"], "default": {"status": "approved", "at": at}}
+        about["decided_at"] = request["created_at"]
+        await insert_request_about(connection, entity, **about, slot="slot:draft_to_submit", node_id="usr:it")
+    await put_before_the_gate(database)
+    await assert_that_the_gate_stays_shut(runtime, view)
+
+
+async def put_before_the_gate(database: Database, **context: Any) -> None:
+    async with database.transaction(None) as connection:
+        (token,) = await connection.fetchval(
+            "SELECT active_tokens FROM assent.workflow_instances WHERE org_id = 'acme'"
+        )
+        moved = {key: token[key] for key in ("id", "version", "carry", "authority")}
         moved |= {"node": "sys:gate:approve", "state": "ready"}
-        await connection.execute("UPDATE assent.workflow_instances SET active_tokens = $1::jsonb", [moved])
+        await connection.execute(
+            "UPDATE assent.workflow_instances SET active_tokens = $1::jsonb, context_json = context_json || $2::jsonb"
+            " WHERE org_id = 'acme'",
+            [moved],
+            context,
+        )
+
+
+async def assert_that_the_gate_stays_shut(runtime: Runtime, view: InstanceView) -> None:
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
         await runtime.advance(ORG, view.id, "approved", FIN)
-    (instance,) = await rows(database, "workflow_instances")
+    (instance,) = await rows(runtime.database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "APPROVAL_MISSING")
     assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
 
@@ -118,7 +177,7 @@ async def test_an_approval_that_nobody_gave_is_not_written_by_plain_sql(
     await open_shop(database, patch_of({**ASK, "mode": "all", "approvers": {"role": "finance_manager"}}))
     view = await submitted(runtime)
     await decide(runtime, view, "ask", FIN)
-    approve = "UPDATE assent.approval_requests SET status = 'approved', decided_at = assent.now()"
+    approve = "UPDATE assent.approval_requests SET status = 'approved', decided_at = assent.now() WHERE org_id = 'acme'"
     for org_id in (ORG, None):
         async with database.transaction(org_id) as connection, refused(connection, NOT_APPROVED):
             await connection.execute(approve)
@@ -132,12 +191,12 @@ async def test_an_approval_of_another_content_is_not_consumed_by_plain_sql(
     await open_shop(database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}}))
     view = await submitted(runtime)
     await decide(runtime, view, "ask", FIN)
-    async with database.transaction(None) as connection:
-        await connection.execute("SET LOCAL session_replication_role = replica")
-        await connection.execute("UPDATE assent.entities SET content_hash = 'other'")
+    async with past_the_guards(database.url) as connection:
+        await connection.execute("UPDATE assent.entities SET content_hash = 'other' WHERE org_id = 'acme'")
     async with database.transaction(None) as connection, refused(connection, CONSUMED):
         await connection.execute(
-            "UPDATE assent.approval_requests SET applied_at = assent.now() WHERE status = 'approved'"
+            "UPDATE assent.approval_requests SET applied_at = assent.now()"
+            " WHERE org_id = 'acme' AND status = 'approved'"
         )
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from assent.compiler import compile_effective
+from assent.compiler import compile_effective, generate_envelope
 from assent.compiler.namespace import user_id
 from assent.model.graph import NodeKind
 from assent.model.patch import Patch
-from tests.authored import codes, compile_slot, invoice_envelope, invoice_patch
+from tests.authored import codes, compile_slot, invoice_contract, invoice_envelope, invoice_patch
 
 SLOT = "slot:submitted_to_approved"
 OTHER = "slot:draft_to_submit"
@@ -117,3 +117,9 @@ def test_a_patch_made_for_another_envelope_is_refused() -> None:
         patch["base"][key] = value
         (problem,) = compile_effective(invoice_envelope(), Patch.model_validate(patch)).problems
         assert (problem.code, problem.path) == ("BASE_MISMATCH", ("base", key))
+
+
+def test_a_patch_made_for_an_older_envelope_is_refused() -> None:
+    envelope = generate_envelope(invoice_contract().model_copy(update={"version": 2}))
+    (problem,) = compile_effective(envelope, invoice_patch()).problems
+    assert (problem.code, problem.path) == ("BASE_MISMATCH", ("base", "envelope_version"))

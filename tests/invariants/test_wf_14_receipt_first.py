@@ -67,7 +67,7 @@ async def test_handler_runs_only_after_its_receipt_is_there(runtime: Runtime, da
     seen: list[int] = []
 
     async def look(connection: Any, arguments: Any) -> None:
-        sql = "SELECT count(*) FROM assent.workflow_step_receipts WHERE idempotency_key = $1"
+        sql = "SELECT count(*) FROM assent.workflow_step_receipts WHERE org_id = 'acme' AND idempotency_key = $1"
         key = step_key(UUID(arguments["id"]), "write", "0", 0)
         seen.append(await connection.fetchval(sql, key))
 

@@ -154,7 +154,7 @@ async def test_what_is_written_is_what_is_read(kernel: Kernel, database: Databas
     made = await kernel.mutate(command("everything.create", SYSTEM, payload=payload))
     async with database.transaction("acme") as connection:
         data = await connection.fetchval(
-            "SELECT data FROM assent.current_entities WHERE id = $1", made.entity.id
+            "SELECT data FROM assent.current_entities WHERE org_id = 'acme' AND id = $1", made.entity.id
         )
     assert data == made.entity.data == payload
 

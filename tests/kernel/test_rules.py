@@ -181,7 +181,9 @@ async def test_a_broken_rule_refuses_instead_of_letting_pass(kernel: Kernel, dat
     entity = await create_expense(kernel)
     await keep(kernel)
     async with database.transaction(None) as connection:
-        await connection.execute("""UPDATE assent.workflow_rules SET condition = '"entity.gone > 1"'""")
+        await connection.execute(
+            """UPDATE assent.workflow_rules SET condition = '"entity.gone > 1"' WHERE org_id = 'acme'"""
+        )
     with pytest.raises(Refused, match=r"RULE_BROKEN at rules\.limit"):
         await kernel.mutate(command("expense.update", entity=entity, payload={"total": 1}))
 

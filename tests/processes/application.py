@@ -18,7 +18,7 @@ GATE = 4_343
 
 CALLS = """
 CREATE TABLE public.calls (id bigint GENERATED ALWAYS AS IDENTITY, what text NOT NULL);
-GRANT SELECT, INSERT ON public.calls TO assent_app;
+GRANT SELECT, INSERT ON public.calls TO assent_engine;
 """
 
 app = App([ORDER])

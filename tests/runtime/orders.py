@@ -95,6 +95,8 @@ async def edit_order(runtime: Runtime, entity_id: UUID, **changes: Any) -> Entit
 
 async def order(runtime: Runtime, entity_id: UUID) -> dict[str, Any]:
     async with runtime.database.transaction(None) as connection:
-        row = await connection.fetchrow("SELECT * FROM assent.current_entities WHERE id = $1", entity_id)
+        row = await connection.fetchrow(
+            "SELECT * FROM assent.current_entities WHERE org_id = 'acme' AND id = $1", entity_id
+        )
     assert row is not None
     return dict(row)

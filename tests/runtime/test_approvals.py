@@ -258,7 +258,9 @@ async def test_nobody_to_ask_pauses_with_an_incident(runtime: Runtime, database:
     assert view.incident is not None
     assert view.incident["code"] == "NO_APPROVERS"
     async with database.transaction(None) as connection:
-        await connection.execute("UPDATE assent.members SET roles = '{nobody}' WHERE user_id = 'max'")
+        await connection.execute(
+            "UPDATE assent.members SET roles = '{nobody}' WHERE org_id = 'acme' AND user_id = 'max'"
+        )
     again = await runtime.retry(ORG, view.id, actor("eve", "*"))
     assert [w.asked for w in again.waiting] == [("max",)]
 
@@ -317,13 +319,19 @@ async def test_one_person_alone_on_two_branches_is_an_incident_until_there_is_an
 ) -> None:
     await open_shop(database)
     async with database.transaction(None) as connection:
-        await connection.execute("UPDATE assent.members SET active = false WHERE user_id = 'fay'")
+        await connection.execute(
+            "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'fay'"
+        )
         settings = {"budget_owners": {"R&D": "fin"}}
-        await connection.execute("UPDATE assent.orgs SET settings = settings || $1::jsonb", settings)
+        await connection.execute(
+            "UPDATE assent.orgs SET settings = settings || $1::jsonb WHERE org_id = 'acme'", settings
+        )
     view = await submitted(runtime)
     assert (view.status, view.incident and view.incident["code"]) == ("paused", "NO_APPROVERS")
     async with database.transaction(None) as connection:
-        await connection.execute("UPDATE assent.members SET active = true WHERE user_id = 'fay'")
+        await connection.execute(
+            "UPDATE assent.members SET active = true WHERE org_id = 'acme' AND user_id = 'fay'"
+        )
     assert view.incident is not None
     assert "who are not needed for `budget`" in view.incident["message"]
     again = await runtime.retry(ORG, view.id, actor("eve", "*"))

@@ -121,6 +121,7 @@ def test_text_that_declares_nothing_is_a_problem(database_url, tmp_path):
     assert (outcome.returncode, f"{file}:1:1: UNKNOWN_DECLARATION" in outcome.stderr) == (1, True)
 
 
+@pytest.mark.without_twin("the command lists the definitions of all orgs")
 async def test_definitions_lists_what_is_published_and_with_all_what_was(database, database_url):
     assert "Nothing is published yet" in run("definitions", url=database_url).stdout
     await publish(database, flow(), "acme")

@@ -1,5 +1,7 @@
 """Entities under a workflow: gates make transitions, windows follow tokens, edits lead to the amendment branch."""
 
+from copy import deepcopy
+
 import pytest
 
 from assent.app import App
@@ -11,6 +13,7 @@ from assent.store.database import Database
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
 from tests.runtime.orders import (
     AT_ONCE,
+    LOOK,
     MAX,
     ORDER,
     create_order,
@@ -237,3 +240,19 @@ async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_
     clock.advance("2s")
     await drain(runtime)
     assert (await order(runtime, entity.id))["data"]["total"] == 777
+
+
+@pytest.mark.parametrize("strict", ["stock", "credit"])
+async def test_the_window_is_the_strictest_of_all_tokens(
+    runtime: Runtime, database: Database, strict: str
+) -> None:
+    """D17: one of the two who look locks the order, whichever token comes first."""
+    patch = deepcopy(LOOK)
+    nodes = patch["slots"]["slot:submitted_to_approved"]["nodes"]
+    next(node for node in nodes if node["id"] == strict)["edit"] = "locked"
+    await publish_orders(database, patch)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    assert (await order(runtime, entity.id))["edit_window"] == "locked"
+    await runtime.advance(ORG, view.id, "done", ANN, step=strict)
+    assert (await order(runtime, entity.id))["edit_window"] == "amend_only"

@@ -165,6 +165,33 @@ async def test_events_of_another_org_are_another_orgs(runtime: Runtime, database
     await drain(runtime)
     assert (await instance_of(database, instance_id))["status"] == "running"
     assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
+    await runtime.emit(ORG, "payment:7", {"amount": 2})
+    await drain(runtime)
+    assert await amounts(database) == [2]
+
+
+async def test_events_that_are_kept_for_another_org_stay_there(runtime: Runtime, database: Database) -> None:
+    """Also where a worker brings the token to its wait: row security does not hold the owner to an org."""
+    await publish_paid(database)
+    await runtime.emit("globex", "payment:7", {"amount": 1})
+    await drain(runtime)
+    await runtime.start_many(ORG, "paid", ANN, [{"order": "7"}])
+    await drain(runtime)
+    assert await amounts(database) == [None]
+    assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
+
+
+async def test_kept_event_is_found_behind_an_older_one_of_another_org(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_paid(database)
+    for org_id, amount in (("globex", 1), (ORG, 5)):
+        await runtime.emit(org_id, "payment:7", {"amount": amount})
+        await drain(runtime)
+    await runtime.start_many(ORG, "paid", ANN, [{"order": "7"}])
+    await drain(runtime)
+    assert await amounts(database) == [5]
+    assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
 
 
 async def test_arrival_without_a_key_is_a_dead_letter_and_the_others_arrive(

@@ -177,6 +177,7 @@ async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
     assert {*others} == set(await statuses(database))
 
 
+@pytest.mark.without_twin("every org with events has a share of a batch")
 async def test_events_of_paused_instances_do_not_hold_others_back(
     runtime: Runtime, database: Database
 ) -> None:
@@ -239,6 +240,7 @@ async def test_command_of_a_person_is_told_what_failed_and_leaves_nothing(
         assert await rows(database, table) == []
 
 
+@pytest.mark.without_twin("every org with events has a share of a batch")
 async def test_statements_of_a_batch_do_not_depend_on_its_size(
     runtime: Runtime, database: Database, statement_counter: StatementCounter
 ) -> None:

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ async def run_block(body: str, names: dict[str, Any]) -> None:
         await found
 
 
+@pytest.fixture
+async def loans(postgres_url: str) -> AsyncIterator[None]:
+    """The login role of the guide's other program, which an administrator of the server has made."""
+    administrator = await asyncpg.connect(postgres_url)
+    await administrator.execute("CREATE ROLE loans LOGIN")
+    yield
+    await administrator.execute("DROP ROLE loans")
+    await administrator.close()
+
+
+@pytest.mark.usefixtures("loans")
 async def test_every_example_runs_and_prints_what_it_says(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,7 +71,7 @@ async def _furnish(database: Database, names: dict[str, Any]) -> None:
     async with database.transaction(None) as connection:
         await connection.execute("CREATE TABLE public.orders (number integer)")
         await connection.execute("CREATE TABLE public.payments (total integer)")
-        await connection.execute("GRANT INSERT ON public.payments TO assent_app")
+        await connection.execute("GRANT INSERT ON public.payments TO assent_engine")
         await connection.execute(
             "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ('acme', 'max', 'Max', '{boss}')"
         )
@@ -74,14 +86,14 @@ async def _run_sql(url: str, body: str) -> None:
 
 async def _submitted(database: Database) -> list[int]:
     async with database.transaction(None) as connection:
-        rows = await connection.fetch("SELECT input FROM assent.task_submissions")
+        rows = await connection.fetch("SELECT input FROM assent.task_submissions WHERE org_id = 'acme'")
     return sorted(row["input"]["number"] for row in rows)
 
 
 async def _told(database: Database) -> list[str]:
     async with database.transaction(None) as connection:
         rows = await connection.fetch(
-            "SELECT payload_json ->> 'key' AS key FROM assent.workflow_events_outbox"
-            " WHERE event_type = 'on_event' ORDER BY 1"
+            "SELECT payload_json ->> 'key' AS key FROM assent.workflow_events_outbox WHERE org_id = 'acme'"
+            " AND event_type = 'on_event' ORDER BY 1"
         )
     return [row["key"] for row in rows]

@@ -35,6 +35,7 @@ async def test_a_spoiled_projection_is_rebuilt_and_goes_on(runtime: Runtime, dat
     async with database.transaction(None) as connection:
         await connection.execute(
             "UPDATE assent.workflow_instances SET active_tokens = '[]', current_nodes = '{}', context_json = '{}'"
+            " WHERE org_id = 'acme'"
         )
     assert await runtime.rebuild(ORG, view.id)
     assert not await runtime.rebuild(ORG, view.id)

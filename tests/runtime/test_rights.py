@@ -6,11 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from assent.app import App
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
 from tests.runtime.flows import ANN, END, OPS, ORG, drain, form, line, publish, rows
+from tests.runtime.orders import ORDER, create_order, publish_orders
 
 Order = Callable[[Runtime, UUID, Actor], Awaitable[Any]]
 
@@ -60,7 +62,7 @@ async def test_so_does_what_can_be_done_while_it_is_paused(
 async def test_the_system_operates_without_being_asked(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database)
     assert (await runtime.pause(ORG, view.id, SYSTEM)).status == "paused"
-    assert (await runtime.force_fail(ORG, view.id, Actor("x", kind="system"), "stuck")).status == "failed"
+    assert (await runtime.force_fail(ORG, view.id, SYSTEM, "stuck")).status == "failed"
 
 
 async def test_whoever_started_a_flow_may_call_it_off(runtime: Runtime, database: Database) -> None:
@@ -108,3 +110,15 @@ async def test_a_flow_that_was_not_there_when_it_was_asked_for_is_asked_about_wh
 async def test_trying_a_dead_letter_again_takes_the_right_to_retry(runtime: Runtime) -> None:
     with pytest.raises(Refused, match=r"POLICY_DENIED.*workflows:retry"):
         await runtime.revive(ORG, UUID(int=1), EVE)
+
+
+async def test_whoever_created_an_entity_does_not_call_its_workflow_off(database: Database) -> None:
+    """What the contract asks of an entity is not the business of the clerk who wrote it."""
+    runtime = App([ORDER]).runtime(database)
+    await publish_orders(database)
+    entity = await create_order(runtime)
+    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    with pytest.raises(Refused, match=r"POLICY_DENIED.*workflows:cancel"):
+        await runtime.cancel(ORG, view.id, ANN, "not needed")
+    (instance,) = await rows(database, "workflow_instances")
+    assert (instance["status"], instance["subject_id"]) == ("running", "ann")

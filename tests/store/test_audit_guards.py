@@ -17,6 +17,7 @@ ADMINISTERED = {
     "api_keys": ("api_key", "id", {"scopes": ["audit:read"]}),
     "event_sources": ("event_source", "name", {"key_prefix": "other:"}),
     "effect_secrets": ("effect_secret", "id", {"retired_at": START}),
+    "named_secrets": ("secret", "name", {"hosts": ["other.example"]}),
     "workflow_definitions": ("definition", "id", {"name": "Another"}),
     "workflow_rules": ("rule", "id", {"enabled": False}),
     "approval_delegations": ("delegation", "id", {"revoked_at": START}),
@@ -38,7 +39,7 @@ ANN = {
     "trace_id": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 }
 
-SECRETS = ("key_hash", "secret", "former_secret")
+SECRETS = ("key_hash", "secret", "former_secret", "value")
 
 
 async def acting(connection, who=ANN):
@@ -60,8 +61,14 @@ async def made(connection, table):
 async def of_table(connection, table):
     """The entries about rows of one table, in the order in which they were written."""
     kind = ADMINISTERED[table][0]
-    sql = "SELECT * FROM assent.audit_log WHERE subject_kind = $1 ORDER BY ctid"
+    sql = "SELECT * FROM assent.audit_log WHERE subject_kind = $1 ORDER BY id"
     return await connection.fetch(sql, kind)
+
+
+async def test_ids_made_in_one_transaction_sort_in_the_order_of_its_statements(owner):
+    made_ids = [await owner.fetchval("SELECT assent.new_id()") for _ in range(500)]
+    assert made_ids == sorted(made_ids)
+    assert {made_id.version for made_id in made_ids} == {7}
 
 
 @pytest.mark.parametrize("table", ADMINISTERED)

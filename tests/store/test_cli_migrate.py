@@ -38,7 +38,7 @@ def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:
 
 
 def test_the_demo_tells_its_story_and_every_promise_in_it_holds(database_url: str) -> None:
-    outcome = run("demo", "--story", url=database_url)
+    outcome = run("demo", "--story", "--force", url=database_url)
     assert outcome.returncode == 0, outcome.stderr
     for promise in (
         "version 1, draft",
@@ -54,4 +54,4 @@ def test_the_demo_tells_its_story_and_every_promise_in_it_holds(database_url: st
 
 
 def test_the_demo_can_be_run_again(database_url: str) -> None:
-    assert [run("demo", "--story", url=database_url).returncode for _ in range(2)] == [0, 0]
+    assert [run("demo", "--story", "--force", url=database_url).returncode for _ in range(2)] == [0, 0]

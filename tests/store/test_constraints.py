@@ -42,6 +42,7 @@ insert_org = partial(insert, table="orgs")
 insert_capability = partial(insert, table="role_capabilities")
 insert_outbox_receipt = partial(insert, table="workflow_outbox_receipts")
 insert_secret = partial(insert, table="effect_secrets")
+insert_named_secret = partial(insert, table="named_secrets")
 insert_rule = partial(insert, table="workflow_rules")
 insert_evaluation = partial(insert, table="workflow_rule_evaluations")
 insert_chain = partial(insert, table="approval_chains")
@@ -110,6 +111,18 @@ CHECKS = [
     ("org_id_is_a_short_word", insert_org, {"org_id": "a" * 101}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "**"}),
     ("org_settings_are_an_object", insert_org, {"settings": ["trusted"]}),
+    ("org_publishes_directly_or_with_four_eyes", insert_org, {"settings": {"publish": "four-eyes"}}),
+    ("org_publishes_directly_or_with_four_eyes", insert_org, {"settings": {"publish": None}}),
+    ("secret_name_is_plain", insert_named_secret, {"name": ""}),
+    ("secret_name_is_plain", insert_named_secret, {"name": "Erp"}),
+    ("secret_name_is_plain", insert_named_secret, {"name": "e" * 64}),
+    ("secret_value_fits_a_header", insert_named_secret, {"value": "1234567"}),
+    ("secret_value_fits_a_header", insert_named_secret, {"value": "two\nlines-of-it"}),
+    ("secret_value_fits_a_header", insert_named_secret, {"value": " begins-with-space"}),
+    ("secret_value_fits_a_header", insert_named_secret, {"value": "ümlauts-are-no-ascii"}),
+    ("secret_value_fits_a_header", insert_named_secret, {"value": "v" * 8_193}),
+    ("secret_is_for_some_hosts", insert_named_secret, {"hosts": []}),
+    ("secret_is_for_some_hosts", insert_named_secret, {"hosts": ["h.example"] * 21}),
     ("member_kind_is_known", insert_member, {"kind": "robot"}),
     ("member_id_is_not_a_reserved_word", insert_member, {"user_id": "system"}),
     ("member_id_is_not_a_reserved_word", insert_member, {"user_id": ""}),
@@ -120,6 +133,7 @@ CHECKS = [
     ("capability_is_a_path", insert_capability, {"capability": "invoice create"}),
     ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "secret in plain text"}),
     ("api_key_is_kept_as_sha256", insert_api_key, {"key_hash": "A" * 64}),
+    ("api_key_is_not_its_own_parent", insert_api_key, {"id": NOBODY, "parent_id": NOBODY}),
     ("entity_version_counts_from_one", insert_entity, {"version": 0}),
     ("edit_window_is_known", insert_entity, {"edit_window": "ajar"}),
     ("audited_actor_kind_is_known", insert_entity, {"actor_kind": "robot"}),
@@ -211,7 +225,12 @@ CHECKS = [
     ("decision_is_known", insert_decision, {"decision": "perhaps"}),
     ("returned_says_as_what", insert_decision, {"decision": "returned"}),
     ("returned_says_as_what", insert_decision, {"decision": "approved", "outcome": "more_information"}),
-    ("nobody_stands_in_for_themselves", insert_delegation, {"from_user": "bea", "to_user": "bea"}),
+    (
+        "nobody_stands_in_for_themselves",
+        insert_delegation,
+        {"from_user": "bea", "to_user": "bea", "created_by": "ann"},
+    ),
+    ("nobody_makes_themselves_a_stand_in", insert_delegation, {"created_by": "bob"}),
     ("delegation_ends_after_it_starts", insert_delegation, {"ends_at": START}),
     ("outside_request_name_is_short", insert_outside_request, {"name": ""}),
     ("outside_request_name_is_short", insert_outside_request, {"name": "n" * 501}),
@@ -253,6 +272,7 @@ CHECKS = [
 FOREIGN_KEYS = [
     ("manager_is_a_member", insert_member, {"manager_id": "nobody"}),
     ("api_key_belongs_to_a_member", insert_api_key, {"user_id": "nobody"}),
+    ("api_key_was_made_by_a_key_of_the_org", insert_api_key, {"parent_id": NOBODY}),
     ("amendment_is_of_an_entity", insert_entity, {"amended_from_id": NOBODY}),
     ("version_is_of_an_entity", insert_entity, {"from_version": 1, "version": 2}),
     ("instance_is_of_an_entity", insert_instance, {"entity_id": NOBODY, "entity_type": "invoice"}),

@@ -26,6 +26,7 @@ NEW_CONTENT = {
     "compiled_hash": "0" * 64,
     "compiler_version": "2",
     "created_by": "mallory",
+    "edited_by": ["user:mallory"],
     "is_default": True,
 }
 """Another value for every column of a definition but status and the times."""
@@ -85,7 +86,16 @@ async def test_content_does_not_change_once_it_was_published(owner, status, colu
 
 async def test_list_of_content_names_every_column_that_must_not_change(owner):
     columns = set((await insert_definition(owner)).keys())
-    assert columns - set(NEW_CONTENT) == {"status", "created_at", "updated_at"}
+    assert columns - set(NEW_CONTENT) == {"status", "created_at", "updated_at", "walls"}
+
+
+async def test_walls_follow_from_the_content_whoever_writes_them(owner):
+    definition = await insert_definition(owner)
+    assert await update(owner, TABLE, definition, walls={"ways": []}) == 1
+    assert (
+        await owner.fetchval("SELECT walls FROM assent.workflow_definitions WHERE id = $1", definition["id"])
+        is None
+    )
 
 
 @pytest.mark.parametrize("status", ["published", "archived"])

@@ -13,9 +13,12 @@ import asyncpg
 import psutil
 import pytest
 
+from assent.store.cluster import OWNER, SUPERUSER, Cluster
 from assent.store.database import Database
 from assent.store.embedded import EmbeddedServer
 from assent.store.errors import StoreError
+from assent.store.guard import START_LOCK, guard
+from assent.store.locks import FileLock
 from assent.store.postmaster import read_postmaster
 from assent.store.settings import Settings
 
@@ -42,8 +45,8 @@ def data_dir(folder, made_dir):
     return folder / "data"
 
 
-async def fetch(server, sql):
-    connection = await asyncpg.connect(server.url("postgres"))
+async def fetch(server, sql, role=SUPERUSER):
+    connection = await asyncpg.connect(server.url("postgres", role=role))
     try:
         return await connection.fetchval(sql)
     finally:
@@ -111,6 +114,21 @@ async def test_two_processes_that_start_at_once_share_one_server(folder):
         assert not is_alive(server)
 
 
+async def test_our_processes_connect_as_an_owner_who_is_no_superuser(data_dir):
+    database = await Database.open(settings=Settings(data_dir=data_dir))
+    try:
+        async with database.transaction(None) as connection:
+            role = await connection.fetchrow("SELECT * FROM pg_roles WHERE rolname = session_user")
+            owns = await connection.fetchval(
+                "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()"
+            )
+    finally:
+        await database.close()
+    assert (role["rolname"], owns) == (OWNER, OWNER)
+    assert (role["rolsuper"], role["rolbypassrls"], role["rolreplication"]) == (False, False, False)
+    assert role["rolcreaterole"]
+
+
 async def test_data_survives_a_restart(data_dir):
     with EmbeddedServer.start(data_dir) as server:
         await fetch(server, "create table kept as select 7 as seven")
@@ -131,6 +149,26 @@ async def test_the_last_user_stops_the_server_and_an_earlier_one_does_not(data_d
         first.url("postgres")
     second.stop()
     assert not is_alive(process)
+
+
+@pytest.mark.parametrize("who", ["its last user", "its guard"])
+def test_a_server_is_stopped_only_by_who_holds_the_lock_for_starting(data_dir, monkeypatch, who):
+    """Somebody may join at that moment, and would be cut off."""
+    held, stop = [], Cluster.stop
+
+    def watched(cluster):
+        free = FileLock.exclusive_if_free(data_dir / START_LOCK)
+        held.append(free is None)
+        if free is not None:
+            free.close()
+        stop(cluster)
+
+    monkeypatch.setattr(Cluster, "stop", watched)
+    if who == "its guard":
+        guard(data_dir)
+    else:
+        EmbeddedServer.start(data_dir, fast=True).stop()
+    assert held == [True]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

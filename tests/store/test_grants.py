@@ -1,8 +1,8 @@
-"""What the application's role may do at all: tried privilege by privilege, against the whole list."""
+"""What the engine's role may do at all: tried privilege by privilege, against the whole list."""
 
 # ruff: noqa: S608 - the names of tables come from the catalogue
 
-from assent.store.database import APP_ROLE
+from assent.store.roles import CLIENT_ROLE, ENGINE_ROLE
 from tests.plain_sql import PRIVILEGE, acting_for, refusal_of, refused
 from tests.rows import change, insert_entity, insert_one_of_each, insert_step, update
 
@@ -13,10 +13,11 @@ KEEP = {"SELECT", "INSERT", "UPDATE", "DELETE"}
 
 MAY = {
     "schema_migrations": set(),
+    "schema_grants": set(),
     "orgs": READ | {"UPDATE name settings"},
     "members": KEEP,
     "role_capabilities": KEEP,
-    "api_keys": APPEND | {"UPDATE expires_at name revoked_at scopes"},
+    "api_keys": APPEND | {"UPDATE revoked_at"},
     "entities": READ,
     "entity_versions": READ,
     "audit_log": READ,
@@ -34,11 +35,12 @@ MAY = {
     "workflow_side_effects_outbox": MOVE,
     "workflow_outbox_receipts": APPEND,
     "effect_secrets": set(),
+    "named_secrets": set(),
     "event_sources": set(),
     "approval_chains": KEEP,
     "approval_chain_steps": KEEP,
     "approval_requests": APPEND
-    | {"UPDATE applied_at applied_step_id claimed_at claimed_by decided_at reason status"},
+    | {"UPDATE applied_at applied_step_id claimed_at claimed_by decided_at originators reason status"},
     "approval_decisions": APPEND,
     "workflow_seats": APPEND | {"UPDATE closed_at note status"},
     "workflow_forms": APPEND
@@ -60,9 +62,9 @@ MAY = {
     "workflow_rule_evaluations": APPEND,
     "step_compactions": set(),
     "http_replies": APPEND
-    | {"UPDATE body created_at expires_at headers media_type request_hash status", "DELETE"},
+    | {"UPDATE about body created_at expires_at headers media_type request_hash status", "DELETE"},
 }
-"""What assent_app may do. A set of columns stands where it may update only those; partitions: nothing."""
+"""What assent_engine may do. A set of columns stands where it may update only those; partitions: nothing."""
 
 RELATIONS = """
 SELECT c.relname, c.relispartition, array_agg(a.attname::text ORDER BY a.attname) AS columns
@@ -79,32 +81,32 @@ SELECT p.proname
 """
 
 
-async def _is_permitted(connection, sql):
+async def is_permitted(connection, sql):
     """Try a statement that touches no row: what it may not do at all, PostgreSQL refuses all the same."""
     error = await refusal_of(connection, connection.execute(sql))
     assert error is None or (error.sqlstate == PRIVILEGE and "permission denied" in str(error)), error
     return error is None
 
 
-async def _rights(connection, table, columns):
+async def rights(connection, table, columns):
     tries = {
         "SELECT": f"SELECT FROM assent.{table} WHERE false",
         "INSERT": f"INSERT INTO assent.{table} SELECT * FROM assent.{table} WHERE false",
         "DELETE": f"DELETE FROM assent.{table} WHERE false",
         "TRUNCATE": f"TRUNCATE assent.{table}",
     }
-    rights = {right for right, sql in tries.items() if await _is_permitted(connection, sql)}
+    may = {right for right, sql in tries.items() if await is_permitted(connection, sql)}
     update = f"UPDATE assent.{table} SET {{0}} = NULL WHERE false"
-    updatable = [name for name in columns if await _is_permitted(connection, update.format(name))]
+    updatable = [name for name in columns if await is_permitted(connection, update.format(name))]
     if updatable:
-        rights.add("UPDATE" if updatable == columns else "UPDATE " + " ".join(updatable))
-    return rights
+        may.add("UPDATE" if updatable == columns else "UPDATE " + " ".join(updatable))
+    return may
 
 
 async def test_application_can_do_to_each_table_what_the_list_says_and_nothing_else(owner):
     relations = await owner.fetch(RELATIONS)
     async with acting_for(owner, "acme"):
-        found = {name: await _rights(owner, name, columns) for name, _, columns in relations}
+        found = {name: await rights(owner, name, columns) for name, _, columns in relations}
     partitions = {name for name, is_partition, _ in relations if is_partition}
     assert {name: rights for name, rights in found.items() if name not in partitions} == MAY
     assert {name for name in partitions if found[name]} == set()
@@ -159,24 +161,28 @@ async def test_no_function_can_be_executed_by_everybody(owner):
 
 
 async def test_application_can_execute_the_functions_of_this_list_only(owner):
-    assert [found["proname"] for found in await owner.fetch(FUNCTIONS, APP_ROLE)] == [
+    assert [found["proname"] for found in await owner.fetch(FUNCTIONS, ENGINE_ROLE)] == [
         "agreed_groups",
         "bundle_problem",
         "emit_event",
         "input_hash",
         "is_cargo",
         "is_enough",
+        "is_readable",
         "item_problem",
         "keep_delivery",
         "lock_entities",
         "new_id",
         "note_commands",
+        "note_refusals",
         "now",
         "org_id",
         "push_result",
         "set_edit_windows",
+        "skeleton_of_id",
         "status_may_move",
         "submit_task",
+        "takes_part",
         "waiting_for",
         "write_entities",
     ]
@@ -196,18 +202,25 @@ async def test_functions_that_run_as_the_owner_look_names_up_nowhere_else(owner)
         "write_entities",
         "set_edit_windows",
         "note_commands",
+        "note_refusals",
         "note_administration",
+        "emit_event",
+        "submit_task",
+        "push_result",
+        "read_walls",
+        "guard_asked_content",
+        "guard_gate",
     }
     assert all("search_path=pg_catalog, pg_temp" in config for _, config in found)
 
 
-async def test_only_the_application_may_use_the_schema_and_nobody_may_create_in_it(owner):
+async def test_only_the_two_roles_may_use_the_schema_and_nobody_may_create_in_it(owner):
     found = await owner.fetch(
         "SELECT coalesce(r.rolname, 'everybody'), acl.privilege_type"
         " FROM pg_namespace n CROSS JOIN aclexplode(n.nspacl) acl LEFT JOIN pg_roles r ON r.oid = acl.grantee"
         " WHERE n.nspname = 'assent' AND acl.grantee <> n.nspowner"
     )
-    assert [tuple(right) for right in found] == [(APP_ROLE, "USAGE")]
+    assert {tuple(right) for right in found} == {(ENGINE_ROLE, "USAGE"), (CLIENT_ROLE, "USAGE")}
 
 
 async def test_application_writes_entities_through_the_function(owner):

@@ -11,7 +11,10 @@ from assent.store.guest import inside
 from tests.kernel.company import ANN, EXPENSE
 
 ORDERS = "CREATE TABLE public.orders (id integer, note jsonb)"
-COUNT = "SELECT (SELECT count(*) FROM public.orders), (SELECT count(*) FROM assent.entities)"
+COUNT = (
+    "SELECT (SELECT count(*) FROM public.orders),"
+    " (SELECT count(*) FROM assent.entities WHERE org_id = 'acme')"
+)
 STANDING = "SELECT current_user::text, coalesce(current_setting('assent.org_id', true), '')"
 
 

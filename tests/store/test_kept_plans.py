@@ -25,7 +25,7 @@ async def one_connection(url: str, plans_kept_ms: int) -> AsyncIterator[Database
             await connection.execute("""
               CREATE TABLE public.parts (org_id text, id int, PRIMARY KEY (org_id, id)) WITH (autovacuum_enabled = off);
               INSERT INTO public.parts VALUES ('acme', 1); ANALYZE public.parts;
-              GRANT SELECT ON public.parts TO assent_app
+              GRANT SELECT ON public.parts TO assent_engine
             """)
         yield database
     finally:

@@ -146,3 +146,21 @@ async def test_our_own_migrations_apply_to_an_empty_database_and_the_template_ha
     assert ours
     assert await migrate(empty_database_url) == ours
     assert (await status(database)).pending == []
+
+
+async def test_who_made_themselves_a_stand_in_before_stands_in_no_more(empty_database_url, connection):
+    ours = load_migrations()
+    seats = next(number for number, migration in enumerate(ours) if migration.name == "seats")
+    await migrate(empty_database_url, ours[:seats])
+    for to_user, created_by in (("bob", "bob"), ("cid", "bea"), ("dan", "ada")):
+        await connection.execute(
+            "INSERT INTO assent.approval_delegations (org_id, id, from_user, to_user, starts_at, created_by)"
+            " VALUES ('acme', gen_random_uuid(), 'bea', $1, now(), $2)",
+            to_user,
+            created_by,
+        )
+    await migrate(empty_database_url, ours)
+    rows = await connection.fetch(
+        "SELECT to_user FROM assent.approval_delegations WHERE revoked_at IS NOT NULL"
+    )
+    assert [row["to_user"] for row in rows] == ["bob"]

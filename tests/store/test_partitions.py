@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assent.store.database import APP_ROLE
+from assent.store.roles import ENGINE_ROLE
 from tests.plain_sql import CHECK, FOREIGN_KEY, IDENTITY, STATUS, check_deferred, refused, wait_until_blocked
 from tests.rows import insert, insert_effect, insert_event, insert_step, update
 
@@ -23,8 +23,8 @@ def first_of(month):
 
 
 async def _partition_of(connection, table, row):
-    sql = f"SELECT tableoid::regclass::text FROM assent.{table} WHERE id = $1"
-    name = await connection.fetchval(sql, row["id"])
+    sql = f"SELECT tableoid::regclass::text FROM assent.{table} WHERE org_id = $1 AND id = $2"
+    name = await connection.fetchval(sql, row["org_id"], row["id"])
     return name.removeprefix("assent.").removeprefix(table)
 
 
@@ -218,6 +218,6 @@ async def test_partitions_belong_to_the_owner_alone(owner):
     await owner.fetchval(ENSURE)
     granted = await owner.fetch(
         "SELECT relname FROM pg_class WHERE relispartition AND has_any_column_privilege($1, oid, 'SELECT')",
-        APP_ROLE,
+        ENGINE_ROLE,
     )
     assert granted == []

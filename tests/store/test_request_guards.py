@@ -40,7 +40,6 @@ ASKED = {
     "generation": 7,
     "slot": "slot:another",
     "content_hash": "x",
-    "originators": ["nobody"],
     "partition_id": "north",
     "title": "Another",
     "figure": 7,
@@ -56,6 +55,7 @@ STANDING = {
     "decided_at": START,
     "claimed_by": "bea",
     "claimed_at": START,
+    "originators": ["ann", "bea"],
 }
 
 AT_ONCE = {"claimed_by": "claimed_at", "claimed_at": "claimed_by", "applied_step_id": "applied_at"}
@@ -67,7 +67,8 @@ async def _approved(connection):
 
 
 async def test_every_column_of_a_request_is_either_asked_or_says_where_it_stands(owner):
-    assert set((await insert_request(owner)).keys()) == set(ASKED) | set(STANDING)
+    # The transaction that consumed it is the database's own note.
+    assert set((await insert_request(owner)).keys()) == set(ASKED) | set(STANDING) | {"applied_xid"}
 
 
 @pytest.mark.parametrize("column", ASKED)
@@ -89,6 +90,14 @@ async def test_application_has_no_right_to_change_what_a_request_asks(owner):
     request = await insert_request(owner)
     async with acting_for(owner, "acme"), refused(owner, PRIVILEGE, saying="permission denied"):
         await update(owner, TABLE, request, approvers=["mallory"])
+
+
+async def test_originators_of_a_request_only_grow(owner):
+    request = await insert_request(owner, originators=["ann", "bea"])
+    assert await update(owner, TABLE, request, originators=["bea", "cid", "ann"]) == 1
+    for fewer in ([], ["ann", "bea"], ["cid", "dan"]):
+        async with refused(owner, IDENTITY, saying="keeps its originators"):
+            await update(owner, TABLE, request, originators=fewer)
 
 
 async def test_claim_can_be_given_back(owner):

@@ -4,7 +4,7 @@
 
 import pytest
 
-from assent.store.database import APP_ROLE
+from assent.store.roles import ENGINE_ROLE
 from tests.blank_rows import definition_of_kind, row
 from tests.plain_sql import PRIVILEGE, acting_for, check_deferred, refused
 from tests.rows import (
@@ -21,7 +21,7 @@ from tests.rows import (
 
 OWN_ORG = "(org_id = ( SELECT assent.org_id() AS org_id))"
 
-ROWS_OF_NOBODY = {"schema_migrations", "workflow_batches", "task_leases"}
+ROWS_OF_NOBODY = {"schema_migrations", "schema_grants", "workflow_batches", "task_leases"}
 """Tables of the owner alone: they have no org, and no role under row security sees a row of them."""
 
 UNGUARDED_TABLES = """
@@ -104,6 +104,10 @@ async def test_every_policy_compares_the_org_for_reading_and_for_writing(owner):
         assert found.pop((table, "rows_of_nobody")) == ["*", "false", None]
     shared = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_readable"))
     assert shared == ["r", "(org_id = '*'::text)", None]
+    inserted = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_the_owners"))
+    assert inserted == ["a", None, "(org_id <> '*'::text)"]
+    updated = found.pop(("workflow_definitions", "definitions_of_all_orgs_stay_the_owners"))
+    assert updated == ["w", "(org_id <> '*'::text)", "(org_id <> '*'::text)"]
     assert {policy for _, policy in found} == {"rows_of_own_org"}
     assert [table for table, what in found.items() if what != ["*", OWN_ORG, OWN_ORG]] == []
 
@@ -122,7 +126,7 @@ async def test_every_table_has_an_org_but_those_that_no_org_may_see(owner):
 
 
 async def test_application_role_is_neither_above_row_security_nor_an_owner(owner):
-    role = await owner.fetchrow("SELECT * FROM pg_roles WHERE rolname = $1", APP_ROLE)
+    role = await owner.fetchrow("SELECT * FROM pg_roles WHERE rolname = $1", ENGINE_ROLE)
     powers = ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin")
     assert [power for power in powers if role[power]] == []
     assert await owner.fetchval("SELECT count(*) FROM pg_auth_members WHERE member = $1", role["oid"]) == 0
@@ -136,7 +140,7 @@ async def test_application_role_is_neither_above_row_security_nor_an_owner(owner
 
 
 async def test_org_sees_its_own_rows_and_no_others_in_every_table(two_orgs):
-    tables = await _names(two_orgs, READABLE, APP_ROLE)
+    tables = await _names(two_orgs, READABLE, ENGINE_ROLE)
     assert len(tables) > 15
     async with acting_for(two_orgs, "globex"):
         own = {table for table in tables if await _count(two_orgs, table, "globex") > 0}
@@ -145,15 +149,15 @@ async def test_org_sees_its_own_rows_and_no_others_in_every_table(two_orgs):
 
 
 async def test_without_an_org_nothing_is_visible(two_orgs):
-    tables = await _names(two_orgs, READABLE, APP_ROLE)
+    tables = await _names(two_orgs, READABLE, ENGINE_ROLE)
     async with acting_for(two_orgs, None):
         visible = [t for t in tables if await two_orgs.fetchval(f"SELECT count(*) FROM assent.{t}") > 0]
     assert visible == []
 
 
 async def test_foreign_rows_are_out_of_reach_of_update_and_delete(two_orgs):
-    updatable = dict(await two_orgs.fetch(UPDATABLE, APP_ROLE))
-    deletable = await _names(two_orgs, WITH_PRIVILEGE, APP_ROLE, "DELETE")
+    updatable = dict(await two_orgs.fetch(UPDATABLE, ENGINE_ROLE))
+    deletable = await _names(two_orgs, WITH_PRIVILEGE, ENGINE_ROLE, "DELETE")
     assert len(updatable) > 8
     assert len(deletable) > 4
     async with acting_for(two_orgs, "globex"):
@@ -165,7 +169,7 @@ async def test_foreign_rows_are_out_of_reach_of_update_and_delete(two_orgs):
 
 
 async def test_rows_cannot_be_inserted_for_another_org_into_any_table(owner):
-    tables = await _names(owner, WITH_PRIVILEGE, APP_ROLE, "INSERT")
+    tables = await _names(owner, WITH_PRIVILEGE, ENGINE_ROLE, "INSERT")
     assert len(tables) > 12
     async with acting_for(owner, "globex"):
         for table in tables:
@@ -179,7 +183,7 @@ async def test_rows_cannot_be_inserted_without_an_org(owner):
 
 
 async def test_own_row_cannot_be_handed_to_another_org(two_orgs):
-    updatable = dict(await two_orgs.fetch(UPDATABLE, APP_ROLE))
+    updatable = dict(await two_orgs.fetch(UPDATABLE, ENGINE_ROLE))
     movable = [table for table, columns in updatable.items() if "org_id" in columns]
     assert len(movable) > 5
     async with acting_for(two_orgs, "globex"):
@@ -201,7 +205,7 @@ async def test_partitions_cannot_be_read_around_their_table(two_orgs):
 
 
 async def test_partition_shows_an_org_its_own_rows_even_where_somebody_granted_it(two_orgs):
-    await two_orgs.execute("GRANT SELECT ON assent.workflow_events_outbox_2026_03 TO assent_app")
+    await two_orgs.execute("GRANT SELECT ON assent.workflow_events_outbox_2026_03 TO assent_engine")
     async with acting_for(two_orgs, "globex"):
         seen = await _names(two_orgs, "SELECT org_id FROM assent.workflow_events_outbox_2026_03")
     assert seen == ["globex"]
@@ -212,7 +216,7 @@ async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner
     await owner.execute(batch)
     await owner.execute("INSERT INTO assent.task_leases VALUES (gen_random_uuid(), assent.now())")
     for table in ROWS_OF_NOBODY:
-        await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_app")
+        await owner.execute(f"GRANT SELECT ON assent.{table} TO assent_engine")
         assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") > 0
         async with acting_for(owner, "acme"):
             assert await owner.fetchval(f"SELECT count(*) FROM assent.{table}") == 0

@@ -11,11 +11,33 @@ TRIGGERS = {
     "api_keys_are_audited": AUDITED,
     "event_sources_are_audited": AUDITED,
     "effect_secrets_are_audited": AUDITED,
+    "named_secrets_are_audited": AUDITED,
     "definitions_are_audited": AUDITED,
     "rules_are_audited": AUDITED,
     "delegations_are_audited": AUDITED,
     "chains_are_audited": AUDITED,
     "chain_steps_are_audited": AUDITED,
+    "audit_is_dated_by_the_database": (
+        "test_engine_role.test_audit_entries_are_dated_by_the_database_and_name_the_login_that_wrote_them"
+    ),
+    "changed_entities_are_guarded": (
+        "test_engine_role.test_content_is_not_swapped_under_the_hash_that_approvers_approve"
+    ),
+    "definitions_say_their_walls": "test_engine_role.test_walls_of_a_definition_are_the_databases_own",
+    "ended_steps_only_gain_evidence": (
+        "test_engine_role.test_what_came_of_an_ended_step_only_gains_evidence"
+    ),
+    "new_entities_begin_at_the_beginning": (
+        "test_engine_role.test_entity_does_not_begin_in_another_state_than_its_contract_says"
+    ),
+    "requests_begin_unconsumed": "test_engine_role.test_transaction_that_consumes_is_the_databases_own_word",
+    "requests_note_who_consumed_them": (
+        "test_engine_role.test_transaction_that_consumes_is_the_databases_own_word"
+    ),
+    "requests_show_what_they_are_about": "test_engine_role.test_request_shows_the_content_that_it_is_about",
+    "states_are_reached_through_their_gates": (
+        "test_engine_role.test_state_behind_a_gate_is_not_reached_while_the_request_is_pending"
+    ),
     "audit_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "audit_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "decisions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",

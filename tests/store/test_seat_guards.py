@@ -21,7 +21,7 @@ IDENTITY_COLUMNS = {
     "user_id": "mallory",
     "group_name": "another",
     "position": 7,
-    "via": "user",
+    "via": "role:legal",
     "email": "mallory@evil.example",
     "replaces_id": SOME_ID,
     "created_at": START.replace(day=3),

@@ -5,15 +5,18 @@ import asyncio
 import asyncpg
 import pytest
 
+from assent.model.actor import Actor
+from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, MovedClock
 from assent.store.database import Database
 from assent.store.settings import Settings
-from tests.postgres import START
+from tests.postgres import START, superuser_url
 from tests.statements import StatementCounter
 
 ONE_CONNECTION = Settings(pool_connections_max=1)
 SESSION_STATE = """
-  select current_setting('role'), current_setting('assent.org_id', true), current_setting('assent.now', true)
+  select current_setting('role'), current_setting('assent.org_id', true), current_setting('assent.now', true),
+         nullif(current_setting('assent.acting', true), '')::jsonb ->> 'actor_id'
 """
 
 ACCOUNTS = """
@@ -21,7 +24,7 @@ ACCOUNTS = """
   insert into public.accounts values (1, 'acme', 0), (2, 'acme', 0), (3, 'zeta', 0);
   alter table public.accounts enable row level security;
   create policy own_org on public.accounts using (org_id = assent.org_id());
-  grant select, update on public.accounts to assent_app;
+  grant select, update on public.accounts to assent_engine;
 """
 
 
@@ -43,10 +46,10 @@ async def balance(database, account_id):
 
 async def test_an_orgs_transaction_sees_its_rows_and_the_owners_sees_all(accounts):
     async with accounts.transaction("acme") as connection:
-        assert await connection.fetchval("select current_user") == "assent_app"
+        assert await connection.fetchval("select current_user") == "assent_engine"
         assert await connection.fetchval("select count(*) from accounts") == 2
     async with accounts.transaction(None) as connection:
-        assert await connection.fetchval("select current_user") != "assent_app"
+        assert await connection.fetchval("select current_user") != "assent_engine"
         assert await connection.fetchval("select count(*) from accounts") == 3
 
 
@@ -68,14 +71,15 @@ async def test_an_empty_org_is_refused(database):
 
 
 @pytest.mark.parametrize("ending", ["commit", "error"])
-async def test_role_org_and_time_end_with_the_transaction(database_url, ending):
+async def test_role_org_time_and_actor_end_with_the_transaction(database_url, ending):
     database = await Database.open(database_url, settings=ONE_CONNECTION, clock=MovedClock(START))
     try:
-        async with database.transaction("acme") as connection:
+        async with database.transaction("acme", by=By(Actor("adam"))) as connection:
             assert tuple(await connection.fetchrow(SESSION_STATE)) == (
-                "assent_app",
+                "assent_engine",
                 "acme",
                 START.isoformat(),
+                "adam",
             )
             if ending == "error":
                 await connection.execute("select 1/0")
@@ -83,7 +87,7 @@ async def test_role_org_and_time_end_with_the_transaction(database_url, ending):
         assert ending == "error"
     database.clock = SYSTEM_CLOCK
     async with database.transaction(None) as connection:
-        assert tuple(await connection.fetchrow(SESSION_STATE)) == ("none", "", "")
+        assert tuple(await connection.fetchrow(SESSION_STATE)) == ("none", "", "", None)
     await database.close()
 
 
@@ -147,7 +151,16 @@ async def test_a_transaction_that_always_loses_raises_after_its_attempts(account
     assert await balance(accounts, 1) == 3
 
 
-async def test_the_victim_of_a_deadlock_is_run_again(accounts):
+@pytest.fixture
+async def accounts_of_a_superuser(accounts):
+    """Only a superuser says which side of a deadlock is to notice it."""
+    database = await Database.open(superuser_url(accounts.url), settings=accounts.settings)
+    yield database
+    await database.close()
+
+
+async def test_the_victim_of_a_deadlock_is_run_again(accounts_of_a_superuser):
+    accounts = accounts_of_a_superuser
     attempts = []
     opponent_holds_two, opponent_done = asyncio.Event(), asyncio.Event()
 

@@ -70,7 +70,8 @@ async def test_task_that_is_being_cancelled_is_passed_over_and_holds_nobody_up(s
     first, _ = await shop.rows()
     async with shop.database.transaction(ORG) as connection:
         await connection.execute(
-            "UPDATE assent.tasks SET status = 'cancelled', ended_at = assent.now() WHERE id = $1", first["id"]
+            "UPDATE assent.tasks SET status = 'cancelled', ended_at = assent.now() WHERE org_id = 'acme' AND id = $1",
+            first["id"],
         )
         (claimed,) = await shop.claim(10)
     assert claimed.id != first["id"]
@@ -164,10 +165,17 @@ async def test_a_worker_that_renews_its_lease_keeps_its_tasks(
 async def test_renewing_writes_one_row_however_many_tasks_there_are(shop: Workshop) -> None:
     await submit_many(shop, 30)
     assert len(await shop.claim(30)) == 30
-    before = await fetch(shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks ORDER BY id")
+    before = await fetch(
+        shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
+    )
     async with shop.database.transaction(None) as connection:
         await shop.duty._claims.renew(connection, shop.database.clock.now())
-    assert await fetch(shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks ORDER BY id") == before
+    assert (
+        await fetch(
+            shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
+        )
+        == before
+    )
     assert await count(shop.database, "task_leases") == 1
 
 

@@ -32,7 +32,7 @@ async def test_every_example_runs(database: Database) -> None:
     await connection.execute(
         "CREATE TABLE public.orders (id integer); CREATE TABLE public.bookings (number integer)"
     )
-    await connection.execute("GRANT INSERT ON public.bookings TO assent_app")
+    await connection.execute("GRANT INSERT ON public.bookings TO assent_engine")
     names: dict[str, Any] = {"assent": assent, "Any": Any, "database": database, "connection": connection}
     for code in blocks("python"):
         await run(code, names)

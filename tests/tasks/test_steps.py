@@ -8,6 +8,8 @@ import pytest
 from assent.app import App
 from assent.runtime import InstanceView
 from assent.store.clock import MovedClock
+from assent.tasks.outcome import Failed, Mark
+from assent.tasks.settle import settle_if_claimed
 from assent.telemetry import scope
 from assent.worker.timers import Timers
 from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
@@ -178,7 +180,10 @@ async def test_the_task_ends_with_its_answer_in_one_transaction(shop: Workshop) 
         working = asyncio.create_task(shop.work())
 
         await wait_until_somebody_is_blocked(connection)
-        assert await connection.fetchval("SELECT status FROM assent.tasks") == "in_progress"
+        assert (
+            await connection.fetchval("SELECT status FROM assent.tasks WHERE org_id = 'acme'")
+            == "in_progress"
+        )
     assert await working == {"complete": 1}
 
 
@@ -194,3 +199,31 @@ async def test_a_traced_step_hands_its_trace_on(shop: Workshop) -> None:
         row for row in await rows(shop.database, "workflow_events_outbox") if row["event_type"] == "on_event"
     ]
     assert [row["trace_id"] for row in told] == [trace]
+
+
+async def test_retrying_all_dead_tasks_leaves_those_that_a_step_has_given_up(
+    shop: Workshop, clock: MovedClock
+) -> None:
+    await publish_step(shop)
+    await start(shop, "never")
+    for _ in range(2):
+        await shop.work_and_tell()
+        clock.advance("1h")
+    assert (await shop.status(), (await instance(shop))["current_nodes"]) == ("dead", [])
+    assert await shop.runtime.retry_tasks(ORG) == 0
+    assert await shop.status() == "dead"
+
+
+async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: Opened) -> None:
+    await publish_step(shop)
+    await start(shop)
+    (former,) = await shop.claim(1)
+    assert (await shop.sweep())["tasks"] == 1
+    (present,) = await opened().claim(1)
+    assert (present.id, present.attempt) == (former.id, 2)
+    mark = Mark(former, Failed("BROKEN", "too late"), "dead")
+    async with shop.database.transaction(None) as connection:
+        now = shop.database.clock.now()
+        assert not await settle_if_claimed(connection, shop.duty._claims.worker_id, [mark], now)
+    assert await drain(shop.runtime) == 0
+    assert (await instance(shop))["status"] == "running"

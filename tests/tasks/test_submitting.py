@@ -244,7 +244,7 @@ async def test_a_task_from_sql_is_like_any_other(shop: Workshop) -> None:
             "SELECT assent.submit_task('report.build', '{\"month\": \"May\"}')"
         )
     row = await shop.row()
-    assert (row["id"], row["input"], row["submitted_by"]) == (task_id, {"month": "May"}, "sql:assent_app")
+    assert (row["id"], row["input"], row["submitted_by"]) == (task_id, {"month": "May"}, "sql:assent_engine")
     assert (row["priority"], row["attempts_max"]) == (128, 8)
     assert await shop.work() == {"complete": 1}
     assert (await shop.attempt())["output"] == 1

@@ -60,5 +60,5 @@ async def enlarge(runtime: Runtime, entity: Entity, trace: str | None = None) ->
 
 async def traces_in(database: Database, table: str) -> list[str | None]:
     async with database.transaction(None) as connection:
-        found = await connection.fetch(f"SELECT trace_id FROM assent.{table}")  # noqa: S608
+        found = await connection.fetch(f"SELECT trace_id FROM assent.{table} WHERE org_id = 'acme'")  # noqa: S608
     return [row["trace_id"] for row in found]

@@ -145,6 +145,7 @@ async def test_page_has_the_queues_and_asks_for_them_now_and_then(
     assert b'assent_pending{queue="events"} 0.0' in (await page.render())[0]
 
 
+@pytest.mark.without_twin("it takes a table away")
 async def test_page_answers_while_the_database_does_not(
     runtime: Runtime, database: Database, counted: Counted
 ) -> None:

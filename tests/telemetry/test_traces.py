@@ -57,10 +57,11 @@ async def test_rows_of_the_way_say_the_trace(
     mutate = spans.one("mutate")
     async with database.transaction(None) as connection:
         told = await connection.fetchval(
-            "SELECT trace_id FROM assent.workflow_events_outbox WHERE status = 'pending' LIMIT 1"
+            "SELECT trace_id FROM assent.workflow_events_outbox WHERE org_id = 'acme' AND status = 'pending' LIMIT 1"
         )
         audited = await connection.fetchval(
-            "SELECT trace_id FROM assent.audit_log WHERE entity_id = $1 ORDER BY to_version DESC LIMIT 1",
+            "SELECT trace_id FROM assent.audit_log"
+            " WHERE org_id = 'acme' AND entity_id = $1 ORDER BY to_version DESC LIMIT 1",
             entity.id,
         )
     assert (told, audited) == (traceparent(mutate), traceparent(mutate))

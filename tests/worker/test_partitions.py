@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from assent.worker.duty import Done
 from assent.worker.partitions import Partitions
 from tests.rows import insert_effect, insert_event, insert_step
@@ -30,6 +32,7 @@ async def test_nothing_is_made_twice(place):
     assert await Partitions(place).run_once() == Done(0)
 
 
+@pytest.mark.without_twin("the rows of all orgs are in the partitions")
 async def test_each_turn_of_the_month_finds_its_partition_ready(place, database, clock):
     duty = Partitions(place)
     for month in range(4, 13):

@@ -147,7 +147,9 @@ async def test_timer_whose_worker_is_killed_between_claim_and_commit_fires_once(
     key = event_key(step["instance_id"], "on_timer", payload, 0)
     async with held_up(database, RECEIPT.format(step["instance_id"], key), "--only", "timers") as held:
         await held.release_when_killed()
-    (left,) = await fetch(database, "SELECT resume_at FROM assent.workflow_step_executions")
+    (left,) = await fetch(
+        database, "SELECT resume_at FROM assent.workflow_step_executions WHERE org_id = 'acme'"
+    )
     assert (left["resume_at"], await events(database)) == (START, [])
     for _ in range(2):
         assert (await run(database.url, "--only", "timers", "--once"))[0] == 0
@@ -179,9 +181,9 @@ async def test_sweeps_whose_worker_is_killed_have_done_nothing_and_do_it_later(d
         await insert_step(connection, **about, status="completed", created_at=LONG_AGO, output_json={"x": 1})
         await insert(connection, "workflow_step_receipts", **about)
     locks = {
-        "prune": "SELECT FROM assent.workflow_step_receipts FOR UPDATE",
-        "compact": "SELECT FROM assent.workflow_step_executions FOR UPDATE",
-        "retention": "SELECT FROM assent.workflow_step_executions FOR UPDATE",
+        "prune": "SELECT FROM assent.workflow_step_receipts WHERE org_id = 'acme' FOR UPDATE",
+        "compact": "SELECT FROM assent.workflow_step_executions WHERE org_id = 'acme' FOR UPDATE",
+        "retention": "SELECT FROM assent.workflow_step_executions WHERE org_id = 'acme' FOR UPDATE",
     }
     tables = ("workflow_step_receipts", "step_compactions", "workflow_instances")
     left = []

@@ -50,13 +50,16 @@ async def test_instance_that_was_told_is_not_told_again_while_the_event_waits_or
     clock.advance("2h")
     assert await Timeouts(place).run_once() == Done(1)
     assert await Timeouts(place).run_once() == Done(0)
-    await fetch(database, "UPDATE assent.workflow_events_outbox SET status = 'completed' RETURNING 1")
+    await fetch(
+        database,
+        "UPDATE assent.workflow_events_outbox SET status = 'completed' WHERE org_id = 'acme' RETURNING 1",
+    )
     clock.advance("1d")
     assert await Timeouts(place).run_once() == Done(0)
 
 
 async def test_instances_row_is_not_written(place, database, clock):
-    sql = "SELECT i.*, i.xmin::text FROM assent.workflow_instances i"
+    sql = "SELECT i.*, i.xmin::text FROM assent.workflow_instances i WHERE org_id = 'acme'"
     await expiring_instance(database)
     before = await fetch(database, sql)
     clock.advance("2h")
@@ -97,10 +100,12 @@ async def test_pin_that_moves_between_two_workers_does_not_tell_twice(place, dat
     instance = await expiring_instance(database)
     clock.advance("2h")
     await Timeouts(place).run_once()
-    await fetch(database, "DELETE FROM assent.workflow_events_outbox RETURNING 1")
+    await fetch(database, "DELETE FROM assent.workflow_events_outbox WHERE org_id = 'acme' RETURNING 1")
     assert (await Timeouts(place).run_once()).count == 0
     key = event_key(instance["id"], "on_expired", payload_of(instance), 0)
-    (receipt,) = await fetch(database, "SELECT event_idempotency_key FROM assent.workflow_outbox_receipts")
+    (receipt,) = await fetch(
+        database, "SELECT event_idempotency_key FROM assent.workflow_outbox_receipts WHERE org_id = 'acme'"
+    )
     assert receipt["event_idempotency_key"] == key
 
 

@@ -36,7 +36,7 @@ def place(database, runtime) -> Workplace:
 
 
 async def status_of(database, view) -> str:
-    sql = "SELECT status FROM assent.workflow_instances WHERE id = $1"
+    sql = "SELECT status FROM assent.workflow_instances WHERE org_id = 'acme' AND id = $1"
     (row,) = await fetch(database, sql, view.id)
     return row["status"]
 
@@ -140,7 +140,9 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
     view = await runtime.start(ORG, "a.wait", ANN)
     clock.advance("2h")
     await run_until_done(Timers(place))
-    (event,) = await fetch(database, "SELECT payload_json FROM assent.workflow_events_outbox")
+    (event,) = await fetch(
+        database, "SELECT payload_json FROM assent.workflow_events_outbox WHERE org_id = 'acme'"
+    )
     await run_until_done(Events(place))
     clock.advance("91d")
     assert (await run_until_done(Prune(place))).parts["step_receipts"] > 0
@@ -164,7 +166,9 @@ async def test_retention_leaves_nothing_of_an_ended_flow(place, runtime, databas
     running = await runtime.start(ORG, "a.wait", ANN)
     clock.advance("31d")
     assert (await Retention(place).run_once()).count == 2
-    left = await fetch(database, "SELECT DISTINCT instance_id FROM assent.workflow_step_executions")
+    left = await fetch(
+        database, "SELECT DISTINCT instance_id FROM assent.workflow_step_executions WHERE org_id = 'acme'"
+    )
     assert [row["instance_id"] for row in left] == [running.id]
     assert await count(database, "workflow_events_outbox") == 0
 
@@ -173,7 +177,7 @@ async def lose_the_waiting_step(database) -> None:
     """What only a mistake does: an instance that runs, and nothing in it waits."""
     async with database.transaction(None) as connection:
         (step,) = await connection.fetch(
-            "SELECT * FROM assent.workflow_step_executions WHERE status = 'pending'"
+            "SELECT * FROM assent.workflow_step_executions WHERE org_id = 'acme' AND status = 'pending'"
         )
         await update(connection, "workflow_step_executions", step, status="cancelled")
 

@@ -73,7 +73,7 @@ async def delegate(
     connection: Connection, directory: Directory, wanted: NewDelegation, by: Actor, now: datetime
 ) -> KeptDelegation | Rejection:
     """Have somebody stand in for another, or say why not."""
-    if refused := _check(wanted, by, now) or await _check_delegate(connection, directory, wanted):
+    if refused := _check(wanted, by, now) or await _check_people(connection, directory, wanted):
         return refused
     row = await connection.fetchrow(
         _SQL.insert_delegation,
@@ -99,6 +99,10 @@ def _check(wanted: NewDelegation, by: Actor, now: datetime) -> Rejection | None:
         return Rejection("POLICY_DENIED", message, ("actor",))
     if wanted.from_user == wanted.to_user:
         return Rejection("BAD_VALUE", "nobody stands in for themselves", ("to_user",))
+    if by.id != wanted.from_user and by.is_or_acts_for(wanted.to_user):
+        message = f"{by.id} may not make themselves the stand-in of {wanted.from_user}"
+        hint = f"{wanted.from_user} can, or another holder of {DELEGATE}"
+        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",), hint=hint)
     return _check_dates(wanted, now) or _check_lengths(wanted)
 
 
@@ -125,7 +129,7 @@ def _check_lengths(wanted: NewDelegation) -> Rejection | None:
     return None
 
 
-async def _check_delegate(
+async def _check_people(
     connection: Connection, directory: Directory, wanted: NewDelegation
 ) -> Rejection | None:
     names = [(wanted.org_id, wanted.from_user), (wanted.org_id, wanted.to_user)]
@@ -133,8 +137,13 @@ async def _check_delegate(
     for key, name in zip(("from_user", "to_user"), names, strict=True):
         if name not in known:
             return Rejection("NOT_FOUND", f"there is no {name[1]} here", (key,))
+    if not known[names[0]].active:
+        return Rejection("INACTIVE", f"{wanted.from_user} is not active: nobody stands in", ("from_user",))
     if not known[names[1]].active:
         return Rejection("INACTIVE", f"{wanted.to_user} is not active and cannot stand in", ("to_user",))
+    if known[names[1]].kind != "user":
+        message = f"{wanted.to_user} is a service account: only people stand in for each other"
+        return Rejection("BAD_VALUE", message, ("to_user",))
     return None
 
 

@@ -4,7 +4,7 @@ Read page by page from the open seats, so decided requests cost nothing, however
 page ended and not how far that was: what comes or goes meanwhile moves nothing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -13,8 +13,9 @@ from uuid import UUID
 import asyncpg
 
 from assent.approvals.cursor import Sort, cursor_at, place_of
-from assent.approvals.delegations import load_delegations
+from assent.approvals.directory import Directory, MembersDirectory
 from assent.approvals.requests import figure_from
+from assent.approvals.roll import find_owners
 from assent.model.mutation import Rejection
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
@@ -102,15 +103,22 @@ class InboxCounts:
     delegated: Count = field(default_factory=Count)
 
 
-async def read_inbox(
-    connection: Connection, org_id: str, user_id: str, wanted: InboxQuery, now: datetime
+async def read_inbox(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    user_id: str,
+    wanted: InboxQuery,
+    now: datetime,
+    *,
+    directory: Directory | None = None,
 ) -> InboxPage | Rejection:
-    """One page of what waits for somebody."""
+    """One page of what waits for somebody; `directory` is the application's, `members` when unsaid."""
     after = place_of(wanted.cursor, wanted.sort)
     if refused := _check(wanted) or (after if isinstance(after, Rejection) else None):
         return refused
     assert not isinstance(after, Rejection)
-    arguments = [org_id, user_id, now, await _seats_of(connection, org_id, user_id, now), *_filters(wanted)]
+    people = await _owners(connection, directory, org_id, user_id, now)
+    arguments = [org_id, user_id, now, people, *_filters(wanted)]
     paging = [*after, wanted.limit + 1]
     if wanted.sort == "age":
         rows = await connection.fetch(_SQL.page_by_age, *arguments, *paging, wanted.partition_id)
@@ -123,19 +131,26 @@ async def read_inbox(
     return InboxPage(tuple(_item(row, user_id, now) for row in shown), more)
 
 
-async def count_inbox(
-    connection: Connection, org_id: str, user_id: str, now: datetime, *, partition_id: str | None = None
+async def count_inbox(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    user_id: str,
+    now: datetime,
+    *,
+    partition_id: str | None = None,
+    directory: Directory | None = None,
 ) -> InboxCounts:
     """How much waits for somebody, by bucket."""
-    people = await _seats_of(connection, org_id, user_id, now)
+    people = await _owners(connection, directory, org_id, user_id, now)
     rows = await connection.fetch(_SQL.count_by_bucket, org_id, user_id, now, people, partition_id)
     return InboxCounts(**{row["bucket"]: Count(row["open"], row["overdue"]) for row in rows})
 
 
-async def _seats_of(connection: Connection, org_id: str, user_id: str, now: datetime) -> list[str]:
-    """Whose seats somebody may fill: their own, and those of whom they stand in for."""
-    lent = await load_delegations(connection, [(org_id, user_id)], now)
-    return [user_id, *sorted({found.from_user for found in lent.get((org_id, user_id), ())})]
+async def _owners(
+    connection: Connection, directory: Directory | None, org_id: str, user_id: str, now: datetime
+) -> list[dict[str, Any]]:
+    found = await find_owners(connection, directory or MembersDirectory(), org_id, user_id, now)
+    return [asdict(owner) for owner in found]
 
 
 def _check(wanted: InboxQuery) -> Rejection | None:

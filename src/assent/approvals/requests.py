@@ -109,6 +109,7 @@ def request_from(row: Row) -> Request:
         tier=asked["tier"],
         enough=asked.get("enough"),
         default=asked.get("default"),
+        directory=asked.get("directory"),
         seats=tuple(seat_from(seat) for seat in row["seats"]),
         decisions=tuple(_decision_from(decision) for decision in row["decisions"]),
     )
@@ -167,6 +168,7 @@ def _asked(request: Request) -> dict[str, Any]:
         "tier": request.tier,
         "enough": request.enough,
         "default": request.default,
+        "directory": request.directory,
     }
 
 
@@ -192,6 +194,7 @@ def _changed_row(request: Request) -> dict[str, Any]:
         "decided_at": request.decided_at,
         "claimed_by": request.claimed_by,
         "claimed_at": request.claimed_at,
+        "originators": sorted(request.originators),
     }
 
 

@@ -34,10 +34,10 @@ SELECT org_id, id, instance_id, step_execution_id, node_id, node_name, may_repea
 -- How requests stand now. One that an edit has made void meanwhile, or a gate has consumed, stays as it is.
 UPDATE assent.approval_requests r
    SET status = u.status, reason = u.reason, applied_at = u.applied_at, applied_step_id = u.applied_step_id,
-       decided_at = u.decided_at, claimed_by = u.claimed_by, claimed_at = u.claimed_at
+       decided_at = u.decided_at, claimed_by = u.claimed_by, claimed_at = u.claimed_at, originators = u.originators
   FROM jsonb_to_recordset($1::jsonb) AS u (
     org_id text, id uuid, status text, reason text, applied_at timestamptz, applied_step_id uuid, decided_at timestamptz,
-    claimed_by text, claimed_at timestamptz)
+    claimed_by text, claimed_at timestamptz, originators text[])
  WHERE r.org_id = u.org_id AND r.id = u.id AND r.status IN ('pending', 'approved') AND r.applied_at IS NULL;
 
 -- name: insert_decisions

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from assent.approvals.chains import Chain, load_chains
-from assent.approvals.directory import Directory
+from assent.approvals.directory import Directory, MembersDirectory
 from assent.approvals.picking import Asked, Picker, Question, Sought
 from assent.approvals.seek import Listing, look_up
 from assent.model.approval import Found, FoundGroup, Seek
@@ -31,8 +31,10 @@ async def find_people(
     contributors = await _find_contributors(connection, asked)
     questions = [_with_pools(question, listing, contributors) for question in questions]
     picker = await Picker.ready(connection, questions, now)
+    source = "members" if type(directory) is MembersDirectory else None
     answers = [
-        question if isinstance(question, Rejection) else picker.answer(question) for question in questions
+        question if isinstance(question, Rejection) else replace(picker.answer(question), directory=source)
+        for question in questions
     ]
     await picker.turns.keep(connection)
     return answers

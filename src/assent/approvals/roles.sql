@@ -10,9 +10,19 @@ SELECT names.role, coalesce(carried.capabilities, '{}') AS capabilities, coalesc
  WHERE ($2::text IS NULL OR names.role = $2) AND ($3::text IS NULL OR names.role > $3)
  ORDER BY names.role LIMIT $4;
 
--- name: lock_role
--- One at a time says what a role carries.
-SELECT pg_advisory_xact_lock(hashtextextended('assent.roles:' || $1::text || ':' || $2::text, 0));
+-- name: lock_grants
+-- One transaction of an org at a time gives or takes: roles, what they carry, members, API keys.
+SELECT pg_advisory_xact_lock(hashtextextended('assent.grants:' || $1::text, 0));
+
+-- name: read_carried
+-- What these roles carry together.
+SELECT DISTINCT capability FROM assent.role_capabilities WHERE org_id = $1 AND role = ANY ($2::text[]);
+
+-- name: rank_administrators
+-- Who holds everything: 2 where a person does, 1 where only service accounts do, 0 where nobody does.
+SELECT coalesce(max(CASE m.kind WHEN 'user' THEN 2 ELSE 1 END), 0)
+  FROM assent.members m JOIN assent.role_capabilities c ON c.org_id = m.org_id AND c.role = ANY (m.roles)
+ WHERE m.org_id = $1 AND m.active AND c.capability = $2;
 
 -- name: drop_capabilities_but
 -- What a role carries no more.

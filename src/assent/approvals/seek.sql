@@ -24,15 +24,14 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
 ON CONFLICT (org_id, role, user_id) DO UPDATE SET last_at = excluded.last_at;
 
 -- name: find_contributors
--- Who changed entities by themselves since the last approval of them that was applied.
-SELECT asked.org_id, asked.entity_id, array_agg(DISTINCT a.actor_id) AS people
+-- The people to whom the content of entities is due since the last approval of them that was applied.
+SELECT asked.org_id, asked.entity_id, array_agg(DISTINCT a.person) AS people
   FROM unnest($1::text[], $2::uuid[]) AS asked (org_id, entity_id)
  CROSS JOIN LATERAL (
     SELECT coalesce(max(r.entity_version), 0) AS version FROM assent.approval_requests r
      WHERE r.org_id = asked.org_id AND r.entity_id = asked.entity_id AND r.applied_at IS NOT NULL) AS approved
  CROSS JOIN LATERAL (
-    SELECT o.actor_id FROM assent.audit_log o
-     WHERE o.org_id = asked.org_id AND o.entity_id = asked.entity_id AND o.instance_id IS NULL
-       AND o.to_version > approved.version AND o.actor_kind <> 'system'
+    SELECT unnest(o.contributors) AS person FROM assent.audit_log o
+     WHERE o.org_id = asked.org_id AND o.entity_id = asked.entity_id AND o.to_version > approved.version
     OFFSET 0) AS a
  GROUP BY asked.org_id, asked.entity_id;

@@ -89,7 +89,7 @@ def _table(found: "list[Row]") -> "Table":
     rows = (
         [
             moment(row["at"]),
-            row["actor_id"],
+            _who(row),
             row["action"],
             _subject(row),
             one_line(_what(row)),
@@ -102,6 +102,13 @@ def _table(found: "list[Row]") -> "Table":
     return table(("at", "who", "what", "of", "how it changed", "by way of", "from", "why"), rows)
 
 
+def _who(row: "Row") -> str:
+    """Return the actor, and the people for whom they acted."""
+    return (
+        f"{row['actor_id']} for {', '.join(row['on_behalf_of'])}" if row["on_behalf_of"] else row["actor_id"]
+    )
+
+
 def _subject(row: "Row") -> str:
     if row["subject_kind"] is not None:
         return f"{row['subject_kind']} {row['subject_id']}"
@@ -112,7 +119,8 @@ def _what(row: "Row") -> str:
     changed = [
         f"{name}: {_plain(before)} → {_plain(after)}" for name, (before, after) in row["changes"].items()
     ]
-    asked = [f"{name}={_plain(value)}" for name, value in (row["details"] or {}).items()]
+    told = {name: value for name, value in (row["details"] or {}).items() if value is not None}
+    asked = [f"{name}={_plain(value)}" for name, value in told.items()]
     return ", ".join([*asked, *changed])
 
 

@@ -3,7 +3,9 @@
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +24,16 @@ if TYPE_CHECKING:
 DEMO_FOLDER = Path(".assent/demo")
 
 DataOption = Annotated[
-    Path, typer.Option("--data-dir", help="Where the demo's database lives; delete it to start over.")
+    Path,
+    typer.Option(
+        "--data-dir",
+        envvar="ASSENT_DATA_DIR",
+        help="Where the demo's database and keys live; delete it to start over.",
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Take the database of ASSENT_DATABASE_URL, which is not the demo's own."),
 ]
 StoryOption = Annotated[
     bool, typer.Option("--story", help="Only tell a short story of one purchase, and end.")
@@ -32,11 +43,19 @@ StoryOption = Annotated[
 def demo(
     data_dir: DataOption = DEMO_FOLDER,
     story: StoryOption = False,
+    force: ForceOption = False,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
 ) -> None:
     """See what Assent is for: a company with some forty documents, its HTTP API and a worker, until Ctrl-C."""
     screen = Console(highlight=False)
+    if os.environ.get("ASSENT_DATABASE_URL") and not force:
+        message = (
+            "ASSENT_DATABASE_URL is set, and the demo would write its company, people and keys there. "
+            "Unset it for a database of the demo's own, or say --force"
+        )
+        screen.print(message, style="red", soft_wrap=True)
+        raise typer.Exit(2)
     if story:
         asyncio.run(_tell(data_dir.absolute(), screen))
         return
@@ -60,7 +79,7 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
     settings = Settings.from_environment()
     if settings.database_url is None:
         screen.print("[dim]Starting a PostgreSQL of our own …[/]")
-        settings = Settings(data_dir=data_dir)
+        settings = replace(settings, data_dir=data_dir)
     database = await Database.open(settings=settings)
     try:
         applied = await migrate(database)
@@ -82,7 +101,7 @@ async def _tell(data_dir: Path, screen: Console) -> None:
 
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
     from assent.demo.application import app
-    from assent.demo.company import ORG, is_founded
+    from assent.demo.company import ORG, change_keys, is_founded, read_keys
     from assent.demo.welcome import welcome
     from assent.effects.sending import Sending
     from assent.effects.settings import CHANNELS, EffectSettings
@@ -96,12 +115,15 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
             raise typer.Exit(1)
         if not founded:
             await _found(database, screen)
+        keys = read_keys(data_dir) if founded else None
+        if keys is None:
+            keys = await change_keys(database, data_dir)
         # Northwind's mails are written to the log: nobody is there to read them.
         sending = Sending(EffectSettings(log=frozenset(CHANNELS)))
         service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):
-            await welcome(database, screen, f"http://{host}:{port}")
+            await welcome(database, screen, f"http://{host}:{port}", keys)
             await service.run()
     screen.print("[dim]Closed.[/]")
 
@@ -115,16 +137,18 @@ async def _found(database: "Database", screen: Console) -> None:
     from assent.demo.documents import DAYS, Office
     from assent.store.clock import MovedClock
     from assent.store.database import Database
+    from assent.store.moved_time import moved_time
 
     until = database.clock.now()
     clock = MovedClock(until - timedelta(days=DAYS))
     past = await Database.open(database.url, settings=database.settings, clock=clock)
     try:
-        await found(past)
-        with Progress(console=screen, transient=True) as progress:
-            task = progress.add_task("Nine days at Northwind", total=None)
-            note = lambda done, total: progress.update(task, completed=done, total=total)  # noqa: E731
-            await Office(app.runtime(past), clock).work(until, note)
-        await finish(past)
+        async with moved_time(database):
+            await found(past)
+            with Progress(console=screen, transient=True) as progress:
+                task = progress.add_task("Nine days at Northwind", total=None)
+                note = lambda done, total: progress.update(task, completed=done, total=total)  # noqa: E731
+                await Office(app.runtime(past), clock).work(until, note)
+            await finish(past)
     finally:
         await past.close()

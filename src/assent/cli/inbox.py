@@ -53,12 +53,13 @@ async def _read(session: Session, wanted: "InboxQuery") -> "tuple[InboxPage, Inb
     from assent.approvals.inbox import count_inbox, read_inbox
     from assent.model.mutation import Refused, Rejection
 
-    now = session.now()
+    now, directory = session.now(), session.runtime.directory
+    org_id, reader = session.org_id, session.actor.id
     async with session.reading() as connection:
-        page = await read_inbox(connection, session.org_id, session.actor.id, wanted, now)
+        page = await read_inbox(connection, org_id, reader, wanted, now, directory=directory)
         if isinstance(page, Rejection):
             raise Refused(page)
-        return page, await count_inbox(connection, session.org_id, session.actor.id, now)
+        return page, await count_inbox(connection, org_id, reader, now, directory=directory)
 
 
 def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:

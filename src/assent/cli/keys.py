@@ -3,7 +3,7 @@
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
@@ -31,6 +31,11 @@ ExpiresOption = Annotated[
     typer.Option("--expires-in", metavar="90d", help="How long it holds; without it, until revoked."),
 ]
 
+PartitionOption = Annotated[
+    str | None,
+    typer.Option("--partition", help="The one part of the org that it sees; without it, all of it."),
+]
+
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917
@@ -39,6 +44,7 @@ def create(  # noqa: PLR0913, PLR0917
     name: NameOption,
     scope: ScopeOption = None,
     expires_in: ExpiresOption = None,
+    partition: PartitionOption = None,
     json: JsonOption = False,
 ) -> None:
     """Make a key for a member. It is shown now and never again: only its hash is kept."""
@@ -46,10 +52,15 @@ def create(  # noqa: PLR0913, PLR0917
 
     async def work(connection: "Connection", now: datetime) -> "tuple[str, ApiKey]":
         from assent.http.api_keys import create_api_key
+        from assent.http.settings import HttpSettings
 
-        expires_at = now + length if length else None
-        scopes = tuple(scope or ("*",))
-        return await create_api_key(connection, org, user, name, now, scopes=scopes, expires_at=expires_at)
+        terms: dict[str, Any] = {
+            "scopes": tuple(scope) if scope else None,
+            "expires_at": now + length if length else None,
+            "partition_id": partition,
+            "keys_max": HttpSettings.from_environment().keys_of_member_max,
+        }
+        return await create_api_key(connection, org, user, name, now, **terms)
 
     text, made = run_in_org(org, work)
     if json:
@@ -79,7 +90,7 @@ def list_keys(org: OrgOption, json: JsonOption = False) -> None:
 def revoke(
     key_id: Annotated[UUID, typer.Argument(metavar="ID", help="The key's id, as listed.")], org: OrgOption
 ) -> None:
-    """Revoke a key: from now on nobody signs in with it."""
+    """Revoke a key, and those that were made with it: from now on nobody signs in with them."""
 
     async def work(connection: "Connection", now: datetime) -> None:
         from assent.http.api_keys import revoke_api_key
@@ -103,11 +114,13 @@ def _length(text: str | None) -> timedelta | None:
 def _print_table(keys: "list[ApiKey]") -> None:
     from rich.table import Table
 
-    table = Table("id", "key", "member", "name", "scopes", "expires", "revoked", box=None)
+    names = ("id", "key", "member", "name", "scopes", "partition", "made by", "expires", "revoked")
+    table = Table(*names, box=None)
     for key in keys:
         ends = [
             moment.isoformat(timespec="minutes") if moment else ""
             for moment in (key.expires_at, key.revoked_at)
         ]
-        table.add_row(str(key.id), f"{key.prefix}…", key.user_id, key.name, " ".join(key.scopes), *ends)
+        bounds = (" ".join(key.scopes), key.partition_id or "", key.created_by or "")
+        table.add_row(str(key.id), f"{key.prefix}…", key.user_id, key.name, *bounds, *ends)
     console().print(table)

@@ -82,10 +82,11 @@ async def _read(session: Session, wanted: "InstanceFilter", after: UUID | None, 
 
     from assent.runtime.listing import list_instances
     from assent.runtime.lookup import names_of_nodes
-    from assent.runtime.rights import hidden_types
+    from assent.runtime.readers import reader_of
 
-    seen = replace(wanted, hidden_types=hidden_types(session.contracts, session.actor))
     async with session.reading() as connection:
+        reader = await reader_of(session.runtime, connection, session.org_id, session.actor)
+        seen = replace(wanted, reader=reader)
         rows = await list_instances(connection, session.org_id, seen, after, limit)
         places = await names_of_nodes(connection, session.runtime.definitions, rows)
     return Found(rows, places, session.now())

@@ -17,6 +17,7 @@ from assent.cli import (
     diagram,
     diff,
     dlq,
+    doctor,
     events,
     expression,
     health,
@@ -30,6 +31,7 @@ from assent.cli import (
     recompile,
     roles,
     schema,
+    secrets,
     serve,
     show,
     start,
@@ -68,6 +70,7 @@ app.command(rich_help_panel=AUTHORS)(expression.expression)
 app.add_typer(templates.app, name="templates", rich_help_panel=AUTHORS)
 app.command(rich_help_panel=OPERATORS)(demo.demo)
 app.command(rich_help_panel=OPERATORS)(migrate.migrate)
+app.command(rich_help_panel=OPERATORS)(doctor.doctor)
 app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
@@ -75,6 +78,7 @@ app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
 app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(audit.audit)
 app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
+app.add_typer(secrets.app, name="secrets", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)

@@ -44,10 +44,11 @@ def add(  # noqa: PLR0913, PLR0917
 
     async def work(connection: "Connection", now: datetime) -> "KeptMember":
         from assent.approvals.members import NewMember, create_member
+        from assent.model.actor import SYSTEM
 
         kind: Any = "service_account" if service else "user"
         new = NewMember(user, name or user, kind, email, tuple(dict.fromkeys(role or ())), manager)
-        return await create_member(connection, org, new, now)
+        return await create_member(connection, org, new, SYSTEM, now)
 
     _say("took in", run_in_org(org, work), json)
 

@@ -10,11 +10,19 @@ import typer
 from assent.cli.report import console, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from assent.store.migrate import Status
 
 
 def migrate(
     status: Annotated[bool, typer.Option("--status", help="Only say what is applied and missing.")] = False,
+    print_roles: Annotated[
+        bool,
+        typer.Option(
+            "--print-roles", help="Only print the SQL that makes missing roles, for an administrator."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Apply the migrations that are missing, and make the partitions of the months ahead."""
@@ -22,6 +30,9 @@ def migrate(
     from assent.store.errors import StoreError
 
     try:
+        if print_roles:
+            _print_roles()
+            return
         before, after, partitions = asyncio.run(_run(only_status=status))
     except (StoreError, Invalid) as error:
         console(stderr=True).print(str(error), style="red")
@@ -38,6 +49,23 @@ def migrate(
         console().print(f"pending  {name}")
     if not applied and not pending:
         console().print(f"up to date: {len(after.applied)} migrations")
+
+
+def _print_roles() -> None:
+    from assent.store.roles import as_script
+
+    print(as_script(asyncio.run(_missing_roles())) or "-- all roles are there")
+
+
+async def _missing_roles() -> "Sequence[str]":
+    from assent.store.database import Database
+    from assent.store.migrate import examine
+
+    database = await Database.open()
+    try:
+        return (await examine(database)).roles
+    finally:
+        await database.close()
 
 
 async def _run(*, only_status: bool) -> "tuple[Status, Status, int]":

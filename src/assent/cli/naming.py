@@ -34,11 +34,12 @@ async def find_seen_instance(session: "Session", connection: "Connection", given
     """The instance that an id names, if there is one; refuses what the reader may not see."""
     from assent.runtime.listing import find_instance
     from assent.runtime.lookup import find_instances
-    from assent.runtime.rights import may_read
+    from assent.runtime.readers import SeenInstance, may_read_instance
 
     found = await find_one(connection, session.org_id, "instance", given, find_instances)
     row = await find_instance(connection, session.org_id, found) if found else None
-    may_read(session.contracts, row["entity_type"] if row else None, session.actor)
+    if row is not None:
+        await may_read_instance(session.runtime, connection, SeenInstance.of(row), session.actor)
     return found
 
 

@@ -15,16 +15,13 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def migrated_database() -> "AsyncIterator[Database]":
-    """Raises `StoreError` where the schema lacks something."""
+    """Raises `StoreError` where the schema, or a role, lacks something."""
     from assent.store.database import Database
-    from assent.store.errors import StoreError
-    from assent.store.migrate import status
+    from assent.store.migrate import require_ready
 
     database = await Database.open()
     try:
-        if pending := (await status(database)).pending:
-            names = ", ".join(str(migration) for migration in pending)
-            raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
+        await require_ready(database)
         yield database
     finally:
         await database.close()

@@ -109,12 +109,17 @@ def _requests(requests: Sequence[Request], described: Description) -> Table:
 
 def _request_rows(request: Request, described: Description) -> Iterator[list[Cell]]:
     step = described.node_names.get(request.node_id, request.node_id)
-    people = ", ".join(sorted({seat.user_id for seat in request.seats if seat.status in ("open", "later")}))
-    waits = f"asks {people}" if people else f"asked by {request.requested_by}"
+    asked, later = (_names(request, status) for status in ("open", "later"))
+    waits = f"asks {asked}" if asked else f"asked by {request.requested_by}"
+    waits += f", later {later}" if later else ""
     why = request.reason or f"version {request.entity_version}" if request.entity_id else request.reason
     yield [f"  {moment(request.created_at)}", step, status_text(request.status), waits, why]
     for decision in request.decisions:
         yield [f"  {moment(decision.decided_at)}", "", _answer(decision), _who(decision), decision.reason]
+
+
+def _names(request: Request, status: str) -> str:
+    return ", ".join(sorted({seat.user_id for seat in request.seats if seat.status == status}))
 
 
 def _answer(decision: Decision) -> Text:

@@ -34,6 +34,7 @@ def publish(
     """
     from assent.cli.files import sources_at
     from assent.cli.report import console, print_json
+    from assent.model.mutation import Refused
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
@@ -42,6 +43,9 @@ def publish(
         done = asyncio.run(_publish(org, sources))
     except Invalid as invalid:
         _show_problems(invalid.problems, sources, json=json)
+        raise typer.Exit(1) from None
+    except Refused as refused:
+        console(stderr=True).print(str(refused), style="red")
         raise typer.Exit(1) from None
     except StoreError as error:
         console(stderr=True).print(str(error), style="red")

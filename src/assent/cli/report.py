@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from assent.model.problems import Position, Problem
+from assent.model.problems import TOO_MANY, Position, Problem
 
 if TYPE_CHECKING:
     from assent.compiler.source import Source
@@ -74,7 +74,8 @@ def report(problem: Problem, source: "Source | None") -> Text:
 def summary(problems: Sequence[Problem], what: str) -> Text:
     if not problems:
         return Text("✓ ", "green").append(what)
-    return Text("✗ ", "red").append(f"{counted(len(problems), 'problem')} in {what}")
+    at_least = "at least " if any(problem.code == TOO_MANY for problem in problems) else ""
+    return Text("✗ ", "red").append(f"{at_least}{counted(len(problems), 'problem')} in {what}")
 
 
 def counted(count: int, noun: str) -> str:

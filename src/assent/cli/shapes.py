@@ -85,6 +85,7 @@ def step_json(row: Row, name: str | None) -> dict[str, Any]:
         "status": row["status"],
         "outcome": output.get("outcome"),
         "actor": row["actor_user_id"],
+        "on_behalf_of": output.get("on_behalf_of"),
         "finished_by": output.get("by") or decisions[-1].get("by"),
         "finished_at": row["completed_at"],
         "reason": output.get("reason") or None,

@@ -99,12 +99,13 @@ async def _work(  # noqa: PLR0913
     json: bool,
 ) -> int:
     from assent.store.database import Database
+    from assent.store.migrate import require_ready
     from assent.worker.supervisor import duties
     from assent.worker.tally import Tallies
 
     database = await Database.open()
     try:
-        await _require_schema(database)
+        await require_ready(database)
         place = _workplace(database, options, application)
         chosen = duties(place, only)
         tallies = Tallies([duty.name for duty in chosen])
@@ -128,15 +129,6 @@ async def _answering(database: "Database", probes: "ProbeSettings") -> AsyncIter
         return
     async with Probes(database).serving(probes):
         yield
-
-
-async def _require_schema(database: "Database") -> None:
-    from assent.store.errors import StoreError
-    from assent.store.migrate import status
-
-    if pending := (await status(database)).pending:
-        names = ", ".join(str(migration) for migration in pending)
-        raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
 
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "Workplace":

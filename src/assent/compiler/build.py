@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from assent.compiler.draft import Draft
+from assent.compiler.needs import capabilities_of, needs_of
 from assent.compiler.walk import topological_order
-from assent.model.nodes import Acting
 from assent.model.terms import seconds_of
 from assent.model.workflow import Expiry, GateIntegrity, Workflow
 
-COMPILER_VERSION: Final = "1.1.0"
+COMPILER_VERSION: Final = "1.2.0"
 """Raise it with every change of what comes out; published workflows are stale then, until compiled again."""
 
 V = TypeVar("V")
@@ -25,13 +25,9 @@ def put_in_order(draft: Draft) -> Draft:
 
 
 def note_capabilities(draft: Draft) -> Draft:
-    """Steps that run as somebody else need a capability to publish them (D29)."""
-    borrowed = {
-        f"workflow:publish:run_as_{declared.run_as}"
-        for declared in draft.declared.values()
-        if isinstance(declared, Acting) and declared.run_as != "actor"
-    }
-    return draft.evolve(publish_capabilities=tuple(sorted(borrowed)))
+    """What publishing it takes (D29); see `assent.compiler.needs`."""
+    needs = needs_of(draft.nodes.values(), relaxed_here=draft.flow is not None)
+    return draft.evolve(publish_capabilities=capabilities_of(needs))
 
 
 def build(draft: Draft) -> Workflow:
@@ -72,6 +68,7 @@ def _flow(draft: Draft) -> Workflow:
             entity_type=flow.entity,
             expiry=expiry,
             capabilities=tuple(sorted(set(flow.capabilities))),
+            readers=tuple(sorted(set(flow.permissions.read))),
             **_graph(draft),
         )
     )

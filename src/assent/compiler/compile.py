@@ -10,6 +10,7 @@ from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.blocks import match_joins
 from assent.compiler.build import build, note_capabilities, put_in_order
 from assent.compiler.choices import check_choices
+from assent.compiler.credentials import check_credentials
 from assent.compiler.draft import Draft, Pass, run_passes
 from assent.compiler.envelope import envelope_of
 from assent.compiler.expressions import check_expressions
@@ -39,6 +40,7 @@ EFFECTIVE_PASSES: Final[tuple[Pass, ...]] = (
     check_reach,
     complete_approvals,
     check_expressions,
+    check_credentials,
     note_capabilities,
     put_in_order,
     check_integrity,
@@ -55,6 +57,7 @@ FLOW_PASSES: Final[tuple[Pass, ...]] = (
     check_reach,
     complete_approvals,
     check_expressions,
+    check_credentials,
     note_capabilities,
     put_in_order,
 )

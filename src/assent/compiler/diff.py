@@ -42,9 +42,9 @@ def _settings(before: Workflow, after: Workflow) -> Iterator[Change]:
 
 
 def _head(workflow: Workflow) -> dict[str, Any]:
-    keys = ("name", "start", "amendment", "expiry", "capabilities", "publish_capabilities")
+    keys = ("name", "start", "amendment", "expiry", "capabilities", "publish_capabilities", "permissions")
     content = workflow.content()
-    return {key: content[key] for key in keys}
+    return {key: content.get(key) for key in keys}
 
 
 def _windows(before: Workflow, after: Workflow) -> Iterator[Change]:

@@ -13,7 +13,9 @@ from assent.language import (
     Scope,
     check,
     check_condition,
+    check_secrets,
     check_template,
+    check_url,
     parse,
     parse_template,
     parse_verb,
@@ -21,6 +23,7 @@ from assent.language import (
     render_template,
     render_verb,
     scope_of,
+    with_secrets,
 )
 from assent.language.types import NUMBERS, UNKNOWN, Kind
 from assent.model.problems import Position, Problem
@@ -135,6 +138,21 @@ def _read_template(text: str, scope: Scope) -> Read:
     return render_template(template), check_template(template, scope)
 
 
+def _read_header(text: str, scope: Scope) -> Read:
+    template, problems = parse_template(text)
+    if template is None:
+        return None, problems
+    problems = [*check_template(template, with_secrets(scope)), *check_secrets(template)]
+    return render_template(template), problems
+
+
+def _read_url(text: str, scope: Scope) -> Read:
+    template, problems = parse_template(text)
+    if template is None:
+        return None, problems
+    return render_template(template), [*check_template(template, scope), *check_url(template)]
+
+
 def _read_verb(text: str, _: Scope) -> Read:
     call, problems = parse_verb(text)
     return (None if call is None else render_verb(call)), problems
@@ -148,5 +166,7 @@ _READERS: Final[Mapping[Language, Reader]] = {
     Language.PEOPLE: _read_people,
     Language.ID: _read_id,
     Language.TEMPLATE: _read_template,
+    Language.URL: _read_url,
+    Language.HEADER: _read_header,
     Language.VERB: _read_verb,
 }

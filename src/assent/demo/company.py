@@ -1,10 +1,14 @@
 """Northwind: the people of the demo, what their roles may do, and the keys with which they sign in."""
 
-from datetime import datetime
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from assent.demo.application import sources
-from assent.http.api_keys import MARK, hash_of
+from assent.http.api_keys import MARK, PREFIX_LENGTH, hash_of
 from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
 from assent.runtime.definitions.publish_sources import publish_sources
@@ -42,9 +46,45 @@ def actor(name: str) -> Actor:
     return Actor(name, roles=frozenset(roles), capabilities=frozenset(capabilities))
 
 
-def key_of(name: str) -> str:
-    """Easy to remember, and therefore only for a database that holds nothing of worth."""
-    return f"{MARK}demo_{name}"
+KEYS_FILE: Final = "keys.json"
+"""User → key, in the demo's folder: what the terminal and the tutorial show works after a restart too."""
+
+Keys = Mapping[str, str]
+
+
+def read_keys(folder: Path) -> Keys | None:
+    """The keys of an earlier start; none where their file is gone."""
+    try:
+        found: Keys = json.loads((folder / KEYS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if found.keys() >= PEOPLE.keys() else None
+
+
+async def change_keys(database: Database, folder: Path) -> Keys:
+    """Fresh keys for everybody, and no others of this org: nobody knows the keys of a demo but its owner."""
+    keys = {user: f"{MARK}{secrets.token_urlsafe(16)}" for user in PEOPLE}
+    now = database.clock.now()
+    rows = [
+        {"id": new_id(now), "user_id": user, "prefix": key[:PREFIX_LENGTH], "key_hash": hash_of(key)}
+        for user, key in keys.items()
+    ]
+    async with database.transaction(None) as connection:
+        await connection.execute(_SQL.revoke_keys, ORG, now)
+        await connection.execute(_SQL.give_keys, ORG, rows)
+        _keep(keys, folder)
+    return keys
+
+
+def _keep(keys: Keys, folder: Path) -> None:
+    """Only for whoever runs the demo."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / KEYS_FILE
+    place.unlink(missing_ok=True)
+    with os.fdopen(
+        os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as file:
+        json.dump(keys, file, indent=2)
 
 
 async def is_founded(database: Database) -> bool | None:
@@ -65,11 +105,11 @@ async def found(database: Database) -> None:
     now = database.clock.now()
     async with database.transaction(None) as connection:
         await connection.execute(_SQL.open_org, ORG, "Northwind", SETTINGS)
-        await _bring_people(connection, now)
+        await _bring_people(connection)
         await publish_sources(connection, ORG, sources(), SYSTEM, now)
 
 
-async def _bring_people(connection: Connection, now: datetime) -> None:
+async def _bring_people(connection: Connection) -> None:
     members = [
         {
             "user_id": user,
@@ -80,11 +120,6 @@ async def _bring_people(connection: Connection, now: datetime) -> None:
         }
         for user, (name, roles, manager) in PEOPLE.items()
     ]
-    keys = [
-        {"id": new_id(now), "user_id": user, "prefix": key_of(user)[:11], "key_hash": hash_of(key_of(user))}
-        for user in PEOPLE
-    ]
     rights = [{"role": role, "capability": name} for role, names in CAPABILITIES.items() for name in names]
     await connection.execute(_SQL.bring_members, ORG, members)
     await connection.execute(_SQL.give_rights, ORG, rights)
-    await connection.execute(_SQL.give_keys, ORG, keys)

@@ -19,6 +19,10 @@ SELECT $1, user_id, name, email, roles, manager_id
 INSERT INTO assent.role_capabilities (org_id, role, capability)
 SELECT $1, role, capability FROM jsonb_to_recordset($2::jsonb) AS c (role text, capability text);
 
+-- name: revoke_keys
+-- No key of before signs anybody in.
+UPDATE assent.api_keys SET revoked_at = $2 WHERE org_id = $1 AND revoked_at IS NULL;
+
 -- name: give_keys
 -- A key for each of them, as its hash.
 INSERT INTO assent.api_keys (org_id, id, user_id, name, prefix, key_hash, scopes)

@@ -1,13 +1,22 @@
 """An effect in the hands of a worker, with everything that is needed to send it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from assent.model.effect import EffectType
 from assent.model.outside_request import REQUEST_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSecret:
+    """A secret that headers name, with where it may be sent."""
+
+    name: str
+    value: str = field(repr=False)
+    hosts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +40,10 @@ class Claimed:
     trace_id: str | None = None
     member_email: str | None = None
     """Where `to` names a member: their address."""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """What the org's webhooks are signed with, the newest first."""
+    named_secrets: Mapping[str, NamedSecret] = field(default_factory=dict, repr=False)
+    """The secrets that its headers name, as far as they are there."""
 
     @property
     def request_id(self) -> UUID | None:

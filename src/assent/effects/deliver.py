@@ -15,6 +15,7 @@ from assent.effects.claimed import Claimed
 from assent.effects.email import MailServer
 from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
+from assent.effects.named_secrets import Redaction
 from assent.effects.openapi import Service
 from assent.effects.outcome import Outcome, Undelivered
 from assent.effects.outlets import Outlets
@@ -55,12 +56,13 @@ class Deliverer:
             await sender.close()
 
     async def deliver(self, effect: Claimed, now: datetime) -> Outcome:
+        redaction = Redaction(effect.named_secrets.values())
         try:
-            return await self._deliver(effect, now)
+            return redaction.outcome(await self._deliver(effect, now))
         except Exception as error:
             fields = {"org_id": effect.org_id, "effect_id": str(effect.id), "effect_type": effect.type}
             _log.exception("effect failed", extra=fields)
-            return Undelivered("FAILED", f"{type(error).__name__}: {error}")
+            return redaction.outcome(Undelivered("FAILED", f"{type(error).__name__}: {error}"))
 
     async def _deliver(self, effect: Claimed, now: datetime) -> Outcome:
         if effect.type == "webhook":
@@ -82,6 +84,7 @@ class Deliverer:
         answer = await sender.send(request, bytes_max=bytes_max, once=not effect.retry_ambiguous)
         if isinstance(answer, Undelivered):
             return answer
+        answer = Redaction(effect.named_secrets.values()).answer(answer)
         return outcome_of(answer, now, evidence_bytes_max=kept, awaited=effect.awaits_answer)
 
     def _sender(self, name: str, service: Service | None = None) -> HttpSender:

@@ -7,7 +7,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from assent.effects.claimed import Claimed
+import asyncpg
+
+from assent.effects.claimed import Claimed, NamedSecret
 from assent.effects.outcome import Mark
 from assent.model.effect import Effect
 from assent.model.ids import new_id
@@ -100,7 +102,15 @@ async def claim(
     await connection.execute(_SQL.lock_claims)
     orgs, destinations = zip(*places, strict=True)
     rows = await connection.fetch(_SQL.claim_effects, orgs, destinations, limit, per_destination_max, now)
-    return [Claimed(**dict(row) | {"secrets": tuple(row["secrets"])}) for row in rows]
+    return [_claimed(row) for row in rows]
+
+
+def _claimed(row: asyncpg.Record) -> Claimed:
+    named = [
+        NamedSecret(one["name"], one["value"], tuple(one["hosts"])) for one in row["named_secrets"] or ()
+    ]
+    secrets = {"secrets": tuple(row["secrets"]), "named_secrets": {one.name: one for one in named}}
+    return Claimed(**dict(row) | secrets)
 
 
 async def settle(connection: Connection, marks: Sequence[Mark]) -> set[UUID]:

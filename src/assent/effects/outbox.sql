@@ -83,7 +83,11 @@ SELECT c.org_id, c.created_at, c.id, c.instance_id, c.step_execution_id AS step_
        c.effect_type AS type, c.payload_json AS payload, c.event_idempotency_key AS key, c.destination, c.awaited,
        c.retry_ambiguous, c.attempts, c.max_attempts, c.trace_id, m.email AS member_email,
        (SELECT coalesce(array_agg(s.secret ORDER BY s.created_at DESC, s.id DESC), '{}') FROM assent.effect_secrets s
-         WHERE s.org_id = c.org_id AND s.retired_at IS NULL AND c.effect_type = 'webhook') AS secrets
+         WHERE s.org_id = c.org_id AND s.retired_at IS NULL AND c.effect_type = 'webhook') AS secrets,
+       (SELECT jsonb_agg(jsonb_build_object('name', n.name, 'value', n.value, 'hosts', n.hosts))
+          FROM assent.named_secrets n
+         WHERE c.effect_type = 'webhook' AND c.payload_json ? 'secrets' AND n.org_id = c.org_id
+           AND n.name IN (SELECT jsonb_array_elements_text(c.payload_json -> 'secrets'))) AS named_secrets
   FROM claimed c
   LEFT JOIN assent.members m
     ON m.org_id = c.org_id AND m.user_id = coalesce(nullif(c.payload_json ->> 'to', ''), c.payload_json ->> 'user')

@@ -7,6 +7,7 @@ import orjson
 
 from assent.effects.callbacks import Callbacks
 from assent.effects.claimed import Claimed
+from assent.effects.named_secrets import fill_headers
 from assent.effects.outcome import Undelivered
 from assent.effects.requests import Request, own_headers, read_url
 from assent.effects.secrets import signature_headers
@@ -46,6 +47,10 @@ def webhook_request(
     ours |= _return_path(effect, now, callbacks)
     given = {"content-type": "application/json"} if body is not None else {}
     given |= {name.lower(): value for name, value in payload.get("headers", {}).items()}
+    filled = fill_headers(payload.get("secret_headers", {}), effect.named_secrets, url)
+    if isinstance(filled, Undelivered):
+        return filled
+    given |= {name.lower(): value for name, value in filled.items()}
     return Request(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
 
 

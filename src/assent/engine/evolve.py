@@ -16,6 +16,7 @@ from assent.engine.instance import (
     root_id,
 )
 from assent.engine.step import CONTROL, Step
+from assent.model.actor import Authority, Principal
 from assent.model.graph import NodeKind
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _end(plan: "Plan", instance: Instance, step: Step) -> None:
     instance.entity_version = output.get("entity_version", max(instance.entity_version, step.entity_version))
     _count_chain(instance, step)
     token.step_id, token.step_at, token.entered = None, None, 0
+    _credit(instance, token, step)
     edges = [plan.edges[edge_id] for edge_id in output.get("chosen_edge_ids", ())]
     if step.node_type == NodeKind.PARALLEL_JOIN:
         # Until its join the token stood at its split.
@@ -123,6 +125,32 @@ def _end(plan: "Plan", instance: Instance, step: Step) -> None:
         token.state = "failed"
 
 
+def _credit(instance: Instance, token: Token, step: Step) -> None:
+    """Note on whose behalf the token goes on, and whose work is part of what is approved next.
+
+    Only an act of a person changes it: `principal` is in the output where a person ended the step. A decision by itself
+    is no contribution; what an approver fills in with it is.
+    """
+    output = step.output
+    if "authority" in output:
+        token.authority = Authority.from_json(output["authority"])
+    if output.get("consumed"):
+        instance.originators.approved = True
+    if step.node_type == NodeKind.LIFECYCLE_GATE and token.authority.command is not None:
+        token.authority = Authority(token.authority.principals)
+    if "principal" not in output:
+        return
+    person = Principal.from_json(output["principal"])
+    if step.node_type == NodeKind.STATE:
+        instance.originators.begin_again_if_approved()
+        token.authority = Authority((person,), output["command"])
+    else:
+        token.authority = token.authority.joined_by([person])
+    wrote = any(not name.startswith("_") for name in output.get("set", ()))
+    if step.node_type != NodeKind.APPROVAL or wrote:
+        instance.originators.add([*person.people, *output.get("contributors", ())])
+
+
 def _count_chain(instance: Instance, step: Step) -> None:
     if step.node_type in CHAINED_KINDS:
         instance.chain_length += 1
@@ -139,7 +167,13 @@ def _split(
         spawned = child_id(token.id, rank, index)
         state = _arrival(plan, edge, output)
         instance.tokens[spawned] = Token(
-            spawned, edge.target, instance.entity_version, state, edge.label, edge.id
+            spawned,
+            edge.target,
+            instance.entity_version,
+            state,
+            edge.label,
+            edge.id,
+            authority=token.authority,
         )
 
 
@@ -193,7 +227,11 @@ def _control(instance: Instance, step: Step) -> None:
     if "to" in output:
         instance.generation += 1
         root = str(instance.generation)
-        instance.tokens[root] = Token(root, output["to"], instance.entity_version)
+        authority = Authority.from_json(output["authority"])
+        instance.tokens[root] = Token(root, output["to"], instance.entity_version, authority=authority)
+        if output.get("contributes"):
+            instance.originators.begin_again_if_approved()
+            instance.originators.add(authority.people)
     if "again" in output:
         token = instance.tokens[output["again"]]
         token.state, token.attempt = "ready", token.attempt + 1

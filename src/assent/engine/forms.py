@@ -23,7 +23,7 @@ def open_form(run: "Run", given: FormInput) -> tuple[AskedForm, Visit] | Rejecti
     token = next((t for t in run.instance.tokens.values() if form and t.step_id == form.id), None)
     if form is None or token is None:
         return Rejection("FORM_CLOSED", f"form {given.step_id} is not open any more", ("step_id",))
-    return form, run.visit(token)
+    return form, run.visit(token, given.actor)
 
 
 def claim_form(run: "Run", given: ClaimForm) -> Rejection | None:
@@ -42,12 +42,16 @@ def release_form(run: "Run", given: ReleaseForm) -> Rejection | None:
     found = open_form(run, given)
     if isinstance(found, Rejection):
         return found
-    form, _ = found
-    if form.claimed_by not in (None, given.actor.id) and not given.actor.can(REASSIGN_FORM):
+    form, visit = found
+    if given.actor.can(REASSIGN_FORM) or form.claimed_by == given.actor.id:
+        form.unclaim()
+        return None
+    if form.claimed_by is not None:
         message = f"{form.claimed_by} has claimed it; another's claim takes {REASSIGN_FORM}"
         return Rejection("POLICY_DENIED", message, ("actor",))
-    form.unclaim()
-    return None
+    # Nobody has it, so there is nothing to do; but who asks must be one who could have it.
+    filler = _handler(visit).filler(visit, form)
+    return filler if isinstance(filler, Rejection) else None
 
 
 def save_draft(run: "Run", given: SaveDraft) -> Rejection | None:

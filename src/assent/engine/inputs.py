@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Start(Input):
     """Begin with a transition from the entity's present state: an earlier instance has ended (D18)."""
     granted: bool = False
     """Whether its right was asked before, when the event was caused that begins it."""
+    authority: Authority | None = None
+    """On whose behalf it begins; the actor's own, where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class Drifted(Input):
     changes: Mapping[str, Any] = field(default_factory=dict)
     amended_by: UUID | None = None
     """Set when a new entity takes the place of this locked one: the instance is cancelled (D5)."""
+    authority: Authority | None = None
+    """On whose behalf it was edited; unsaid, that of the tokens stays."""
 
 
 @dataclass(frozen=True, slots=True)

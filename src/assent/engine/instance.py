@@ -3,11 +3,13 @@
 It is a projection: folding an instance's steps gives the same value (WF-15), see `assent.engine.evolve`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
+
+from assent.model.actor import NOBODY, SYSTEM_ID, Authority
 
 TokenState = Literal["ready", "resting", "arrived", "absorbed", "split", "failed"]
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
@@ -35,6 +37,8 @@ class Token:
     """Which effect brought it to rest; the step's end keeps it."""
     attempt: int = 0
     """How often the step here was tried again."""
+    authority: Authority = NOBODY
+    """On whose behalf it moves."""
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -43,6 +47,7 @@ class Token:
             "version": self.version,
             "state": self.state,
             "carry": self.carry,
+            "authority": self.authority.to_json(),
         }
         if self.edge is not None:
             found["edge"] = self.edge
@@ -66,7 +71,31 @@ class Token:
             datetime.fromisoformat(data["at"]) if step else None,
             data.get("entered", 0),
             data.get("attempt", 0),
+            Authority.from_json(data["authority"]),
         )
+
+
+@dataclass(slots=True)
+class Originators:
+    """The people on whose behalf the variables, the forms and the submission came to be; none of them approves."""
+
+    ids: tuple[str, ...] = ()
+    approved: bool = False
+    """Whether a gate has consumed approvals since: then the next command of a person begins the list again."""
+
+    def add(self, ids: Iterable[str]) -> None:
+        self.ids = tuple(dict.fromkeys((*self.ids, *(one for one in ids if one != SYSTEM_ID))))
+
+    def begin_again_if_approved(self) -> None:
+        if self.approved:
+            self.ids, self.approved = (), False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ids": list(self.ids), "approved": self.approved}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Originators":
+        return cls(tuple(data["ids"]), data["approved"])
 
 
 @dataclass(slots=True)
@@ -91,6 +120,7 @@ class Instance:
     chain_length: int = 0
     incident: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
+    originators: Originators = field(default_factory=Originators)
     id_text: str = field(init=False, compare=False, repr=False)
     """The id as keys are made of it; made once, for every step has a key."""
 

@@ -28,6 +28,10 @@ def fire_join(run: "Run", token: Token) -> None:
         run.cancel_tokens(losers, "another was first")
     token.node, token.state = run.plan.join_of_split[token.node], "ready"
     token.carry = Outcome.COMPLETED if arrived else Outcome.NONE
+    # The person who moves now comes last: theirs are the rights with which the token goes on.
+    arrived.sort(key=lambda child: child.authority.principal.id == run.actor.id)
+    for child in arrived:
+        token.authority = token.authority.joined_by(child.authority.principals)
 
 
 def _mode(run: "Run", token: Token) -> str:

@@ -33,12 +33,12 @@ from assent.engine.inputs import (
     TimerDue,
     Unreadable,
 )
-from assent.engine.instance import Token, parent_id
+from assent.engine.instance import Token, parent_id, path_order
 from assent.engine.plan import PlannedEdge
 from assent.engine.requests import claim, decide, reassign, release
 from assent.engine.rights import denied
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Authority, Principal
 from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
@@ -53,6 +53,9 @@ _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Pok
 def offer(run: Run, given: Input) -> Offered:
     """Hand an input to the instance. Ended instances ignore notices, paused ones let them wait (D27)."""
     run.current = given
+    if not isinstance(given, _NOTICES) and getattr(given, "authority", None) is None:
+        # A command comes with the rights of its caller; those of everybody else are read.
+        run.world.actors[given.actor.id] = given.actor
     if refused := denied(run, given):
         return refused
     status = run.instance.status
@@ -72,19 +75,21 @@ def _not_active(run: Run) -> Rejection:
 def _start(run: Run, given: Start) -> Offered:
     if run.instance.version:
         return Rejection("ALREADY_STARTED", f"instance {run.instance.id} runs already", ("instance_id",))
+    authority = given.authority or Authority.of(given.actor, given.transition)
+    begins = {"authority": authority.to_json(), "contributes": True, "set": dict(given.data)}
     if given.transition is None:
-        run.control("start", to=run.plan.start, set=dict(given.data))
+        run.control("start", to=run.plan.start, **begins)
         return ACCEPTED
     found = _edge_from_state(run, given.transition, given.actor)
     if isinstance(found, Rejection):
-        return _start_on_the_way(run, given) or found
+        return _start_on_the_way(run, given, begins) or found
     edge, evaluations = found
     output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations}
-    run.control("start", to=edge.target, set=dict(given.data), **output)
+    run.control("start", to=edge.target, **begins, **output)
     return ACCEPTED
 
 
-def _start_on_the_way(run: Run, given: Start) -> Offered | None:
+def _start_on_the_way(run: Run, given: Start, begins: Mapping[str, Any]) -> Offered | None:
     """From a state that goes on by itself, where an instance ended on its way: with the transition that led there, or
     the one on which it sets out. Nothing else would ever take the entity out of it."""
     node_id, contract, entity = _state_node(run), run.plan.contract, run.world.entity
@@ -97,7 +102,7 @@ def _start_on_the_way(run: Run, given: Start) -> Offered | None:
         return None
     if denied := check_policy(contract, str(given.transition), given.actor):
         return denied
-    run.control("start", to=node_id, set=dict(given.data))
+    run.control("start", to=node_id, **begins)
     return ACCEPTED
 
 
@@ -141,9 +146,8 @@ def _transition_of_the_whole(run: Run, given: Advance) -> Offered:
     if isinstance(found, Rejection):
         return found
     edge, evaluations = found
-    move(
-        run, given.event, edge.target, {"chosen_edge_ids": [edge.id], "evaluations": evaluations}, given.data
-    )
+    output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations, "contributes": True}
+    move(run, given.event, edge.target, output, Authority.of(given.actor, given.event), given.data)
     return ACCEPTED
 
 
@@ -157,7 +161,7 @@ def _edge_from_state(
     contract = run.plan.contract
     if contract is not None and (denied := check_policy(contract, transition, actor)):
         return denied
-    visit = run.visit(Token("0", node_id, run.instance.entity_version))
+    visit = run.visit(Token("0", node_id, run.instance.entity_version), actor)
     edge, evaluations = choose(visit, transition, visit.variables)
     return (edge, evaluations) if edge is not None else _nothing_answers(transition)
 
@@ -168,15 +172,33 @@ def _nothing_answers(event: str) -> Rejection:
     )
 
 
-def move(run: Run, why: str, target: str, output: Mapping[str, Any], sets: Mapping[str, Any]) -> None:
+def move(  # noqa: PLR0913, PLR0917
+    run: Run,
+    why: str,
+    target: str,
+    output: Mapping[str, Any],
+    authority: Authority,
+    sets: Mapping[str, Any] | None = None,
+) -> None:
     """End every token with its steps, and begin again at `target` with the next generation (D24)."""
     run.cancel_tokens(list(run.instance.tokens.values()), why)
     run.void_approvals(why)
-    run.control("move", reason=why, to=target, set=dict(sets), **output)
+    found = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
+    run.control("move", reason=why, to=target, **found)
+
+
+def _authority_of_all(run: Run) -> Authority:
+    """Return the authority of all tokens together, in the order of their paths."""
+    first, *others = sorted(run.instance.tokens.values(), key=path_order)
+    return first.authority.joined_by(p for other in others for p in other.authority.principals)
 
 
 def _resume(run: Run, token: Token, given: Input) -> Offered:
-    visit = run.visit(token)
+    if isinstance(given, Advance | Decide):
+        visit = run.visit(token, given.actor)
+        visit.by = Principal.of(given.actor)
+    else:
+        visit = run.visit(token)
     verdict = visit.node.handler.resume(visit, given)
     if isinstance(verdict, Rejection):
         return verdict
@@ -206,7 +228,8 @@ def expire(run: Run, output: Mapping[str, Any]) -> None:
     """The workflow's time is over: on to where it says, or failed."""
     expiry = run.plan.workflow.expiry
     if expiry is not None and expiry.target is not None:
-        move(run, Outcome.TIMEOUT, expiry.target, {**output, "timed_out": True}, {})
+        timed_out = {**output, "timed_out": True}
+        move(run, Outcome.TIMEOUT, expiry.target, timed_out, _authority_of_all(run))
         return
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
     run.void_approvals(Outcome.TIMEOUT)
@@ -226,7 +249,8 @@ def _drifted(run: Run, given: Drifted) -> Offered:
     found["entity_version"] = last.entity_version
     target = run.plan.workflow.amendment
     if target is not None:
-        move(run, Outcome.DRIFT, target, found, {})
+        authority = last.authority or _authority_of_all(run)
+        move(run, Outcome.DRIFT, target, {**found, "contributes": True}, authority)
         return ACCEPTED
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
     run.void_approvals(Outcome.DRIFT)

@@ -8,6 +8,7 @@ from uuid import UUID
 from assent.engine.nodes import handler_for
 from assent.engine.programs import program
 from assent.language import OPEN, Program, Scope, scope_of
+from assent.model.actor import Principal
 from assent.model.contract import Contract, EditWindow
 from assent.model.graph import Node, NodeKind
 from assent.model.workflow import JoinRequirement, Workflow
@@ -60,6 +61,8 @@ class Plan:
     asks_people: bool = False
     """Whether there are approvals in it: then its instances have requests."""
     has_forms: bool = False
+    service_accounts: tuple[Principal, ...] = ()
+    """As whom steps of it act, besides the people on whose behalf they run."""
 
     def window(self, node_id: str) -> EditWindow:
         return self.workflow.edit_windows[node_id]
@@ -97,7 +100,14 @@ def plan_of(
         definition_version,
         asks_people=NodeKind.APPROVAL in kinds,
         has_forms=NodeKind.FORM in kinds,
+        service_accounts=_service_accounts(workflow),
     )
+
+
+def _service_accounts(workflow: Workflow) -> tuple[Principal, ...]:
+    configs = [node.config for node in workflow.nodes.values()]
+    names = {str(c["service_account"]) for c in configs if c.get("run_as") == "service_account"}
+    return tuple(Principal(name, "service_account") for name in sorted(names))
 
 
 def _planned_edge(workflow: Workflow, edge_id: str, scope: Scope) -> PlannedEdge:

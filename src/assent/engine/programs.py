@@ -6,12 +6,17 @@ from typing import Any
 from assent.language import (
     Program,
     Scope,
+    Template,
+    UrlProgram,
     as_json,
     compile_expression,
     compile_template,
     parse,
     parse_template,
+    secret_in,
+    secrets_in,
 )
+from assent.language.templates import Hole, as_text
 from assent.model.problems import Problem
 
 Variables = Mapping[str, Any]
@@ -29,10 +34,18 @@ def required_program(text: str, scope: Scope) -> Program:
 
 
 def template(text: str, scope: Scope) -> Program:
+    return compile_template(_parsed(text), scope)
+
+
+def url_template(text: str, scope: Scope) -> UrlProgram:
+    return UrlProgram(_parsed(text), scope)
+
+
+def _parsed(text: str) -> Template:
     parsed, problems = parse_template(text, canonical=True)
     if parsed is None:
         raise _unreadable(problems)
-    return compile_template(parsed, scope)
+    return parsed
 
 
 class Values:
@@ -49,6 +62,39 @@ class Values:
         for name, run in self._programs.items():
             found[name] = as_json(run.value(variables))
         return found
+
+
+class Headers:
+    """Name → template. What names a secret stays in parts: only the effects worker knows the value."""
+
+    def __init__(self, texts: Mapping[str, str], scope: Scope) -> None:
+        parsed = {name: _parsed(text) for name, text in texts.items()}
+        plain = {name: text for name, text in texts.items() if not secrets_in(parsed[name])}
+        self._plain = Payload(plain, scope)
+        self._secret = {
+            name: [_header_part(part, scope) for part in template.parts]
+            for name, template in parsed.items()
+            if secrets_in(template)
+        }
+        self._names = sorted({name for template in parsed.values() for name in secrets_in(template)})
+
+    def __call__(self, variables: Variables) -> dict[str, Any]:
+        """The parts of an effect's payload that say its headers."""
+        headers = {name: str(value) for name, value in self._plain(variables).items()}
+        if not self._secret:
+            return {"headers": headers}
+        parts = {
+            name: [as_text(part.value(variables)) if isinstance(part, Program) else part for part in found]
+            for name, found in self._secret.items()
+        }
+        return {"headers": headers, "secret_headers": parts, "secrets": self._names}
+
+
+def _header_part(part: str | Hole, scope: Scope) -> str | dict[str, str] | Program:
+    if isinstance(part, str):
+        return part
+    secret = secret_in(part)
+    return {"secret": secret} if secret is not None else compile_expression(part.expression, scope)
 
 
 class Payload:

@@ -1,13 +1,15 @@
 """What is done about a request for approval besides its step's own course: decide, reassign, claim, release."""
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from assent.engine.consent import not_open
+from assent.engine.consent import not_open, separate
 from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
-from assent.engine.rounds import can_be_filled, fillers, round_of
+from assent.engine.rounds import can_be_filled, round_of
+from assent.engine.seats import Seating
 from assent.model.approval import Request, Seat, Seated
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
@@ -47,20 +49,32 @@ def reassign(run: "Run", given: Reassign) -> Rejection | None:
     )
     if seat is None:
         return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
-    around = round_of(run.world.requests.values(), request.slot, request.generation)
-    if refused := _may_reassign(request, given) or _sits_elsewhere(around, request, seat, given):
+    heir = _heir(seat, given, new_id(run.world.now))
+    seating = _seating(run, request)
+    if refused := _may_not_reassign(seating, seat, heir, given) or _is_needed_elsewhere(seating, seat, heir):
         return refused
-    heir = hand_on(request, seat, given, new_id(run.world.now))
+    _hand_on(request, seat, heir)
     if request.claimed_by == given.from_user:
         request.unclaim()
     run.notify(token, request, [heir] if heir.status == "open" else [])
     return None
 
 
-def hand_on(request: Seated, seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
+def hand_on(asked: Seated, seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
     """Close a seat and put another's in its place."""
+    heir = _heir(seat, given, heir_id)
+    _hand_on(asked, seat, heir)
+    return heir
+
+
+def _hand_on(asked: Seated, seat: Seat, heir: Seat) -> None:
+    closed = seat.evolve(status="closed", note=f"reassigned to {heir.user_id} {heir.note}")
+    asked.put_seats([closed, heir])
+
+
+def _heir(seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
     note = f"by {given.actor.id}" + (f": {given.reason}" if given.reason else "")
-    heir = Seat(
+    return Seat(
         heir_id,
         given.to_user,
         seat.group,
@@ -71,35 +85,48 @@ def hand_on(request: Seated, seat: Seat, given: Reassign | ReassignForm, heir_id
         seat.id,
         note,
     )
-    request.put_seats([seat.evolve(status="closed", note=f"reassigned to {given.to_user} {note}"), heir])
-    return heir
 
 
-def _may_reassign(request: Request, given: Reassign) -> Rejection | None:
-    if given.actor.id != given.from_user and not given.actor.can(REASSIGN):
-        message = f"{given.actor.id} may give away their own seat; another's takes {REASSIGN}"
-        return Rejection("POLICY_DENIED", message, ("actor",))
-    if given.to_user in request.originators:
-        message = f"{given.to_user} had a part in what is to be approved"
-        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
-    if any(s.user_id == given.to_user and s.status != "closed" for s in request.seats):
+def _may_not_reassign(seating: Seating, seat: Seat, heir: Seat, given: Reassign) -> Rejection | None:
+    if refused := _may_not_take(seating, seat, given):
+        return refused
+    if any(s.user_id == given.to_user and s.status != "closed" for s in seating.asked.seats):
         return Rejection("ALREADY_ASKED", f"{given.to_user} has a seat already", ("to_user",))
+    refused = seating.refusal(heir, given.to_user)
+    return replace(refused, path=("to_user",)) if refused else None
+
+
+def _may_not_take(seating: Seating, seat: Seat, given: Reassign) -> Rejection | None:
+    """An approver gives away their own seat while they could fill it; another's is never moved to the mover."""
+    actor = given.actor
+    if not actor.can(REASSIGN):
+        if actor.id == given.from_user:
+            return seating.refusal(seat, actor.id)
+        message = f"{actor.id} may give away their own seat; another's takes {REASSIGN}"
+        return Rejection("POLICY_DENIED", message, ("actor",))
+    is_own = actor.id == given.from_user
+    if not is_own and (actor.id == given.to_user or seating.stands_in(actor.id, given.to_user)):
+        message = f"{actor.id} may not move the seat of {given.from_user} to themselves"
+        return replace(separate(message), path=("to_user",))
     return None
 
 
-def _sits_elsewhere(around: list[Request], request: Request, seat: Seat, given: Reassign) -> Rejection | None:
-    """Nobody is put into a seat that they may not fill, or that takes them from one that nobody else could."""
-    if request.may_repeat:
+def _is_needed_elsewhere(seating: Seating, seat: Seat, heir: Seat) -> Rejection | None:
+    """Nobody is put into a seat that takes them from one that nobody else could fill."""
+    request = seating.asked
+    if not isinstance(request, Request) or request.may_repeat:
         return None
-    if given.to_user in fillers(around):
-        message = f"{given.to_user} fills another seat of this round"
-        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
-    after = deepcopy(around)
-    hand_on(next(found for found in after if found.id == request.id), seat, given, seat.id)
-    if can_be_filled(around) and not can_be_filled(after):
-        message = f"{given.to_user} is needed for another seat of this round, which nobody else could fill"
+    after = deepcopy(list(seating.round))
+    _hand_on(next(found for found in after if found.id == request.id), seat, heir)
+    if can_be_filled(seating.round) and not can_be_filled(after):
+        message = f"{heir.user_id} is needed for another seat of this round, which nobody else could fill"
         return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
     return None
+
+
+def _seating(run: "Run", request: Request) -> Seating:
+    around = round_of(run.world.requests.values(), request.slot, request.generation)
+    return Seating.of(run.world, run.plan.workflow.key, request, around)
 
 
 def claim(run: "Run", given: Claim) -> Rejection | None:
@@ -107,12 +134,14 @@ def claim(run: "Run", given: Claim) -> Rejection | None:
     if isinstance(found, Rejection):
         return found
     request, _ = found
-    if not _is_asked(run, request, given.actor.id):
-        return Rejection("POLICY_DENIED", f"{given.actor.id} is not asked", ("actor",))
+    seating = _seating(run, request)
+    seat = seating.find(given.actor.id)
+    if isinstance(seat, Rejection):
+        return seat
     if request.mode != "any":
         message = "several must answer: a claim would keep them from it"
         return Rejection("NOT_CLAIMABLE", message, ("request_id",))
-    if request.claimed_by not in (None, given.actor.id):
+    if request.claimed_by != given.actor.id and seating.claim_holds():
         return Rejection("CLAIMED", f"{request.claimed_by} was first", ("request_id",))
     request.claimed_by, request.claimed_at, request.changed = given.actor.id, run.world.now, True
     return None
@@ -128,8 +157,3 @@ def release(run: "Run", given: Release) -> Rejection | None:
         return Rejection("POLICY_DENIED", message, ("actor",))
     request.unclaim()
     return None
-
-
-def _is_asked(run: "Run", request: Request, user_id: str) -> bool:
-    lent = {delegation.from_user for delegation in run.world.delegations.get(user_id, ())}
-    return any(seat.status == "open" and seat.user_id in {user_id, *lent} for seat in request.seats)

@@ -64,6 +64,7 @@ class Run:
     failing: Mapping[str, Exception] = field(default_factory=dict)
     """Node id → the error with which its last attempt failed."""
     actor: Actor = SYSTEM
+    """Who gave the input that is being handled: a person, an operator, or the system for timers and events."""
     current: Input | None = None
     """The input that is being handled."""
     steps: list[Step] = field(default_factory=list)
@@ -149,7 +150,9 @@ class Run:
     def _chain_is_too_long(self) -> bool:
         return self.chain_steps_max is not None and self.instance.chain_length >= self.chain_steps_max
 
-    def visit(self, token: Token) -> Visit:
+    def visit(self, token: Token, by: Actor | None = None) -> Visit:
+        """Return the token at its node: for the person who acts there by themselves, or on whose behalf it moves."""
+        actor = by or self.world.actor_of(token.authority.principal)
         node = self.plan.nodes[token.node]
         step_token = retried(token.id, token.attempt) if token.attempt else token.id
         if node.kind is NodeKind.PARALLEL_JOIN:
@@ -157,7 +160,7 @@ class Run:
         else:
             key = step_key(self.instance.id_text, token.node, step_token, token.version)
         step_id = new_id(self.world.now)
-        return Visit(self.plan, self.instance, self.world, node, token, self.actor, key, step_id, step_token)
+        return Visit(self.plan, self.instance, self.world, node, token, actor, key, step_id, step_token)
 
     def _rest(self, visit: Visit, rest: Rest) -> None:
         output = {**rest.output, "entered": self.instance.version + 1}
@@ -209,6 +212,8 @@ class Run:
             sets["_waived"] = int(root_id(visit.token.id))
         if sets:
             output["set"] = sets
+        if visit.node.kind is NodeKind.PARALLEL_JOIN:
+            output["authority"] = visit.token.authority.to_json()
         self._leave(visit, edges)
         self._enqueue(self._finish(visit, "completed", output), done.effects, done.task)
 
@@ -268,6 +273,10 @@ class Run:
         token, now = visit.token, self.world.now
         if status != "pending":
             output = {**output, "n": self.instance.version + 1}
+            if visit.by is not None:
+                output["principal"] = visit.by.to_json()
+        if self.actor.id != token.authority.principal.id and visit.by is None:
+            output["on_behalf_of"] = list(token.authority.ids)
         rested = token.step_id is not None
         if rested:
             output["entered"] = token.entered
@@ -282,7 +291,7 @@ class Run:
             entity_version=token.version,
             key=visit.key,
             status=status,
-            actor_id=visit.actor.id,
+            actor_id=self.actor.id,
             run_as=visit.node.node.config.get("run_as", "actor"),
             output=output,
             completed_at=None if status == "pending" else now,
@@ -304,7 +313,10 @@ class Run:
 
     def _record(self, step: Step) -> None:
         """Apply a step, and keep it to be written. An end within the transaction completes the new row itself."""
+        known = self.instance.originators.ids
         evolve(self.plan, self.instance, step)
+        if self.instance.originators.ids != known:
+            self._exclude_originators()
         self._close_request(step)
         opened = self._open.get(step.id) if not step.is_new else None
         if opened is None:
@@ -313,6 +325,13 @@ class Run:
         opened.status, opened.output, opened.error = step.status, step.output, step.error
         opened.completed_at, opened.resume_at, opened.event_key = step.completed_at, None, None
         del self._open[step.id]
+
+    def _exclude_originators(self) -> None:
+        """A person whose work became part of what others are asked to approve no longer sits there."""
+        for request in self.world.requests.values():
+            relaxed = self.plan.nodes[request.node_id].node.config.get("separation", {})
+            if request.status == "pending" and relaxed.get("originator") != "allowed":
+                request.exclude(self.instance.originators.ids)
 
     def cancel_tokens(self, tokens: list[Token], reason: str) -> None:
         """End tokens with step rows: open steps are cancelled, others leave a cancelled one where they were."""

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from assent.engine.instance import Instance, Token, root_id
 from assent.engine.rounds import round_of
-from assent.model.actor import Actor
-from assent.model.approval import Delegation, Request, Seated
+from assent.model.actor import Actor, Principal
+from assent.model.approval import Delegation, Request, Roll, Seated
 from assent.model.form import AskedForm
 from assent.model.mutation import Entity
 from assent.model.views import actor_view, entity_view
@@ -33,6 +32,13 @@ class World:
     """Step → the form that somebody is to fill in there; where nobody acts on it, it may be missing."""
     delegations: Mapping[str, tuple[Delegation, ...]] = field(default_factory=dict)
     """Whoever acts here → those for whom they may."""
+    actors: dict[str, Actor] = field(default_factory=dict)
+    """Id → the rights that people have now on whose behalf tokens move, and those of service accounts."""
+    roll: Roll = field(default_factory=Roll)
+    """Who of those who act here, or for whom they act, is there now."""
+
+    def actor_of(self, principal: Principal) -> Actor:
+        return self.actors.get(principal.id) or principal.without_rights()
 
     @property
     def asked(self) -> dict[UUID, Seated]:
@@ -50,12 +56,16 @@ class Visit:
     node: "PlannedNode"
     token: Token
     actor: Actor
+    """The person with whose rights the step acts, as they are now."""
     key: str
     """WF-02, or WF-16 for a join: the receipt that permits it."""
     step_id: UUID
     step_token_id: str
     """The token's id, with the attempt where a step is tried again."""
     receipted: bool = False
+    by: Principal | None = None
+    """The person whose own act ends the step; none for timers, events, results and operators."""
+    _variables: dict[str, Any] | None = None
 
     @property
     def slot(self) -> str:
@@ -71,9 +81,16 @@ class Visit:
     def now(self) -> datetime:
         return self.world.now
 
-    @cached_property
+    @property
     def variables(self) -> dict[str, Any]:
-        return variables_of(self.instance, self.world, self.actor)
+        # Not a cached_property: its lock costs more than the rest, and nearly every step asks.
+        if self._variables is None:
+            self._variables = variables_of(self.instance, self.world, self.actor)
+        return self._variables
+
+    def forget_variables(self) -> None:
+        """Read them again: the entity has changed since."""
+        self._variables = None
 
     def variables_with(self, sets: Mapping[str, Any]) -> Mapping[str, Any]:
         """The variables as they are once a step has set some: its own edges can ask them."""

@@ -1,12 +1,12 @@
 """Requests as whoever asks sees them: in pages, and one with all that came for it. Reads, and never writes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from assent.model.outside_request import OutsideStatus
+from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -70,16 +70,19 @@ class Wanted:
     instance_id: UUID | None = None
     name: str | None = None
     partition_id: str | None = None
-    hidden_types: Sequence[str] = ()
-    """Entity types whose requests are not shown."""
+    reader: Reader | None = None
+    """Who reads the list, and sees what they may; without one, everything."""
 
 
 async def page_of_requests(
     connection: Connection, org_id: str, wanted: Wanted, after: Place | None, limit: int
 ) -> list[RequestView]:
     """The newest first."""
-    which = (wanted.status, wanted.instance_id, wanted.name, wanted.partition_id, list(wanted.hidden_types))
-    rows = await connection.fetch(_SQL.page_of_requests, org_id, *which, *(after or (None, None)), limit)
+    which = (wanted.status, wanted.instance_id, wanted.name, wanted.partition_id)
+    seen = reader_columns(wanted.reader)
+    rows = await connection.fetch(
+        _SQL.page_of_requests, org_id, *which, *(after or (None, None)), limit, *seen
+    )
     return [RequestView(**row) for row in rows]
 
 

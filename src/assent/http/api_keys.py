@@ -1,4 +1,7 @@
-"""API keys: made once and shown once, kept as a hash, each with scopes, revocable, maybe expiring."""
+"""API keys: made once and shown once, kept as a hash, each with scopes, revocable, maybe expiring.
+
+A key never does more, elsewhere or longer than the session that made it, and is revoked with the key that made it.
+"""
 
 import hashlib
 import secrets
@@ -9,7 +12,8 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.http.scopes import unknown_scopes
+from assent.approvals.roles import lock_grants
+from assent.http.scopes import EVERYTHING, covers_all, unknown_scopes
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
@@ -22,6 +26,8 @@ MARK: Final = "ak_"
 """How every key begins, so that it is told from a token, and found where it should not be."""
 PREFIX_LENGTH: Final = 11
 LISTED_MAX: Final = 1_000
+KEYS_OF_MEMBER_MAX: Final = 20
+"""Valid keys of one member, where no setting says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,12 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None = None
+    partition_id: str | None = None
+    """The one part of the org that its holder sees; everything without it."""
+    parent_id: UUID | None = None
+    """The key that made it."""
+    created_by: str | None = None
+    """The member who made it, also for a service account; an operator without."""
 
     def to_json(self) -> dict[str, Any]:
         times = ("created_at", "expires_at", "revoked_at")
@@ -45,6 +57,9 @@ class ApiKey:
             "name": self.name,
             "prefix": self.prefix,
             "scopes": list(self.scopes),
+            "partition_id": self.partition_id,
+            "parent_id": str(self.parent_id) if self.parent_id else None,
+            "created_by": self.created_by,
             **{time: found.isoformat() if (found := getattr(self, time)) else None for time in times},
         }
 
@@ -58,6 +73,54 @@ class FoundKey:
     scopes: frozenset[str]
     member: Actor
     is_active: bool
+    expires_at: datetime | None
+    partition_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms:
+    """What a key may be used for, how long and where; what is not said is as the maker's session has it."""
+
+    scopes: tuple[str, ...] | None
+    expires_at: datetime | None
+    partition_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMaker:
+    """The session in which a key is made, and beyond which it does not reach. An operator has no bounds."""
+
+    member_id: str | None = None
+    key_id: UUID | None = None
+    """The key by which the maker signed in."""
+    scopes: frozenset[str] = EVERYTHING
+    expires_at: datetime | None = None
+    partition_id: str | None = None
+
+    def bound(self, terms: KeyTerms, now: datetime) -> KeyTerms:
+        """These terms, completed by the maker's own; raises `Refused` where they reach further."""
+        scopes = tuple(sorted(self.scopes)) if terms.scopes is None else terms.scopes
+        expires_at = terms.expires_at or self.expires_at
+        partition_id = terms.partition_id or self.partition_id
+        if unknown := unknown_scopes(scopes):
+            raise Refused(Rejection("UNKNOWN_SCOPE", f"no such scope: {', '.join(unknown)}", ("scopes",)))
+        if not covers_all(self.scopes, scopes):
+            message = "a key cannot make one that may do more than itself"
+            raise Refused(Rejection("SCOPE_MISSING", message, ("scopes",)))
+        if expires_at is not None and expires_at <= now:
+            message = "the key would have expired before it was made"
+            raise Refused(Rejection("BAD_DATES", message, ("expires_at",)))
+        if self.expires_at is not None and (expires_at is None or expires_at > self.expires_at):
+            message = f"expected a key that expires with its maker's session, by {self.expires_at}"
+            raise Refused(Rejection("POLICY_DENIED", message, ("expires_at",)))
+        if self.partition_id not in (None, partition_id):
+            message = f"expected a key for the maker's own partition, {self.partition_id}"
+            raise Refused(Rejection("POLICY_DENIED", message, ("partition_id",)))
+        return KeyTerms(scopes, expires_at, partition_id)
+
+
+OPERATOR: Final = KeyMaker()
+"""Whoever holds the database."""
 
 
 async def create_api_key(  # noqa: PLR0913
@@ -67,23 +130,50 @@ async def create_api_key(  # noqa: PLR0913
     name: str,
     now: datetime,
     *,
-    scopes: tuple[str, ...] = ("*",),
+    scopes: tuple[str, ...] | None = None,
     expires_at: datetime | None = None,
+    partition_id: str | None = None,
+    maker: KeyMaker = OPERATOR,
+    keys_max: int = KEYS_OF_MEMBER_MAX,
 ) -> tuple[str, ApiKey]:
-    """A key for a member, and how it is listed from now on; nobody can show it again."""
-    if unknown := unknown_scopes(scopes):
-        raise Refused(Rejection("UNKNOWN_SCOPE", f"no such scope: {', '.join(unknown)}", ("scopes",)))
-    if expires_at is not None and expires_at <= now:
-        raise Refused(
-            Rejection("BAD_DATES", "the key would have expired before it was made", ("expires_at",))
-        )
+    """A key for a member, and how it is listed from now on; nobody can show it again. Raises `Refused`."""
+    terms = maker.bound(KeyTerms(scopes, expires_at, partition_id), now)
+    await lock_grants(connection, org_id)
+    if await connection.fetchval(_SQL.count_valid_api_keys, org_id, user_id, now) >= keys_max:
+        message = f"{user_id} has {keys_max} valid keys, the most that a member may have"
+        raise Refused(Rejection("TOO_MANY_KEYS", message, ("user",), hint="revoke one that is not used"))
     text = MARK + secrets.token_urlsafe(32)
-    made = ApiKey(new_id(now), user_id, name, text[:PREFIX_LENGTH], scopes, now, expires_at)
-    row = (org_id, made.id, user_id, name, made.prefix, hash_of(text), list(scopes), now, expires_at)
+    made = ApiKey(
+        new_id(now),
+        user_id,
+        name,
+        text[:PREFIX_LENGTH],
+        terms.scopes or (),
+        now,
+        terms.expires_at,
+        None,
+        terms.partition_id,
+        maker.key_id,
+        maker.member_id,
+    )
+    row = (
+        org_id,
+        made.id,
+        user_id,
+        name,
+        made.prefix,
+        hash_of(text),
+        list(made.scopes),
+        now,
+        made.expires_at,
+    )
+    inherited = (made.partition_id, made.parent_id, made.created_by)
     try:
-        await connection.execute(_SQL.insert_api_key, *row)
+        kept = await connection.fetchval(_SQL.insert_api_key_if_allowed, *row, *inherited)
     except asyncpg.ForeignKeyViolationError:
         raise Refused(Rejection("UNKNOWN_USER", f"{user_id} is no member of {org_id}", ("user",))) from None
+    if kept is None:
+        raise Refused(Rejection("API_KEY_REFUSED", "the key that would make it was revoked meanwhile"))
     return text, made
 
 
@@ -102,11 +192,13 @@ async def page_of_api_keys(
 async def revoke_api_key(
     connection: Connection, org_id: str, key_id: UUID, now: datetime, *, user_id: str | None = None
 ) -> ApiKey:
-    """From now on nobody signs in with it. Where `user_id` is given, only if it is theirs."""
-    row = await connection.fetchrow(_SQL.revoke_api_key_if_valid, org_id, key_id, now, user_id)
-    if row is None:
+    """Revoke a key and all that were made with it. Where `user_id` is given, only if it is theirs."""
+    await lock_grants(connection, org_id)
+    rows = await connection.fetch(_SQL.revoke_api_keys_if_valid, org_id, key_id, now, user_id)
+    revoked = [_api_key(row) for row in rows if row["id"] == key_id]
+    if not revoked:
         raise Refused(Rejection("NOT_FOUND", f"no valid key {key_id}", ("key_id",)))
-    return _api_key(row)
+    return revoked[0]
 
 
 async def find_api_key(connection: Connection, text: str, now: datetime) -> FoundKey | None:
@@ -114,8 +206,11 @@ async def find_api_key(connection: Connection, text: str, now: datetime) -> Foun
     row = await connection.fetchrow(_SQL.find_api_key, hash_of(text))
     if row is None or (row["expires_at"] is not None and row["expires_at"] <= now):
         return None
-    member = Actor(row["user_id"], row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
-    return FoundKey(row["org_id"], row["id"], frozenset(row["scopes"]), member, row["active"])
+    maker_id = row["created_by"] if row["created_by"] != row["user_id"] else None
+    held = (frozenset(row["roles"]), frozenset(row["capabilities"]))
+    member = Actor(row["user_id"], row["kind"], *held, maker_id)
+    bounds = (row["expires_at"], row["partition_id"])
+    return FoundKey(row["org_id"], row["id"], frozenset(row["scopes"]), member, row["active"], *bounds)
 
 
 def _api_key(row: asyncpg.Record) -> ApiKey:

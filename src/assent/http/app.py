@@ -33,20 +33,24 @@ from assent.http import (
     outside_requests,
     results,
     roles,
+    secrets,
     streams,
     tasks,
     templates,
     workflow_control,
     workflows,
 )
+from assent.http.access_log import AccessLog
 from assent.http.desk import House
 from assent.http.errors import handle_errors
 from assent.http.examples import add_examples
+from assent.http.hosts import ANY, AllowedHosts
 from assent.http.limits import Limits
 from assent.http.problems import ProblemBody
-from assent.http.reference import add_reference
+from assent.http.reference import add_document, add_reference
 from assent.http.replies import REPLAYED
 from assent.http.settings import HttpSettings
+from assent.http.showing import show_again
 from assent.http.tracing import Traced
 from assent.store.database import Database
 from assent.telemetry.configure import use_metrics
@@ -73,6 +77,7 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     roles.router,
     keys.router,
     event_sources.router,
+    secrets.router,
     tasks.router,
     audit.router,
     operating.router,
@@ -98,7 +103,7 @@ def create_app(
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.house = House(app, database, settings, callbacks)
+    door.state.house = House(app, database, settings, callbacks, show_again)
     return door
 
 
@@ -108,6 +113,7 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         title="Assent",
         version=version("assent"),
         description=_DESCRIPTION,
+        openapi_url=None,  # see reference.py for this one too
         docs_url=None,  # FastAPI's own pages fetch scripts from elsewhere; see reference.py
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
@@ -116,6 +122,7 @@ def bare_app(settings: HttpSettings) -> FastAPI:
     )
     for router in ROUTERS:
         door.include_router(router)
+    add_document(door)
     if settings.docs == "on":
         add_reference(door)
     handle_errors(door)
@@ -136,6 +143,10 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         )
     door.add_middleware(Traced)
     door.add_middleware(Limits, request_bytes_max=settings.request_bytes_max)
+    if settings.allowed_hosts and ANY not in settings.allowed_hosts:
+        door.add_middleware(AllowedHosts, hosts=settings.allowed_hosts)
+    if settings.access_log == "on":
+        door.add_middleware(AccessLog)
     door.openapi = lambda: _openapi(door)  # type: ignore[method-assign]
     return door
 

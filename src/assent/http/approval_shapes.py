@@ -119,4 +119,4 @@ class DecidedBody(BaseModel):
     """A request after somebody did something about it, and the instance that asks."""
 
     request: ApprovalBody
-    instance: InstanceBody
+    instance: InstanceBody | None = Field(None, description="Where the caller may read it.")

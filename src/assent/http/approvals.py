@@ -4,22 +4,21 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
-from assent.approvals.showing import ShownRequest, read_request
+from assent.http import showing
 from assent.http.approval_shapes import ApprovalBody, Decide, DecidedBody, Reassign
 from assent.http.desk import Desk
-from assent.http.permissions import may_read
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import UNSEEN, answer
 from assent.http.signing import Reading, Writing
-from assent.http.workflow_shapes import InstanceBody
-from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.runtime.view import InstanceView
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/approvals/{request_id}", tags=["approvals"])
+router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
 
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
@@ -29,13 +28,13 @@ Command = Callable[[Runtime], Awaitable[InstanceView]]
 
 @router.get("", response_model=ApprovalBody, summary="See a request", responses=documented(404, 422))
 async def show_approval(desk: Look, request_id: UUID) -> Any:
-    """With the content of exactly the version that is to be approved."""
+    """With the content of exactly the version that is to be approved.
+
+    For those who are asked, who stand in for them, or who may read its instance.
+    """
 
     async def work(connection: Connection) -> ApprovalBody:
-        shown = await _request(desk, connection, request_id)
-        if all(seat.user_id != desk.caller.actor.id for seat in shown.request.seats):
-            may_read(desk, shown.request.entity_type)
-        return ApprovalBody.of(shown)
+        return await showing.show_approval(desk, connection, request_id)
 
     return await desk.read(work)
 
@@ -44,7 +43,7 @@ async def show_approval(desk: Look, request_id: UUID) -> Any:
     "/decide",
     response_model=DecidedBody,
     summary="Decide a request",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response:
     """For whoever is asked, or stands in for them. Nobody approves what is their own."""
@@ -69,7 +68,7 @@ async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response
     "/reassign",
     response_model=DecidedBody,
     summary="Ask somebody else instead",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def reassign_approval(desk: Act, request_id: UUID, body: Reassign) -> Response:
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
@@ -92,7 +91,7 @@ async def reassign_approval(desk: Act, request_id: UUID, body: Reassign) -> Resp
     "/claim",
     response_model=DecidedBody,
     summary="Take a request on",
-    responses=documented(404, 409, 413, 422),
+    responses=UNSEEN | documented(404, 409, 413, 422),
 )
 async def claim_approval(desk: Act, request_id: UUID) -> Response:
     """Until it is released, nobody else decides it."""
@@ -108,7 +107,7 @@ async def claim_approval(desk: Act, request_id: UUID) -> Response:
     "/release",
     response_model=DecidedBody,
     summary="Let others decide a claimed request",
-    responses=documented(404, 409, 413, 422),
+    responses=UNSEEN | documented(404, 409, 413, 422),
 )
 async def release_approval(desk: Act, request_id: UUID) -> Response:
     """For whoever has claimed it, and for holders of `approvals:reassign`."""
@@ -124,14 +123,6 @@ async def _command(
     desk: Desk, request_id: UUID, command: Command, names: dict[str, str] | None = None
 ) -> Response:
     async def show(connection: Connection, view: InstanceView) -> Reply:
-        shown = await _request(desk, connection, request_id)
-        return Reply.of(DecidedBody(request=ApprovalBody.of(shown), instance=InstanceBody.of(view)))
+        return await answer(showing.show_decided(desk, connection, request_id, view))
 
     return await desk.command(command, show, names)
-
-
-async def _request(desk: Desk, connection: Connection, request_id: UUID) -> ShownRequest:
-    shown = await read_request(connection, desk.org_id, request_id)
-    if shown is None or not desk.caller.sees(shown.request.partition_id):
-        raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-    return shown

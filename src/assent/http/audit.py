@@ -3,23 +3,25 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field
 
 from assent.http.desk import Desk
 from assent.http.entity_shapes import AuditBody
 from assent.http.moments import Moment
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import hidden_types
 from assent.http.problems import documented
+from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NameQuery
 from assent.kernel.auditing import READ_AUDIT, AuditFilter, search_audit
 from assent.kernel.listing import Row
+from assent.model.cursor import id_in, position_of
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/audit", tags=["audit"])
+router = Router(prefix="/api/audit", tags=["audit"])
 
 Look = Annotated[Desk, Depends(Reading("audit:read"))]
 TimeQuery = Annotated[Moment | None, Query(examples=["2026-03-01T00:00:00Z"])]
@@ -81,7 +83,7 @@ async def search_audit_log(  # noqa: PLR0913, PLR0917
         partition_id=desk.caller.partition_id,
         hidden_types=hidden_types(desk),
     )
-    after = position_of(cursor, UUID)
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[Row]:
         require_capability(desk.caller.actor, READ_AUDIT)

@@ -4,9 +4,11 @@ Nothing is kept between two requests: a member who leaves and a key that is revo
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
+from uuid import UUID
 
-from assent.http.api_keys import MARK, find_api_key
+from assent.http.api_keys import MARK, KeyMaker, find_api_key
 from assent.http.key_sets import keys_from
 from assent.http.scopes import EVERYTHING, Scope, covers
 from assent.http.settings import HttpSettings
@@ -26,12 +28,22 @@ class Caller:
     org_id: str
     actor: Actor
     key: str
-    """What their requests are counted by: the API key, else the person."""
+    """What their requests are counted by: the member, by whichever key or token they come."""
     scopes: frozenset[str] = EVERYTHING
     partition_id: str | None = None
     """The one part of the org that they see; everything without it."""
     place: str | None = None
     """Where they call from, for the audit log."""
+    key_id: UUID | None = None
+    """The API key by which they signed in."""
+    expires_at: datetime | None = None
+    """When the key or the token ends."""
+
+    @property
+    def maker(self) -> KeyMaker:
+        """What the keys that they make inherit."""
+        member_id = self.actor.maker_id or self.actor.id
+        return KeyMaker(member_id, self.key_id, self.scopes, self.expires_at, self.partition_id)
 
     def may_use(self, scope: Scope) -> Rejection | None:
         if covers(self.scopes, scope):
@@ -71,7 +83,8 @@ class SignIn:
             return Rejection("API_KEY_REFUSED", "the API key is unknown, revoked or has expired")
         if not found.is_active:
             return _no_member(found.org_id, found.member.id)
-        return Caller(found.org_id, found.member, f"key:{found.id}", found.scopes, place=place)
+        bounds = (found.scopes, found.partition_id, place, found.id, found.expires_at)
+        return Caller(found.org_id, found.member, f"user:{found.member.id}", *bounds)
 
     async def _by_token(self, claims: Claims, place: str | None) -> Caller | Rejection:
         roles_from = self._settings.roles_from
@@ -80,7 +93,8 @@ class SignIn:
         if isinstance(actor, Rejection):
             return actor
         key = f"user:{claims.user_id}"
-        return Caller(claims.org_id, actor, key, partition_id=claims.partition_id, place=place)
+        bounds = (EVERYTHING, claims.partition_id, place, None, claims.expires_at)
+        return Caller(claims.org_id, actor, key, *bounds)
 
     async def _actor(
         self, org_id: str, user_id: str, told: frozenset[str], *, roles_from: str

@@ -4,33 +4,27 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
 from fastapi import Body as JsonBody
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.chains import Chain, keep_chain, list_chains, read_chain
 from assent.http.declared import told_as_problems
 from assent.http.desk import Desk, Session
-from assent.http.paging import (
-    ITEMS_DEFAULT,
-    CursorQuery,
-    LimitQuery,
-    Page,
-    page_of,
-    position_of,
-    text_in,
-)
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
 from assent.http.signing import Reading, Writing
 from assent.http.texts import Data, NamePath
 from assent.model.canonical import require_canonical
+from assent.model.cursor import position_of, text_in
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/approval-chains", tags=["approval chains"])
+router = Router(takes_much=True, prefix="/api/approval-chains", tags=["approval chains"])
 
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 Write = Annotated[Desk, Depends(Writing("approvals:write", "entities"))]

@@ -43,6 +43,8 @@ class Topic:
 
     org_id: str
     what: UUID | str
+    partition_id: str | None = None
+    """Of an inbox, the one part of the org that its owner sees; everything without it."""
 
 
 class Watched:
@@ -159,8 +161,12 @@ async def look_at_inboxes(
     """What lies in each, in a word that changes when something comes or goes."""
     if not topics:
         return {}
-    rows = await connection.fetch(_SQL.look_at_inboxes, *_columns(topics), now)
-    return {Topic(row["org_id"], row["user_id"]): f"{row['seats']} {row['newest']}" for row in rows}
+    partitions = [topic.partition_id for topic in topics]
+    rows = await connection.fetch(_SQL.look_at_inboxes, *_columns(topics), now, partitions)
+    return {
+        Topic(row["org_id"], row["user_id"], row["partition_id"]): f"{row['seats']} {row['newest']}"
+        for row in rows
+    }
 
 
 def _columns(topics: Sequence[Topic]) -> tuple[list[str], list[UUID | str]]:

@@ -7,8 +7,8 @@ SELECT i.org_id, i.id, i.version
 -- name: look_at_inboxes
 -- Of each of these people, how many open seats they and those for whom they stand in have, and the newest. It is one look
 -- into the index of open seats for each of them; what exactly waits is read by whoever hears that it is not what it was.
-SELECT asked.org_id, asked.user_id, sum(open.seats)::bigint AS seats, max(open.newest) AS newest
-  FROM unnest($1::text[], $2::text[]) AS asked (org_id, user_id)
+SELECT asked.org_id, asked.user_id, asked.partition_id, sum(open.seats)::bigint AS seats, max(open.newest) AS newest
+  FROM unnest($1::text[], $2::text[], $4::text[]) AS asked (org_id, user_id, partition_id)
  CROSS JOIN LATERAL (
    SELECT asked.user_id
     UNION
@@ -18,5 +18,8 @@ SELECT asked.org_id, asked.user_id, sum(open.seats)::bigint AS seats, max(open.n
  -- Counted person by person: as a join, a planner that knows nothing reads the seats of the whole org.
  CROSS JOIN LATERAL (
    SELECT count(*) AS seats, max(s.id::text) AS newest FROM assent.workflow_seats s
-    WHERE s.org_id = asked.org_id AND s.user_id = people.user_id AND s.status = 'open') AS open
- GROUP BY asked.org_id, asked.user_id;
+    WHERE s.org_id = asked.org_id AND s.user_id = people.user_id AND s.status = 'open'
+      AND (asked.partition_id IS NULL OR asked.partition_id = (
+            SELECT i.partition_id FROM assent.workflow_instances i
+             WHERE i.org_id = s.org_id AND i.id = s.instance_id))) AS open
+ GROUP BY asked.org_id, asked.user_id, asked.partition_id;

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from assent.http.problems import summary_of
 from assent.model.canonical import NotCanonical
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, Problem
@@ -29,5 +30,5 @@ def _placed(problem: Problem) -> Problem:
 
 
 def _refused(problems: Sequence[Problem]) -> Refused:
-    message = problems[0].message if len(problems) == 1 else f"{len(problems)} problems, each at its place"
+    message = problems[0].message if len(problems) == 1 else summary_of(len(problems), "place")
     return Refused(Rejection("INVALID_DECLARATION", message, problems=problems))

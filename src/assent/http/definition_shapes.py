@@ -1,17 +1,20 @@
 """Definitions, drafts and what is wrong with them, as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from assent.compiler.changes import Diff
+from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
 from assent.compiler.diff import diff
 from assent.http.texts import Body, Data, ShortText
-from assent.model.problems import Problem
+from assent.model.problems import Problem, first_problems
+from assent.model.terms import refuse
 from assent.model.workflow import Workflow
 from assent.runtime.definitions.definition import (
     EVERYBODY,
@@ -23,6 +26,8 @@ from assent.runtime.definitions.definition import (
 )
 
 SOURCES_MAX: Final = 50
+SOURCES_LENGTH_MAX: Final = 262_144
+"""Of all texts of a request together."""
 FLOW: Final = {
     "flow": "leave.request",
     "version": 1,
@@ -56,6 +61,14 @@ class Sources(Body):
         examples=[[{"name": "leave.flow.yaml", "text": "flow: leave.request\nversion: 1\n"}]]
     )
 
+    @model_validator(mode="after")
+    def _in_a_while(self) -> Self:
+        """Compiling takes a second or so for this much."""
+        if (length := sum(len(source.text) for source in self.sources)) > SOURCES_LENGTH_MAX:
+            message = f"expected at most {SOURCES_LENGTH_MAX:,} characters of sources, found {length:,}"
+            raise refuse("TOO_LONG", message, hint="send fewer at a time")
+        return self
+
 
 class PlacedProblem(BaseModel):
     """One thing that is wrong, and where it stands in the text."""
@@ -67,6 +80,11 @@ class PlacedProblem(BaseModel):
     source: str | None = Field(None, examples=["leave.flow.yaml"])
     line: int | None = None
     column: int | None = None
+
+    @classmethod
+    def first_of(cls, problems: Sequence[Problem]) -> "list[PlacedProblem]":
+        """As many as an answer tells."""
+        return [cls.of(problem) for problem in first_problems(problems)]
 
     @classmethod
     def of(cls, problem: Problem) -> "PlacedProblem":
@@ -142,10 +160,11 @@ class DefinitionBody(DefinitionSummary):
 
     @classmethod
     def of_row(cls, row: Row) -> "DefinitionBody":
-        return cls(**summary_of(DefinitionVersion.of(row)), source=_source(row))
+        return cls(**summary_of(DefinitionVersion.of(row)), source=hide_credentials(_source(row)))
 
 
 class DraftBody(DefinitionBody):
+    edited_by: list[str] = Field(description="Everybody who wrote it since it was begun.", examples=[["ann"]])
     problems: list[PlacedProblem] = Field(description="Everything that keeps it from being published.")
 
 
@@ -192,8 +211,13 @@ class DefinitionDiff(BaseModel):
 
     @classmethod
     def of(cls, before: Workflow, after: Workflow) -> "DefinitionDiff":
-        found: Diff = diff(before, after)
+        found: Diff = diff(*map(_without_credentials, (before, after)))
         return cls(**found.to_json(), text=found.to_text())
+
+
+def _without_credentials(workflow: Workflow) -> Workflow:
+    nodes = {key: replace(node, config=hide_credentials(node.config)) for key, node in workflow.nodes.items()}
+    return replace(workflow, nodes=nodes)
 
 
 def summary_of(found: DefinitionVersion) -> Mapping[str, Any]:

@@ -1,16 +1,16 @@
 """Definitions: versions, what differs between them, pictures; out of use and back again. `/api/definitions`"""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from fastapi.responses import PlainTextResponse
 
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.diagram import diagram
 from assent.compiler.source import Source, read_sources
+from assent.http import showing
 from assent.http.declared import told_as_problems
 from assent.http.definition_shapes import (
     CheckedBody,
@@ -24,18 +24,21 @@ from assent.http.definition_shapes import (
     WorkflowBody,
 )
 from assent.http.desk import Desk, Session
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import definition_for
 from assent.http.signing import Reading, Writing
 from assent.http.texts import NameQuery
+from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.definitions import DefinitionVersion, archive, rollback
+from assent.runtime.definitions.aside import aside
 from assent.runtime.definitions.checking import check_sources, published_contracts
 from assent.runtime.definitions.definition import Kind, Status
 from assent.runtime.definitions.listing import (
     DefinitionFilter,
-    definition_seen,
     page_of_definitions,
     workflow_in,
 )
@@ -43,9 +46,11 @@ from assent.runtime.definitions.publish_sources import publish_sources
 from assent.runtime.rights import PUBLISH, require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/definitions", tags=["definitions"])
+router = Router(takes_much=True, prefix="/api/definitions", tags=["definitions"])
 
 Look = Annotated[Desk, Depends(Reading("definitions:read"))]
+Check = Annotated[Desk, Depends(Reading("definitions:read", "checks"))]
+"""Nothing is changed, and compiling costs more than a write does."""
 Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
 
 MERMAID: Final = "text/vnd.mermaid"
@@ -77,9 +82,9 @@ async def list_definitions(  # noqa: PLR0913, PLR0917
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """The org's own and everybody's, drafts too; `own` leaves everybody's out."""
+    """The names and versions of the org's own and everybody's, drafts too; `own` leaves everybody's out."""
     wanted = DefinitionFilter(kind, key, status, entity_type, own)
-    after = position_of(cursor, UUID)
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[DefinitionVersion]:
         return await page_of_definitions(connection, desk.org_id, wanted, after, limit + 1)
@@ -93,18 +98,17 @@ async def list_definitions(  # noqa: PLR0913, PLR0917
     summary="Check what somebody writes",
     responses=documented(400, 413, 422),
 )
-async def check_definitions(desk: Look, body: Sources) -> Any:
+async def check_definitions(desk: Check, body: Sources) -> Any:
     """Every problem with its line and column, and what the rest compiles to. Nothing is kept.
 
     Contracts that are published need not be sent along.
     """
-    # In threads, for a large text takes a while and others want to be served meanwhile.
-    sources = await asyncio.to_thread(_read, body)
+    sources = await aside(_read, body)
 
     async def work(connection: Connection) -> list[Source]:
         return await published_contracts(connection, sources)
 
-    return await asyncio.to_thread(_check, sources, await desk.read(work))
+    return await aside(_check, sources, await desk.read(work))
 
 
 @router.post(
@@ -114,15 +118,17 @@ async def check_definitions(desk: Look, body: Sources) -> Any:
     responses=documented(400, 413, 422),
 )
 async def publish_definitions(desk: Write, body: Sources) -> Response:
-    """For holders of `definitions:publish`, and of what their steps run as: all of them, or none.
+    """For holders of `definitions:publish`, and of what their steps use and run as: all of them, or none.
 
     Contracts are for everybody, and published by whoever runs the server. Problems say in which text they are.
     """
-    sources = await asyncio.to_thread(_read, body)
+    sources = await aside(_read, body)
 
     async def work(session: Session) -> Reply:
         _refuse_contracts(sources)
-        done = await publish_sources(session.connection, desk.org_id, sources, *_by(desk))
+        done = await publish_sources(
+            session.connection, desk.org_id, sources, *_by(desk), capabilities=_capabilities(desk)
+        )
         found = [PublicationBody.of(publication) for publication in done.publications]
         return Reply.of(PublicationsBody(publications=found))
 
@@ -136,10 +142,10 @@ async def publish_definitions(desk: Write, body: Sources) -> Response:
     responses=documented(404, 422),
 )
 async def show_definition(desk: Look, definition_id: UUID) -> Any:
-    """The org's own or everybody's, with what its author wrote and what it compiled to."""
+    """For holders of `definitions:read`: the org's own or everybody's, as it was written and what it compiled to."""
 
     async def work(connection: Connection) -> DefinitionBody:
-        return DefinitionBody.of_row(await definition_seen(connection, desk.org_id, definition_id))
+        return await showing.show_definition(desk, await definition_for(desk, connection, definition_id))
 
     return await desk.read(work)
 
@@ -151,10 +157,10 @@ async def show_definition(desk: Look, definition_id: UUID) -> Any:
     responses={200: _DIAGRAM, **documented(404, 409, 422)},
 )
 async def draw_definition(desk: Look, definition_id: UUID) -> Response:
-    """As a flowchart in Mermaid, with steps, arrows and slots."""
+    """As a flowchart in Mermaid, with steps, arrows and slots, for holders of `definitions:read`."""
 
     async def work(connection: Connection) -> str:
-        return diagram(workflow_in(await definition_seen(connection, desk.org_id, definition_id)))
+        return diagram(workflow_in(await definition_for(desk, connection, definition_id)))
 
     return MermaidResponse(await desk.read(work))
 
@@ -166,11 +172,11 @@ async def draw_definition(desk: Look, definition_id: UUID) -> Response:
     responses=documented(404, 409, 422),
 )
 async def compare_definitions(desk: Look, definition_id: UUID, other_id: UUID) -> Any:
-    """What is different in the other one: nodes, edges, windows and settings."""
+    """What is different in the other one, for holders of `definitions:read`: nodes, edges, windows and settings."""
 
     async def work(connection: Connection) -> DefinitionDiff:
-        before = workflow_in(await definition_seen(connection, desk.org_id, definition_id))
-        after = workflow_in(await definition_seen(connection, desk.org_id, other_id))
+        before = workflow_in(await definition_for(desk, connection, definition_id))
+        after = workflow_in(await definition_for(desk, connection, other_id))
         return DefinitionDiff.of(before, after)
 
     return await desk.read(work)
@@ -186,7 +192,9 @@ async def archive_definition(desk: Write, definition_id: UUID) -> Response:
     """For holders of `definitions:publish`. Nothing new starts from it; what runs goes on."""
 
     async def work(session: Session) -> Reply:
-        done = await archive(session.connection, desk.org_id, definition_id, *_by(desk))
+        done = await archive(
+            session.connection, desk.org_id, definition_id, *_by(desk), capabilities=_capabilities(desk)
+        )
         return Reply.of(DefinitionSummary.of(done))
 
     return await _publishing(desk, work)
@@ -202,7 +210,9 @@ async def roll_definition_back(desk: Write, definition_id: UUID) -> Response:
     """For holders of `definitions:publish`. It is compiled anew, and the current version is archived."""
 
     async def work(session: Session) -> Reply:
-        done = await rollback(session.connection, desk.org_id, definition_id, *_by(desk))
+        done = await rollback(
+            session.connection, desk.org_id, definition_id, *_by(desk), capabilities=_capabilities(desk)
+        )
         return Reply.of(PublicationBody.of(done))
 
     return await _publishing(desk, work)
@@ -224,7 +234,7 @@ def _refuse_contracts(sources: list[Source]) -> None:
 def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
     found = check_sources(sources, contracts)
     return CheckedBody(
-        problems=[PlacedProblem.of(problem) for problem in found.problems],
+        problems=PlacedProblem.first_of(found.problems),
         workflows=[WorkflowBody.of(workflow) for workflow in found.workflows],
     )
 
@@ -236,6 +246,11 @@ async def _publishing(desk: Desk, work: Callable[[Session], Awaitable[Reply]]) -
             return await work(session)
 
     return await desk.write(allowed)
+
+
+def _capabilities(desk: Desk) -> Mapping[str, str]:
+    """What the application says its operations, services and tasks take."""
+    return desk.house.app.capabilities
 
 
 def _by(desk: Desk) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.delegations import (
@@ -19,16 +19,18 @@ from assent.approvals.delegations import (
 )
 from assent.http.desk import Desk, Session
 from assent.http.moments import Moment
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
 from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NameQuery, ShortText, Text
+from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/delegations", tags=["delegations"])
+router = Router(prefix="/api/delegations", tags=["delegations"])
 
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
@@ -74,23 +76,24 @@ class DelegationBody(BaseModel):
     summary="List delegations, newest first",
     responses=documented(422),
 )
-async def list_delegations_of_org(
+async def list_delegations_of_org(  # noqa: PLR0913, PLR0917
     desk: Look,
     user: NameQuery = None,
+    all: bool = False,
     open: bool = False,
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """From and to oneself; somebody else's, or everybody's (`user=*`), for holders of `approvals:delegate`."""
-    whose = user or desk.caller.actor.id
-    after = position_of(cursor, UUID)
+    """From and to oneself; another's, or everybody's (`all=true`), for holders of `approvals:delegate`."""
+    whose = None if all else user or desk.caller.actor.id
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[KeptDelegation]:
         if whose != desk.caller.actor.id:
             require_capability(desk.caller.actor, DELEGATE)
-        wanted, now = (None if whose == "*" else whose), desk.house.database.clock.now()
+        now = desk.house.database.clock.now()
         terms: dict[str, Any] = {"open_at": now if open else None, "after": after, "limit": limit + 1}
-        return list(await list_delegations(connection, desk.org_id, wanted, **terms))
+        return list(await list_delegations(connection, desk.org_id, whose, **terms))
 
     return page_of(await desk.read(work), limit, DelegationBody.of, lambda kept: str(kept.id))
 
@@ -103,7 +106,7 @@ async def list_delegations_of_org(
     responses=documented(400, 404, 413, 422),
 )
 async def create_delegation(desk: Act, body: Delegate) -> Response:
-    """For oneself, or for somebody else with `approvals:delegate`."""
+    """For oneself; for another, and to a third, with `approvals:delegate`."""
     actor = desk.caller.actor
     wanted = NewDelegation(
         desk.org_id,

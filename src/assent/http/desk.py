@@ -3,7 +3,7 @@
 A write is one transaction, the reply that is kept for it included. A command that is refused is an answer too.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -18,6 +18,7 @@ from assent.http.changes import Changes
 from assent.http.entrance import Entrance
 from assent.http.problems import Names, problem_reply
 from assent.http.rates import Rates
+from assent.http.refusals import note_command
 from assent.http.replies import RepeatKey, request_hash
 from assent.http.reply import Reply
 from assent.http.settings import HttpSettings
@@ -37,9 +38,15 @@ class House:
     """What all requests of a server have in common."""
 
     def __init__(
-        self, app: App, database: Database, settings: HttpSettings, callbacks: CallbackSettings
+        self,
+        app: App,
+        database: Database,
+        settings: HttpSettings,
+        callbacks: CallbackSettings,
+        show_again: "ShowAgain",
     ) -> None:
         self.app = app
+        self.show_again = show_again
         self.database = database
         self.settings = settings
         self.runtime = app.runtime(database)
@@ -106,19 +113,22 @@ class Desk:
         `work` refuses before it runs its command; whatever that has written by then is kept.
         """
         repeat = await self._repeat_key()
+        refused: list[Rejection] = []
 
         async def attempt(connection: Connection) -> Reply:
+            refused.clear()  # what lost against others runs again
             if repeat is None:
-                return await self._answer(connection, work, names)
+                return await self._answer(connection, work, names, refused)
             now = self.house.database.clock.now()
             if found := await repeat.find(connection, now):
-                return found
-            reply = await self._answer(connection, work, names)
+                return await self.house.show_again(self, connection, found)
+            reply = await self._answer(connection, work, names, refused)
             keep = timedelta(hours=self.house.settings.idempotency_keep_hours)
             await repeat.keep(connection, reply, now, keep)
             return reply
 
         done = await self.house.database.run(attempt, org_id=self.org_id, plans="kept", by=self.by)
+        await self._note(refused)
         return done.response()
 
     async def command(
@@ -138,15 +148,23 @@ class Desk:
             done = await run(self.house.runtime.via(self.origin))
             async with self.house.database.transaction(self.org_id, plans="kept") as connection:
                 reply = await show(connection, done)
-        except Refused as refused:
-            reply = self._problem(refused.rejection, names)
+        except Refused as refusal:
+            await self._note([refusal.rejection])
+            reply = self._problem(refusal.rejection, names)
         return reply.response()
 
-    async def _answer(self, connection: Connection, work: Work, names: Names | None) -> Reply:
+    async def _answer(
+        self, connection: Connection, work: Work, names: Names | None, refused: list[Rejection]
+    ) -> Reply:
         try:
             return await work(self._session(connection))
-        except Refused as refused:
-            return self._problem(refused.rejection, names)
+        except Refused as refusal:
+            refused.append(refusal.rejection)
+            return self._problem(refusal.rejection, names)
+
+    async def _note(self, refused: Sequence[Rejection]) -> None:
+        for rejection in refused:
+            await note_command(self.house.database, self.caller, self.request, rejection, self.reason)
 
     def _problem(self, rejection: Rejection, names: Names | None) -> Reply:
         stale = rejection.code == "VERSION_CONFLICT" and self.condition is not None
@@ -164,6 +182,10 @@ class Desk:
         what = f"{self.caller.partition_id or ''}{url.path}"
         hashed = request_hash(self.request.method, what, url.query, self.condition, await self.request.body())
         return RepeatKey(self.org_id, self.caller.actor.id, self.repeat_key, hashed)
+
+
+ShowAgain = Callable[[Desk, Connection, Reply], Awaitable[Reply]]
+"""What becomes of a kept answer: it is shown to those who may still read what it shows."""
 
 
 async def _run_and_show(

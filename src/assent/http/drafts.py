@@ -3,8 +3,9 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
+from assent.http import showing
 from assent.http.declared import told_as_problems
 from assent.http.definition_shapes import (
     DefinitionBody,
@@ -17,6 +18,8 @@ from assent.http.desk import Desk, Session
 from assent.http.etags import IfMatch, etag, tag_meant
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import ABOUT_DEFINITIONS
 from assent.http.signing import Reading, Writing
 from assent.runtime.definitions import (
     change_draft,
@@ -30,7 +33,7 @@ from assent.runtime.definitions import (
 from assent.runtime.rights import EDIT, PUBLISH, require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/drafts", tags=["drafts"])
+router = Router(takes_much=True, prefix="/api/drafts", tags=["drafts"])
 
 Look = Annotated[Desk, Depends(Reading("definitions:read"))]
 Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
@@ -64,7 +67,7 @@ async def create_draft_of_org(desk: Write, body: DraftSource) -> Response:
     responses={200: _ETAG, **documented(404, 422)},
 )
 async def show_draft(desk: Look, definition_id: UUID) -> Response:
-    """With everything that keeps it from being published."""
+    """With everything that keeps it from being published, for holders of `definitions:read`."""
 
     async def work(connection: Connection) -> Reply:
         return await _draft(desk, connection, definition_id)
@@ -107,7 +110,7 @@ async def discard_draft_of_org(desk: Write, definition_id: UUID) -> Response:
         require_capability(desk.caller.actor, EDIT)
         row = await read_draft(session.connection, desk.org_id, definition_id)
         await discard_draft(session.connection, desk.org_id, definition_id)
-        return Reply.of(DefinitionBody.of_row(row))
+        return Reply.of(await showing.show_definition(desk, row), about=ABOUT_DEFINITIONS)
 
     return await desk.write(work)
 
@@ -116,15 +119,27 @@ async def discard_draft_of_org(desk: Write, definition_id: UUID) -> Response:
     "/{definition_id}/publish",
     response_model=PublicationBody,
     summary="Publish a draft",
-    responses=documented(404, 413, 422),
+    responses=documented(404, 412, 413, 422, 428),
 )
-async def publish_draft_of_org(desk: Write, definition_id: UUID) -> Response:
-    """For holders of `definitions:publish`, and of what its steps run as. The draft is gone then, and it starts."""
+async def publish_draft_of_org(desk: Write, definition_id: UUID, if_match: IfMatch = None) -> Response:
+    """For holders of `definitions:publish`, and of what its steps use. The draft is gone then, and it starts.
+
+    Says which text was reviewed: a draft that was changed since then is not published. Where the org publishes with
+    four eyes, by a person who did not write it.
+    """
+    tag = tag_meant(if_match, required=True)
 
     async def work(session: Session) -> Reply:
         require_capability(desk.caller.actor, PUBLISH)
         with told_as_problems():
-            done = await publish_draft(session.connection, desk.org_id, definition_id, *_by(desk))
+            done = await publish_draft(
+                session.connection,
+                desk.org_id,
+                definition_id,
+                *_by(desk),
+                capabilities=desk.house.app.capabilities,
+                tag=tag,
+            )
         return Reply.of(PublicationBody.of(done))
 
     return await desk.write(work)
@@ -136,9 +151,8 @@ async def _draft(
     row = await read_draft(connection, desk.org_id, definition_id)
     now = desk.house.database.clock.now()
     problems = await problems_of_draft(connection, desk.org_id, definition_id, now)
-    shown = DefinitionBody.of_row(row).model_dump()
-    body = DraftBody(**shown, problems=[PlacedProblem.of(problem) for problem in problems])
-    return Reply.of(body, status, etag=etag(tag_of_draft(row)), **headers)
+    found = PlacedProblem.first_of(problems)
+    return await showing.show_draft(desk, row, found, status, etag=etag(tag_of_draft(row)), **headers)
 
 
 def _by(desk: Desk) -> tuple[Any, Any]:

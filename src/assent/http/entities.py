@@ -3,10 +3,10 @@
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
+from assent.http import showing
 from assent.http.desk import Desk, Session
-from assent.http.entity_seen import entity_for, seen_by
 from assent.http.entity_shapes import (
     ActionCall,
     Changes,
@@ -14,21 +14,23 @@ from assent.http.entity_shapes import (
     NewEntity,
     TransitionBody,
 )
-from assent.http.etags import IfMatch, etag, version_meant
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.etags import IfMatch, version_meant
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import may_read
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import UNSEEN, answer, entity_for, entity_headers, list_entity, seen_by, show_moved
 from assent.http.signing import Reading, Writing
 from assent.http.texts import NamePath, NamesQuery
-from assent.http.workflow_shapes import InstanceBody
 from assent.kernel.listing import EntityFilter, list_entities
 from assent.kernel.locking import lock_entity
 from assent.kernel.read import read_entity
+from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Command, Entity, Refused, Rejection
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/entities/{entity_type}", tags=["entities"])
+router = Router(takes_much=True, prefix="/api/entities/{entity_type}", tags=["entities"])
 
 Look = Annotated[Desk, Depends(Reading("entities:read"))]
 Write = Annotated[Desk, Depends(Writing("entities:write", "entities"))]
@@ -45,7 +47,7 @@ _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "des
     status_code=201,
     response_model=EntityBody,
     summary="Create an entity",
-    responses={201: _ETAG, **documented(400, 404, 409, 413, 422)},
+    responses={201: _ETAG, **UNSEEN, **documented(400, 404, 409, 413, 422)},
 )
 async def create_entity(desk: Write, entity_type: NamePath, body: NewEntity) -> Response:
     """At its first version. An `id` of one's own makes a repeat harmless; where there is a workflow, it begins."""
@@ -54,7 +56,7 @@ async def create_entity(desk: Write, entity_type: NamePath, body: NewEntity) -> 
         desk.contract(entity_type)
         command = _command(desk, entity_type, "create", body.data, body.id, body.reason)
         entity = (await session.kernel.mutate(command)).entity
-        return _reply(entity, 201)
+        return await _written(desk, entity, 201)
 
     return await desk.write(work, _NAMES)
 
@@ -76,12 +78,12 @@ async def list_entities_of_type(
     desk.contract(entity_type)
     may_read(desk, entity_type)
     wanted = EntityFilter(entity_type, state, desk.caller.partition_id)
-    after = position_of(cursor, UUID)
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[Entity]:
         return await list_entities(connection, desk.org_id, wanted, after, limit + 1)
 
-    return page_of(await desk.read(work), limit, EntityBody.of, lambda entity: str(entity.id))
+    return page_of(await desk.read(work), limit, list_entity, lambda entity: str(entity.id))
 
 
 @router.get(
@@ -94,7 +96,7 @@ async def show_entity(desk: Look, entity_type: NamePath, entity_id: UUID) -> Res
     """At its current version, which is also its `ETag`."""
 
     async def work(connection: Connection) -> Reply:
-        return _reply(await entity_for(desk, connection, entity_type, entity_id))
+        return await showing.show_entity(desk, await entity_for(desk, connection, entity_type, entity_id))
 
     return (await desk.read(work)).response()
 
@@ -103,7 +105,7 @@ async def show_entity(desk: Look, entity_type: NamePath, entity_id: UUID) -> Res
     "/{entity_id}",
     response_model=EntityBody,
     summary="Change an entity",
-    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422, 428)},
+    responses={200: _ETAG, **UNSEEN, **documented(400, 404, 409, 412, 413, 422, 428)},
 )
 async def change_entity(
     desk: Write, entity_type: NamePath, entity_id: UUID, body: Changes, if_match: IfMatch = None
@@ -114,7 +116,7 @@ async def change_entity(
     async def work(session: Session) -> Reply:
         desk.contract(entity_type)
         command = _command(desk, entity_type, "update", body.data, entity_id, body.reason, version)
-        return _reply((await session.kernel.mutate(command)).entity)
+        return await _written(desk, (await session.kernel.mutate(command)).entity)
 
     return await desk.write(work, _NAMES)
 
@@ -123,7 +125,7 @@ async def change_entity(
     "/{entity_id}/actions/{verb}",
     response_model=EntityBody,
     summary="Run an action on an entity",
-    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422)},
+    responses={200: _ETAG, **UNSEEN, **documented(400, 404, 409, 412, 413, 422)},
 )
 async def act_on_entity(  # noqa: PLR0913, PLR0917
     desk: Write,
@@ -142,7 +144,7 @@ async def act_on_entity(  # noqa: PLR0913, PLR0917
             raise Refused(Rejection("UNKNOWN_ACTION", "what is there cannot be created", ("action",)))
         command = _command(desk, entity_type, verb, body.data, entity_id, body.reason, version)
         entity = (await session.kernel.mutate(command)).entity
-        return _reply(entity, 200 if entity.id == entity_id else 201)
+        return await _written(desk, entity, 200 if entity.id == entity_id else 201)
 
     return await desk.write(work, _NAMES)
 
@@ -151,7 +153,7 @@ async def act_on_entity(  # noqa: PLR0913, PLR0917
     "/{entity_id}/transitions/{name}",
     response_model=TransitionBody,
     summary="Move an entity through its lifecycle",
-    responses={200: _ETAG, **documented(400, 404, 409, 412, 413, 422)},
+    responses={200: _ETAG, **UNSEEN, **documented(400, 404, 409, 412, 413, 422)},
 )
 async def move_entity(  # noqa: PLR0913, PLR0917
     desk: Move,
@@ -168,11 +170,12 @@ async def move_entity(  # noqa: PLR0913, PLR0917
         before = await _held(desk, session.connection, entity_type, entity_id, version)
         if desk.contract(entity_type).workflow == "none":
             command = _command(desk, entity_type, name, body.data, entity_id, body.reason, version)
-            return _moved((await session.kernel.mutate(command)).entity)
+            moved = (await session.kernel.mutate(command)).entity
+            return await answer(show_moved(desk, moved), **entity_headers(moved))
         view = await session.runtime.transition(desk.org_id, before.id, name, desk.caller.actor, body.data)
         after = await read_entity(session.connection, desk.org_id, entity_id)
         assert after is not None
-        return _moved(after, InstanceBody.of(view))
+        return await answer(show_moved(desk, after, view), **entity_headers(after))
 
     return await desk.write(work, _NAMES | {"event": "name"})
 
@@ -205,23 +208,16 @@ def _command(  # noqa: PLR0913, PLR0917
 async def _held(
     desk: Desk, connection: Connection, entity_type: str, entity_id: UUID, version: int | None
 ) -> Entity:
-    """The same, at the version that is meant; then it is held there until the transaction ends."""
-    if version is None:
-        return await entity_for(desk, connection, entity_type, entity_id)
+    """The entity that is meant; where a version is, it is held at that until the transaction ends."""
     desk.contract(entity_type)
-    found = seen_by(desk, entity_type, entity_id, await lock_entity(connection, desk.org_id, entity_id))
-    if found.version != version:
+    read = read_entity if version is None else lock_entity
+    found = seen_by(desk, entity_type, entity_id, await read(connection, desk.org_id, entity_id))
+    if version not in (None, found.version):
         message = f"expected version {version}, found version {found.version}"
         hint = "read it again and decide anew"
         raise Refused(Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint))
     return found
 
 
-def _reply(entity: Entity, status: int = 200) -> Reply:
-    headers = {"location": f"/api/entities/{entity.type}/{entity.id}"} if status == 201 else {}
-    return Reply.of(EntityBody.of(entity), status, etag=etag(entity.version), **headers)
-
-
-def _moved(entity: Entity, instance: InstanceBody | None = None) -> Reply:
-    body = TransitionBody(entity=EntityBody.of(entity), instance=instance)
-    return Reply.of(body, etag=etag(entity.version))
+async def _written(desk: Desk, entity: Entity, status: int = 200) -> Reply:
+    return await answer(showing.show_entity(desk, entity, status), **entity_headers(entity, status))

@@ -3,20 +3,22 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 
 from assent.http.desk import Desk
-from assent.http.entity_seen import entity_for
 from assent.http.entity_shapes import DiffBody, EntityAuditBody, VersionBody
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
+from assent.http.routing import Router
+from assent.http.showing import entity_for
 from assent.http.signing import Reading
 from assent.http.texts import NamePath
 from assent.kernel.listing import Row, list_audit, list_versions, read_two_versions
+from assent.model.cursor import id_in, integer_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
+router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
 Look = Annotated[Desk, Depends(Reading("entities:read"))]
 VersionNumber = Annotated[int, Path(ge=1, le=999_999_999)]
@@ -36,7 +38,7 @@ async def list_entity_versions(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
     """Newest first, each with its whole content."""
-    after = position_of(cursor, int)
+    after = position_of(cursor, integer_in)
 
     async def work(connection: Connection) -> list[Row]:
         await entity_for(desk, connection, entity_type, entity_id)
@@ -80,7 +82,7 @@ async def list_entity_audit(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
     """Newest first. Commands to its workflow are in the audit log of the org."""
-    after = position_of(cursor, UUID)
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[Row]:
         await entity_for(desk, connection, entity_type, entity_id)

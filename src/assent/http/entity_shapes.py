@@ -115,6 +115,10 @@ class AuditBody(BaseModel):
     actor_id: str
     actor_kind: str
     actor_roles: list[str]
+    on_behalf_of: list[str] | None = Field(
+        description="For whom the actor acted, such as the submitter after a timer; none for themselves.",
+        examples=[["ann"]],
+    )
     action: str = Field(examples=["invoice.update"])
     changes: dict[str, Any] = Field(description="Field → [before, after].")
     place: str | None

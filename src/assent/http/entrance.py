@@ -36,9 +36,9 @@ class Entrance:
             self._known.popitem(last=False)
 
     def refused(self, place: str | None, authorization: str | None, why: Rejection) -> None:
-        """Counts what was tried and is wrong; without credentials nothing was tried, and a 503 is our own fault."""
+        """Counts what is wrong, and what comes without credentials: both cost us an answer. A 503 is our own fault."""
         self._known.pop(_digest(authorization), None)
-        if why.code != "NOT_SIGNED_IN" and status_of(why.code) in (401, 403):
+        if status_of(why.code) in (401, 403):
             self._rates.wait_s("", _network(place), "sign_ins")
 
 

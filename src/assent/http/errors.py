@@ -9,9 +9,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from assent.http.problems import RefusedByHttp, problem_reply
+from assent.http.problems import RefusedByHttp, problem_reply, summary_of
+from assent.http.refusals import note_command
 from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Problem
+from assent.model.problems import PROBLEMS_MAX, Problem
 from assent.runtime.errors import StepFailed
 from assent.store.errors import StoreError
 from assent.store.retry import LOST_AGAINST_OTHERS
@@ -51,6 +52,9 @@ def handle_errors(app: FastAPI) -> None:
 
 async def _refused(request: Request, error: Any) -> Response:
     headers = error.headers if isinstance(error, RefusedByHttp) else {}
+    caller = getattr(request.state, "caller", None)
+    if caller is not None and request.method not in ("GET", "HEAD"):
+        await note_command(request.app.state.house.database, caller, request, error.rejection)
     return _problem(request, error.rejection, headers=headers)
 
 
@@ -58,8 +62,8 @@ async def _bad_request(request: Request, error: Any) -> Response:
     found: Sequence[Mapping[str, Any]] = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return _problem(request, Rejection("BAD_JSON", "the body is not JSON"))
-    problems = [_field_problem(each) for each in found]
-    message = problems[0].message if len(problems) == 1 else f"{len(problems)} problems, each at its field"
+    problems = [_field_problem(each) for each in found[:PROBLEMS_MAX]]
+    message = problems[0].message if len(problems) == 1 else summary_of(len(found), "field")
     return _problem(request, Rejection("INVALID_REQUEST", message, problems=problems))
 
 

@@ -7,23 +7,17 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from assent.http.desk import Desk
-from assent.http.paging import (
-    ITEMS_DEFAULT,
-    CursorQuery,
-    LimitQuery,
-    Page,
-    page_of,
-    position_of,
-    text_in,
-)
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
 from assent.http.signing import Reading, ShowingOnce, Writing
 from assent.http.texts import Body, NamePath, ShortText
+from assent.model.cursor import position_of, text_in
 from assent.runtime.event_sources import (
     MANAGE_SOURCES,
     SECRET_PATTERN,
@@ -37,7 +31,7 @@ from assent.runtime.event_sources import (
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/event-sources", tags=["event sources"])
+router = Router(prefix="/api/event-sources", tags=["event sources"])
 
 T = TypeVar("T")
 

@@ -1,24 +1,26 @@
 """Who approved what, exactly. `/api/entities/{entity_type}/{entity_id}/approvals`"""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from assent.approvals.evidence import Evidence, evidence_of_entity
 from assent.http.desk import Desk
-from assent.http.entity_seen import entity_for
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
+from assent.http.routing import Router
+from assent.http.showing import entity_for
 from assent.http.signing import Reading
 from assent.http.texts import Data, NamePath
 from assent.model.approval import Answer, RequestStatus
+from assent.model.cursor import position_of, time_and_id_in
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
+router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 
@@ -73,9 +75,7 @@ async def list_entity_approvals(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
     """Each decision with the version, its content's hash, and on whose behalf."""
-    after = position_of(
-        cursor, lambda place: (datetime.fromisoformat(place[0]).astimezone(UTC), UUID(place[1]))
-    )
+    after = position_of(cursor, time_and_id_in)
 
     async def work(connection: Connection) -> Sequence[Evidence]:
         await entity_for(desk, connection, entity_type, entity_id)

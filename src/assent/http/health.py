@@ -4,17 +4,18 @@ from functools import cache
 from typing import Final
 
 import asyncpg
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, Field
 
 from assent.http.desk import House
 from assent.http.problems import documented_alone
+from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.store.errors import StoreError
 from assent.store.migrate import Migration, load_migrations
 from assent.store.queries import load_queries
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 _SQL: Final = load_queries("assent.http", "health.sql")
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from assent.approvals.cursor import Sort
 from assent.approvals.inbox import Bucket, InboxPage, InboxQuery, count_inbox, read_inbox
@@ -11,12 +11,13 @@ from assent.http.inbox_shapes import InboxCountsBody, InboxItemBody
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page
 from assent.http.problems import documented
+from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NameQuery
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/inbox", tags=["inbox"])
+router = Router(prefix="/api/inbox", tags=["inbox"])
 
 Look = Annotated[Desk, Depends(Reading("approvals:read"))]
 SortQuery = Annotated[
@@ -45,7 +46,8 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
 
     async def work(connection: Connection) -> InboxPage | Rejection:
         now = desk.house.database.clock.now()
-        return await read_inbox(connection, desk.org_id, desk.caller.actor.id, wanted, now)
+        reader, directory = desk.caller.actor.id, desk.house.runtime.directory
+        return await read_inbox(connection, desk.org_id, reader, wanted, now, directory=directory)
 
     page = await desk.read(work)
     if isinstance(page, Rejection):
@@ -61,8 +63,9 @@ async def count_inbox_of_caller(desk: Look) -> Any:
 
     async def work(connection: Connection) -> InboxCountsBody:
         caller, now = desk.caller, desk.house.database.clock.now()
+        partition, directory = caller.partition_id, desk.house.runtime.directory
         counts = await count_inbox(
-            connection, desk.org_id, caller.actor.id, now, partition_id=caller.partition_id
+            connection, desk.org_id, caller.actor.id, now, partition_id=partition, directory=directory
         )
         return InboxCountsBody.of(counts)
 

@@ -1,4 +1,4 @@
-"""Instances that a caller may see, and commands to them; all others are not there (D12, D32)."""
+"""Commands to instances that a caller may read, or operate; all others are not there, or refused (D12, D32)."""
 
 from collections.abc import Awaitable, Callable
 from uuid import UUID
@@ -6,31 +6,28 @@ from uuid import UUID
 from fastapi import Response
 
 from assent.http.desk import Desk, Session
-from assent.http.permissions import may_read
 from assent.http.problems import Names
 from assent.http.reply import Reply
-from assent.http.workflow_shapes import InstanceBody
-from assent.model.mutation import Refused, Rejection
-from assent.runtime.listing import Row, find_instance
+from assent.http.showing import answer, instance_for, instance_seen, show_instance
+from assent.runtime.rights import Operation
 from assent.runtime.view import InstanceView
-from assent.store.database import Connection
 
 Command = Callable[[Session], Awaitable[InstanceView]]
 
 
-async def command_to(desk: Desk, instance_id: UUID, command: Command, names: Names | None = None) -> Response:
-    """A command to an instance that the caller may see."""
+async def command_to(
+    desk: Desk,
+    instance_id: UUID,
+    command: Command,
+    names: Names | None = None,
+    operation: Operation | None = None,
+) -> Response:
+    """A command to an instance that the caller may read; who may operate it need not read it."""
+    operates = operation is not None and desk.caller.actor.can(f"workflows:{operation}")
+    see = instance_seen if operates else instance_for
 
     async def work(session: Session) -> Reply:
-        await instance_for(desk, session.connection, instance_id)
-        return Reply.of(InstanceBody.of(await command(session)))
+        await see(desk, session.connection, instance_id)
+        return await answer(show_instance(desk, session.connection, await command(session)))
 
     return await desk.write(work, names)
-
-
-async def instance_for(desk: Desk, connection: Connection, instance_id: UUID) -> Row:
-    row = await find_instance(connection, desk.org_id, instance_id)
-    if row is None or not desk.caller.sees(row["partition_id"]):
-        raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
-    may_read(desk, row["entity_type"])
-    return row

@@ -101,8 +101,9 @@ class KeySet:
 async def _fetch(place: str) -> bytes:
     if "://" not in place:
         return await asyncio.to_thread(Path(place).read_bytes)
+    # Without the proxies and credentials of the environment: whoever sets those would choose who signs in.
     async with (
-        httpx.AsyncClient(timeout=FETCH_TIMEOUT_S) as client,
+        httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client,
         client.stream("GET", place) as response,
     ):
         response.raise_for_status()

@@ -1,31 +1,41 @@
 """API keys: made and shown once, listed, revoked. `/api/keys`
 
-Somebody makes keys for themselves, and an administrator for service accounts: a key of another person's would be a way
-to act in their name.
+A member makes keys for themselves, and an administrator for service accounts that hold no more than the administrator:
+a key of another person's would be a way to act in their name. A key reaches no further than the session that makes it.
 """
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.members import read_member
-from assent.http.api_keys import ApiKey, create_api_key, page_of_api_keys, revoke_api_key
+from assent.approvals.roles import read_carried
+from assent.http.api_keys import (
+    ApiKey,
+    KeyMaker,
+    create_api_key,
+    page_of_api_keys,
+    revoke_api_key,
+)
 from assent.http.desk import Desk, Session
 from assent.http.moments import Moment
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
-from assent.http.scopes import covers_all
+from assent.http.routing import Router
 from assent.http.signing import Reading, ShowingOnce, Writing
 from assent.http.texts import Body, NameQuery, ShortText
+from assent.model.cursor import id_in, position_of
+from assent.model.grants import refuse_not_held, refuse_rights_not_held
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/keys", tags=["keys"])
+router = Router(prefix="/api/keys", tags=["keys"])
 
 MANAGE_KEYS: Final = "keys:manage"
 """The capability to make keys for service accounts, and to see and revoke everybody's."""
@@ -39,10 +49,17 @@ Write = Annotated[Desk, Depends(Writing("keys:write", "entities"))]
 class NewKey(Body):
     name: ShortText = Field(description="What it is for.", examples=["nightly import"])
     user: ShortText | None = Field(None, description="Whose rights it has; one's own without.")
-    scopes: Annotated[list[ShortText], Field(max_length=50)] = Field(
-        ["*"], description="What it may be used for.", examples=[["entities:read", "workflows:*"]]
+    scopes: Annotated[list[ShortText], Field(max_length=50)] | None = Field(
+        None,
+        description="What it may be used for; without, what the key that makes it may.",
+        examples=[["entities:read", "workflows:*"]],
     )
-    expires_at: Moment | None = Field(None, description="Until it is revoked, without.")
+    expires_at: Moment | None = Field(
+        None, description="No later than the key or token that makes it; without, when that does."
+    )
+    partition_id: ShortText | None = Field(
+        None, description="The one part of the org that it sees; without, what its maker sees."
+    )
 
 
 class KeyBody(BaseModel):
@@ -56,6 +73,9 @@ class KeyBody(BaseModel):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    partition_id: str | None = Field(description="The one part of the org that it sees; all without.")
+    parent_id: UUID | None = Field(description="The key that made it. It is revoked with that.")
+    created_by: str | None = Field(description="The member who made it; an operator without.")
 
     @classmethod
     def of(cls, key: ApiKey) -> "KeyBody":
@@ -70,17 +90,20 @@ class MadeKey(KeyBody):
     "", response_model=Page[KeyBody], summary="List API keys, newest first", responses=documented(422)
 )
 async def list_keys(
-    desk: Look, user: NameQuery = None, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+    desk: Look,
+    user: NameQuery = None,
+    all: bool = False,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """One's own; somebody else's, or everybody's (`user=*`), for holders of `keys:manage`."""
-    whose = user or desk.caller.actor.id
-    after = position_of(cursor, UUID)
+    """One's own; another's, or everybody's (`all=true`), for holders of `keys:manage`."""
+    whose = None if all else user or desk.caller.actor.id
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[ApiKey]:
         if whose != desk.caller.actor.id:
             require_capability(desk.caller.actor, MANAGE_KEYS)
-        wanted = None if whose == "*" else whose
-        return await page_of_api_keys(connection, desk.org_id, wanted, after, limit + 1)
+        return await page_of_api_keys(connection, desk.org_id, whose, after, limit + 1)
 
     return page_of(await desk.read(work), limit, KeyBody.of, lambda key: str(key.id))
 
@@ -90,18 +113,25 @@ async def list_keys(
     status_code=201,
     response_model=MadeKey,
     summary="Make an API key",
-    responses=documented(400, 404, 413, 422),
+    responses=documented(400, 404, 409, 413, 422),
 )
 async def create_key(desk: Make, body: NewKey) -> Response:
-    """For oneself, or with `keys:manage` for a service account. It may do no more than the key that makes it."""
+    """For oneself, or with `keys:manage` for a service account. It may do no more than the session that makes it."""
     whose = body.user or desk.caller.actor.id
+    terms: dict[str, Any] = {
+        "scopes": None if body.scopes is None else tuple(body.scopes),
+        "expires_at": body.expires_at,
+        "partition_id": body.partition_id,
+    }
 
     async def work(session: Session) -> Reply:
-        await _may_make(desk, session.connection, whose, body.scopes)
-        now = desk.house.database.clock.now()
-        terms: dict[str, Any] = {"scopes": tuple(body.scopes), "expires_at": body.expires_at}
+        await _may_make(desk, session.connection, whose)
+        now, keys_max = desk.house.database.clock.now(), desk.house.settings.keys_of_member_max
+        key = (desk.org_id, whose, body.name, now)
         async with session.connection.transaction():
-            text, made = await create_api_key(session.connection, desk.org_id, whose, body.name, now, **terms)
+            text, made = await create_api_key(
+                session.connection, *key, **terms, maker=_maker(desk, now), keys_max=keys_max
+            )
         return Reply.of(MadeKey(**KeyBody.of(made).model_dump(), key=text), 201)
 
     return await desk.write(work)
@@ -114,7 +144,7 @@ async def create_key(desk: Make, body: NewKey) -> Response:
     responses=documented(404, 413, 422),
 )
 async def revoke_key(desk: Write, key_id: UUID) -> Response:
-    """One's own, or anybody's with `keys:manage`. From now on nobody signs in with it."""
+    """One's own, or anybody's with `keys:manage`. The keys that were made with it are revoked too."""
 
     async def work(session: Session) -> Reply:
         actor = desk.caller.actor
@@ -126,13 +156,24 @@ async def revoke_key(desk: Write, key_id: UUID) -> Response:
     return await desk.write(work)
 
 
-async def _may_make(desk: Desk, connection: Connection, whose: str, scopes: list[str]) -> None:
-    if not covers_all(desk.caller.scopes, scopes):
-        message = "a key cannot make one that may do more than itself"
-        raise Refused(Rejection("SCOPE_MISSING", message, ("scopes",)))
-    if whose == desk.caller.actor.id:
+def _maker(desk: Desk, now: datetime) -> KeyMaker:
+    """The caller's session; whoever signed in by token may have a key outlive it, by as much as the setting says."""
+    maker, days = desk.caller.maker, desk.house.settings.key_days_max_by_token
+    if maker.key_id is not None or maker.expires_at is None or not days:
+        return maker
+    return replace(maker, expires_at=max(maker.expires_at, now + timedelta(days=days)))
+
+
+async def _may_make(desk: Desk, connection: Connection, whose: str) -> None:
+    actor = desk.caller.actor
+    if whose == actor.id:
         return
-    require_capability(desk.caller.actor, MANAGE_KEYS)
-    if (await read_member(connection, desk.org_id, whose)).kind != "service_account":
+    require_capability(actor, MANAGE_KEYS)
+    member = await read_member(connection, desk.org_id, whose)
+    if member.kind != "service_account":
         message = f"{whose} makes their own keys: with one of theirs, somebody else would act in their name"
         raise Refused(Rejection("SEPARATION_OF_DUTIES", message, ("user",)))
+    if not member.active:
+        raise Refused(Rejection("INACTIVE", f"{whose} is not active and signs in with no key", ("user",)))
+    refuse_not_held(actor, await read_carried(connection, desk.org_id, member.roles), "user")
+    refuse_rights_not_held(actor, member.roles, desk.house.app.registry.contracts, "user")

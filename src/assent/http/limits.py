@@ -1,5 +1,6 @@
 """The outermost layer: no request larger than is taken, no answer kept by anybody on the way."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -8,7 +9,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from assent.http.problems import problem_reply
 from assent.model.mutation import Rejection
 
+_CLOSE: Final = {"connection": "close"}
 _HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_OF_PAGES: Final = [
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
+"""On every page of HTML; one that needs scripts brings a policy of its own."""
 
 
 class Limits:
@@ -23,9 +31,8 @@ class Limits:
             await self._app(scope, receive, send)
             return
         answer = _uncached(send)
-        if self._is_too_large(scope):
-            rejection = Rejection("REQUEST_TOO_LARGE", self._message)
-            reply = problem_reply(rejection, scope["path"], headers={"connection": "close"})
+        if (rejection := self._refusal(dict(scope["headers"]))) is not None:
+            reply = problem_reply(rejection, scope["path"], headers=_CLOSE)
             await reply.response()(scope, receive, answer)
             return
         await self._app(scope, self._counted(receive), answer)
@@ -34,9 +41,16 @@ class Limits:
     def _message(self) -> str:
         return f"a request may have {self._bytes_max:,} bytes"
 
-    def _is_too_large(self, scope: Scope) -> bool:
-        told = dict(scope["headers"]).get(b"content-length", b"0")
-        return told.isdigit() and int(told) > self._bytes_max
+    def _refusal(self, headers: Mapping[bytes, bytes]) -> Rejection | None:
+        told = headers.get(b"content-length")
+        if told is None:
+            return None
+        if b"transfer-encoding" in headers:
+            # Two words on where a request ends: a proxy that takes the other one would hand us somebody else's.
+            message = "expected Content-Length or Transfer-Encoding, found both"
+            return Rejection("BAD_REQUEST", message)
+        is_more = len(told) > len(str(self._bytes_max)) or (told.isdigit() and int(told) > self._bytes_max)
+        return Rejection("REQUEST_TOO_LARGE", self._message) if is_more else None
 
     def _counted(self, receive: Receive) -> Receive:
         taken = 0
@@ -53,10 +67,18 @@ class Limits:
         return counted
 
 
+def _is_page(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == b"content-type" and b"html" in value.lower() for name, value in headers)
+
+
 def _uncached(send: Send) -> Send:
     async def uncached(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+            headers = list(message.get("headers", []))
+            if _is_page(headers):
+                named = {name.lower() for name, _ in headers}
+                headers += [(name, value) for name, value in _OF_PAGES if name not in named]
+            message = {**message, "headers": [*headers, *_HEADERS]}
         await send(message)
 
     return uncached

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.members import (
@@ -19,15 +19,17 @@ from assent.approvals.members import (
     read_member,
 )
 from assent.http.desk import Desk, Session
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of, text_in
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
 from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NamePath, NameQuery, ShortText
+from assent.model.cursor import position_of, text_in
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/members", tags=["members"])
+router = Router(prefix="/api/members", tags=["members"])
 
 Look = Annotated[Desk, Depends(Reading("members:read"))]
 Write = Annotated[Desk, Depends(Writing("members:write", "entities"))]
@@ -110,12 +112,13 @@ async def show_member(desk: Look, user_id: NamePath) -> Any:
     responses=documented(400, 409, 413, 422),
 )
 async def create_member_of_org(desk: Write, body: NewMemberBody) -> Response:
-    """For holders of `members:manage`."""
+    """For holders of `members:manage`, who give only roles that carry what they hold themselves."""
     new = NewMember(**body.model_dump(exclude={"roles"}), roles=tuple(dict.fromkeys(body.roles)))
 
     async def work(session: Session) -> Reply:
         require_capability(desk.caller.actor, MANAGE_MEMBERS)
-        made = await create_member(session.connection, desk.org_id, new, _now(desk))
+        actor, contracts = desk.caller.actor, desk.house.app.registry.contracts
+        made = await create_member(session.connection, desk.org_id, new, actor, _now(desk), contracts)
         return Reply.of(MemberBody.of(made), 201, location=f"/api/members/{quote(made.user_id, safe='')}")
 
     return await desk.write(work)
@@ -125,10 +128,10 @@ async def create_member_of_org(desk: Write, body: NewMemberBody) -> Response:
     "/{user_id}",
     response_model=MemberBody,
     summary="Change a member",
-    responses=documented(400, 404, 413, 422),
+    responses=documented(400, 404, 409, 413, 422),
 )
 async def change_member_of_org(desk: Write, user_id: NamePath, body: MemberChanges) -> Response:
-    """For holders of `members:manage`, but nobody changes their own roles."""
+    """For holders of `members:manage`: roles that carry what they hold, and nobody's own roles or manager."""
     changes = body.model_dump(exclude_unset=True)
     if "roles" in changes:
         changes["roles"] = tuple(dict.fromkeys(body.roles))
@@ -139,10 +142,10 @@ async def change_member_of_org(desk: Write, user_id: NamePath, body: MemberChang
     "/{user_id}/deactivate",
     response_model=MemberBody,
     summary="Let a member go",
-    responses=documented(404, 413, 422),
+    responses=documented(404, 409, 413, 422),
 )
 async def deactivate_member(desk: Write, user_id: NamePath) -> Response:
-    """For holders of `members:manage`. They are out at once, with their API keys; what they did keeps their name."""
+    """For holders of `members:manage` and of all that the member holds. Their API keys are revoked with them."""
     return await _change(desk, user_id, {"active": False})
 
 
@@ -150,7 +153,8 @@ async def _change(desk: Desk, user_id: str, changes: dict[str, Any]) -> Response
     async def work(session: Session) -> Reply:
         actor = desk.caller.actor
         require_capability(actor, MANAGE_MEMBERS)
-        changed = await change_member(session.connection, desk.org_id, user_id, changes, actor, _now(desk))
+        given = (user_id, changes, actor, _now(desk), desk.house.app.registry.contracts)
+        changed = await change_member(session.connection, desk.org_id, *given)
         return Reply.of(MemberBody.of(changed))
 
     return await desk.write(work)

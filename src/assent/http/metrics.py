@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import PlainTextResponse
 
 from assent.http.desk import House
 from assent.http.problems import documented
+from assent.http.routing import Router
 from assent.http.signing import Credentials, Reading
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.rights import require_capability
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 READ_METRICS: Final = "operations:metrics"
 _PAGE: dict[str, Any] = {
@@ -27,7 +28,11 @@ async def readable(request: Request, credentials: Credentials) -> House:
         hint = "ASSENT_HTTP_METRICS says who may read them"
         raise Refused(Rejection("NO_SUCH_ROUTE", "metrics are not shown here", hint=hint))
     if house.settings.metrics == "operators":
-        desk = await Reading("operations:read")(request, credentials)
+        reading = Reading("operations:read")
+        await reading.admit(request)
+        desk = await reading(request, credentials)
+        if desk.caller.partition_id is not None:
+            raise Refused(Rejection("NO_SUCH_ROUTE", "metrics are of all orgs, and of no partition"))
         require_capability(desk.caller.actor, READ_METRICS)
     return house
 

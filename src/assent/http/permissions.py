@@ -1,10 +1,13 @@
 """Who may see and emit, as the routes ask it; the rules are those of every door, `assent.runtime.rights`."""
 
 from assent.http.desk import Desk
+from assent.model.reader import Reader
 from assent.runtime import rights
+from assent.runtime.readers import reader_of
 from assent.runtime.rights import may_emit
+from assent.store.database import Connection
 
-__all__ = ["hidden_types", "may_emit", "may_read"]
+__all__ = ["hidden_types", "may_emit", "may_read", "reader_for"]
 
 
 def may_read(desk: Desk, entity_type: str | None) -> None:
@@ -15,3 +18,8 @@ def may_read(desk: Desk, entity_type: str | None) -> None:
 def hidden_types(desk: Desk) -> list[str]:
     """The entity types that the caller may not see."""
     return rights.hidden_types(desk.house.app.registry.contracts, desk.caller.actor)
+
+
+async def reader_for(desk: Desk, connection: Connection) -> Reader:
+    """What the caller may see in lists."""
+    return await reader_of(desk.house.runtime, connection, desk.org_id, desk.caller.actor)

@@ -1,6 +1,6 @@
 """Problems as RFC 9457 wants them: `application/problem+json`, with our stable `code` and a place for each field."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from assent.http.reply import PROBLEM_JSON, Reply
 from assent.http.statuses import TITLES, codes_of, status_of
 from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Path, Problem
+from assent.model.problems import PROBLEMS_MAX, Path, Problem, first_problems
 
 Names = Mapping[str, str]
 """What the kernel and the engine call a part of a command → what the request's body calls it; empty: the body."""
@@ -56,26 +56,32 @@ def problem_reply(
 ) -> Reply:
     """A rejection as an answer; `names` says what the request calls the parts that it talks about."""
     status = status or status_of(rejection.code)
+    (alone,) = first_problems([Problem(rejection.code, rejection.message, rejection.path, rejection.hint)])
     body = ProblemBody(
         type=f"urn:assent:problem:{rejection.code}",
         title=TITLES.get(status, "Refused"),
         status=status,
         code=rejection.code,
-        detail=rejection.message,
+        detail=alone.message,
         instance=path,
-        hint=rejection.hint,
-        problems=_problems(rejection, names or {}),
+        hint=alone.hint,
+        problems=_problems(rejection.problems or ([alone] if rejection.path else []), names or {}),
     )
     return Reply(status, body.model_dump_json(exclude_none=True), headers or {}, PROBLEM_JSON)
 
 
-def _problems(rejection: Rejection, names: Names) -> list[FieldProblem]:
-    alone = [Problem(rejection.code, rejection.message, rejection.path, rejection.hint)]
+def summary_of(number: int, each: str) -> str:
+    """What an answer says of several problems."""
+    told = f"; the first {PROBLEMS_MAX} are told" if number > PROBLEMS_MAX else ""
+    return f"{number} problems, each at its {each}{told}"
+
+
+def _problems(problems: Sequence[Problem], names: Names) -> list[FieldProblem]:
     return [
         FieldProblem(
             code=found.code, message=found.message, path=_renamed(found.path, names), hint=found.hint
         )
-        for found in rejection.problems or (alone if rejection.path else [])
+        for found in first_problems(problems)
     ]
 
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket of tokens for each key and class of request, in this process.
+"""How often somebody may ask: a bucket of tokens for each member and class of request, in this process.
 
 Commands to workflows and writes of entities have buckets of their own, so that a bulk import leaves room for decisions.
 """
@@ -31,6 +31,7 @@ class Rates:
             "workflows": settings.rate_workflows_per_minute,
             "entities": settings.rate_entities_per_minute,
             "reads": settings.rate_reads_per_minute,
+            "checks": settings.rate_checks_per_minute,
             "sign_ins": settings.rate_failed_sign_ins_per_minute,
         }
         self._clock = clock

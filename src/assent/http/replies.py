@@ -40,11 +40,13 @@ class RepeatKey:
             message = "this key was used for another request"
             raise Refused(Rejection("IDEMPOTENCY_KEY_REUSED", message, hint="a new request needs a new key"))
         headers = {**row["headers"], REPLAYED: "true"}
-        return Reply(row["status"], row["body"], headers, row["media_type"])
+        about = tuple((noun, named) for noun, named in row["about"])
+        return Reply(row["status"], row["body"], headers, row["media_type"], about)
 
     async def keep(self, connection: Connection, reply: Reply, now: datetime, keep: timedelta) -> None:
         place = (self.org_id, self.actor_id, self.key, self.request_hash)
-        kept = (reply.status, dict(reply.headers), reply.media_type, reply.body)
+        about = [list(one) for one in reply.about]
+        kept = (reply.status, dict(reply.headers), reply.media_type, reply.body, about)
         await connection.execute(_SQL.keep_reply, *place, *kept, now, now + keep)
 
 

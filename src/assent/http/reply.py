@@ -11,6 +11,10 @@ JSON: Final = "application/json"
 PROBLEM_JSON: Final = "application/problem+json"
 
 
+About = tuple[str, str]
+"""A noun and what names it: an object whose content an answer shows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer, ready to be sent or kept."""
@@ -19,11 +23,15 @@ class Reply:
     body: str
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
+    about: tuple[About, ...] = ()
+    """What must be readable for the answer to be shown again."""
 
     @classmethod
-    def of(cls, body: BaseModel, status: int = 200, **headers: str) -> "Reply":
+    def of(
+        cls, body: BaseModel, status: int = 200, *, about: tuple[About, ...] = (), **headers: str
+    ) -> "Reply":
         """Headers are given as names of Python: `etag`, `location`."""
-        return cls(status, body.model_dump_json(), headers)
+        return cls(status, body.model_dump_json(), headers, about=about)
 
     def response(self) -> Response:
         return Response(self.body, self.status, dict(self.headers), media_type=self.media_type)

@@ -2,20 +2,22 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from assent.approvals.roles import MANAGE_ROLES, Role, list_roles, read_role, set_capabilities
 from assent.http.desk import Desk, Session
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of, text_in
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
 from assent.http.signing import Reading, Writing
 from assent.http.texts import NAME_LENGTH_MAX, Body, NamePath
+from assent.model.cursor import position_of, text_in
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/api/roles", tags=["roles"])
+router = Router(prefix="/api/roles", tags=["roles"])
 
 Look = Annotated[Desk, Depends(Reading("members:read"))]
 Write = Annotated[Desk, Depends(Writing("members:write", "entities"))]
@@ -70,10 +72,13 @@ async def show_role(desk: Look, role: NamePath) -> Any:
 
 
 @router.put(
-    "/{role}", response_model=RoleBody, summary="Say what a role carries", responses=documented(400, 413, 422)
+    "/{role}",
+    response_model=RoleBody,
+    summary="Say what a role carries",
+    responses=documented(400, 409, 413, 422),
 )
 async def set_role(desk: Write, role: NamePath, body: Carried) -> Response:
-    """For holders of `roles:manage`, who give only what they hold themselves."""
+    """For holders of `roles:manage`, who give and take only what they hold themselves."""
 
     async def work(session: Session) -> Reply:
         actor = desk.caller.actor

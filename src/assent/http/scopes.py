@@ -15,6 +15,8 @@ Scope = Literal[
     "requests:write",
     "sources:read",
     "sources:write",
+    "secrets:read",
+    "secrets:write",
     "definitions:read",
     "definitions:write",
     "members:read",

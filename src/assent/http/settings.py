@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
+from urllib.parse import urlsplit
 
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
@@ -43,13 +44,25 @@ class HttpSettings:
     roles_from: str = "members"
     """Who says which roles somebody has: our `members`, the `token`, or `both` together."""
 
+    keys_of_member_max: int = number(20, 1, 10_000)
+    """How many valid API keys a member may have."""
+    key_days_max_by_token: int = number(0, 0, 3_650)
+    """How many days an API key holds at most that was made by token; zero means no longer than the token."""
+
     request_bytes_max: int = number(2_097_152, 1_024, 268_435_456)
+    """Of a request to a route that takes documents: entities, definitions, forms, tasks, events, results."""
+    small_request_bytes_max: int = number(65_536, 1_024, 268_435_456)
+    """Of every other request."""
+    request_elements_max: int = number(30_000, 100, 10_000_000)
+    """How many values a body may hold, all levels together; parsing them holds up everybody else."""
     rate_workflows_per_minute: int = number(600, 0, 1_000_000)
-    """Commands to workflows and approvals, by one key or person; zero, here and below, means no limit."""
+    """Commands to workflows and approvals, by one member; zero, here and below, means no limit."""
     rate_entities_per_minute: int = number(1_200, 0, 1_000_000)
     rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
+    rate_checks_per_minute: int = number(60, 0, 1_000_000)
+    """Checks of definitions, which compile what they are given."""
     rate_failed_sign_ins_per_minute: int = number(60, 0, 1_000_000)
-    """By one address; what is over is refused without a look at the credentials."""
+    """By one address, requests without credentials too; what is over is refused without a look at the credentials."""
     idempotency_keep_hours: int = number(24, 1, 8_760)
     stream_heartbeat_s: int = number(15, 1, 300)
     """How often a stream of events says that it is still there, and asks whether its caller may still hear it."""
@@ -63,6 +76,18 @@ class HttpSettings:
     """Whose pages may call from a browser, separated by commas; nobody's by default."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks whose word on the caller's address is taken, separated by commas."""
+    allowed_hosts: tuple[str, ...] = ()
+    """What this server is called in `Host`, separated by commas: names, `*.example.com`, or `*` for any.
+
+    Without it: names of this machine where only this machine reaches the server, and any elsewhere or behind a proxy.
+    """
+    head_timeout_s: int = number(10, 1, 3_600)
+    """How long the head of a request may take to come."""
+    body_timeout_s: int = number(60, 1, 86_400)
+    connections_max: int = number(2_000, 1, 1_000_000)
+    """At one time; never more than the process has file descriptors for. One with nothing to say makes room."""
+    access_log: str = "on"
+    """Whether each request is a line in the log: `on` or `off`."""
     grace_period_s: int = number(25, 0, 3_600)
     """How long running requests may take after a signal to stop; orchestrators kill after 30 s."""
 
@@ -81,6 +106,9 @@ class HttpSettings:
 
 
 def _contradictions(settings: HttpSettings) -> Iterator[Problem]:
+    if settings.jwks is not None and not is_safe_place(settings.jwks):
+        message = "expected an https URL or a file, for keys that come by http are anybody's; found http"
+        yield _bad("jwks", message)
     if settings.jwt_key is not None and settings.jwks is not None:
         yield _bad("jwks", "expected a key or a key set, found both")
     if settings.takes_tokens:
@@ -89,6 +117,14 @@ def _contradictions(settings: HttpSettings) -> Iterator[Problem]:
                 yield _bad(name, "expected who tokens are from and for, found nothing")
     if settings.jwt_key is not None:
         yield from _key_problems(settings.jwt_key, settings.jwt_algorithm)
+
+
+def is_safe_place(place: str) -> bool:
+    """Whether nobody on the way to a key set can change it: https, a file, or this machine."""
+    url = urlsplit(place)
+    if "://" not in place or url.scheme == "https":
+        return True
+    return url.scheme == "http" and url.hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def _key_problems(key: str, algorithm: str) -> Iterator[Problem]:
@@ -139,9 +175,11 @@ _READERS: Final = {
     "roles_from": _one_of(ROLES_FROM),
     "metrics": _one_of(METRICS),
     "docs": _one_of(DOCS),
+    "access_log": _one_of(DOCS),
     "cors_origins": _read_list,
     "trusted_proxies": _read_list,
+    "allowed_hosts": _read_list,
     **dict.fromkeys(_TEXTS, _read_text),
 }
 
-RateClass = Literal["workflows", "entities", "reads", "sign_ins"]
+RateClass = Literal["workflows", "entities", "reads", "checks", "sign_ins"]

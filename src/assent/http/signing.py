@@ -1,6 +1,7 @@
 """What every route but health begins with: who calls, whether the key may be used for this, and how often.
 
-`Reading("workflows:read")` and `Writing("workflows:write", "workflows")` are dependencies that give a desk.
+`Reading("workflows:read")` and `Writing("workflows:write", "workflows")` are dependencies that give a desk. Who calls
+is asked when the route admits a request, before its body is read (see routing.py); the desk is made after that.
 """
 
 from dataclasses import dataclass
@@ -10,9 +11,9 @@ from urllib.parse import unquote
 from fastapi import Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from assent.http.callers import Caller
 from assent.http.desk import Desk, House
 from assent.http.problems import RefusedByHttp
+from assent.http.refusals import count_refusal, note_sign_in
 from assent.http.replies import KEY_LENGTH_MAX
 from assent.http.scopes import Scope
 from assent.http.settings import RateClass
@@ -56,9 +57,13 @@ class Reading:
     """Somebody wants to see something."""
 
     scope: Scope
+    rate: RateClass = "reads"
+
+    async def admit(self, request: Request) -> None:
+        await _sign_in(request, self.scope, self.rate)
 
     async def __call__(self, request: Request, credentials: Credentials) -> Desk:
-        return Desk(_house(request), await _caller(request, self.scope, "reads"), request)
+        return Desk(_house(request), request.state.caller, request)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,9 @@ class Writing:
     scope: Scope
     rate: RateClass
 
+    async def admit(self, request: Request) -> None:
+        await _sign_in(request, self.scope, self.rate)
+
     async def __call__(
         self,
         request: Request,
@@ -75,8 +83,8 @@ class Writing:
         idempotency_key: RepeatKeyHeader = None,
         reason: ReasonHeader = None,
     ) -> Desk:
-        caller = await _caller(request, self.scope, self.rate)
         condition = request.headers.get("if-match")
+        caller = request.state.caller
         return Desk(_house(request), caller, request, idempotency_key, condition, _reason(reason))
 
 
@@ -85,6 +93,9 @@ class ShowingOnce:
     """A write whose answer is a secret: it is kept nowhere, so there is no key for repeats."""
 
     writing: Writing
+
+    async def admit(self, request: Request) -> None:
+        await self.writing.admit(request)
 
     async def __call__(self, request: Request, credentials: Credentials, reason: ReasonHeader = None) -> Desk:
         return await self.writing(request, credentials, None, reason)
@@ -101,25 +112,29 @@ def _house(request: Request) -> House:
     return house  # type: ignore[no-any-return]
 
 
-async def _caller(request: Request, scope: Scope, rate: RateClass) -> Caller:
+async def _sign_in(request: Request, scope: Scope, rate: RateClass) -> None:
+    """Leave in the request who calls; raises `Refused` where they may not."""
     house = _house(request)
     place = request.client.host if request.client else None
     authorization = request.headers.get("authorization")
     if wait_s := house.entrance.wait_s(place, authorization):
+        count_refusal("rate", "sign_ins")
         raise house.rates.refusal("sign_ins", wait_s)
     caller = await house.sign_in.caller(authorization, place)
     if isinstance(caller, Rejection):
         house.entrance.refused(place, authorization, caller)
+        note_sign_in(request, caller, place)
         challenge = {"www-authenticate": f'Bearer realm="assent", error="{caller.code.lower()}"'}
         raise RefusedByHttp(caller, **(challenge if caller.code != "NOT_A_MEMBER" else {}))
     house.entrance.passed(authorization)
+    request.state.caller = caller
     if (refused := caller.may_use(scope)) is not None:
         raise Refused(refused)
     count_request(house, caller.org_id, caller.key, rate)
-    return caller
 
 
 def count_request(house: House, org_id: str, key: str, rate: RateClass) -> None:
     """One more of whoever has this key; refuses what is too many."""
     if wait_s := house.rates.wait_s(org_id, key, rate):
+        count_refusal("rate", rate)
         raise house.rates.refusal(rate, wait_s)

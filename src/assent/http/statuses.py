@@ -6,16 +6,18 @@ from typing import Final
 UNPROCESSABLE: Final = 422
 
 _CODES: Final[Mapping[int, tuple[str, ...]]] = {
-    400: ("BAD_JSON",),
+    400: ("BAD_JSON", "BAD_REQUEST", "HOST_REFUSED"),
     401: ("NOT_SIGNED_IN", "TOKEN_REFUSED", "TOKEN_EXPIRED", "TOKEN_NOT_YET_VALID", "API_KEY_REFUSED"),
     403: (
         "POLICY_DENIED",
         "SEPARATION_OF_DUTIES",
+        "NO_LONGER_QUALIFIED",
         "RULE_DENIED",
         "SCOPE_MISSING",
         "NOT_A_MEMBER",
         "SIGNATURE_MISSING",
         "SIGNATURE_REFUSED",
+        "FOUR_EYES_REQUIRED",
     ),
     404: ("NOT_FOUND", "UNKNOWN_ENTITY_TYPE", "UNKNOWN_ACTION", "NO_SUCH_ROUTE"),
     405: ("METHOD_NOT_ALLOWED",),
@@ -32,6 +34,8 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "DEFINITION_IMMUTABLE",
         "EFFECT_WAS_AWAITED",
         "FORM_CLOSED",
+        "LAST_ADMINISTRATOR",
+        "LOOK_ALIKE",
         "NOTHING_FAILED",
         "NOT_CLAIMABLE",
         "NOT_OWN_ENTITY",
@@ -40,6 +44,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "TASK_HAS_ENDED",
         "TASK_NOT_DEAD",
         "TASK_WAS_AWAITED",
+        "TOO_MANY_KEYS",
         "VERSION_CONFLICT",
         "WORKFLOW_COMPILER_STALE",
         "WORKFLOW_EDIT_LOCKED",
@@ -71,7 +76,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
 STATUS_OF: Final[Mapping[str, int]] = {code: status for status, codes in _CODES.items() for code in codes}
 
 TITLES: Final[Mapping[int, str]] = {
-    400: "This is not JSON",
+    400: "Not understood",
     401: "Not signed in",
     403: "Not allowed",
     404: "Not found",

@@ -4,7 +4,7 @@ import hashlib
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Response
+from fastapi import Depends, Header, Response
 from fastapi.responses import StreamingResponse
 
 from assent.approvals.inbox import count_inbox
@@ -12,13 +12,14 @@ from assent.http.changes import Topic, look_at_inboxes
 from assent.http.desk import Desk
 from assent.http.event_stream import MEDIA_TYPE, EventStream, State
 from assent.http.inbox_shapes import InboxCountsBody
-from assent.http.instances import instance_for
 from assent.http.problems import documented
+from assent.http.routing import Router
+from assent.http.showing import instance_for
 from assent.http.signing import Reading
 from assent.http.workflow_shapes import InstanceSummary
 from assent.store.database import Connection
 
-router = APIRouter(tags=["streams"])
+router = Router(tags=["streams"])
 
 LookAtWorkflows = Annotated[Desk, Depends(Reading("workflows:read"))]
 LookAtInbox = Annotated[Desk, Depends(Reading("approvals:read"))]
@@ -80,14 +81,16 @@ async def stream_workflow(
 )
 async def stream_inbox(desk: LookAtInbox, last_event_id: LastEventId = None) -> Response:
     """How much waits now, and again whenever something has come or gone."""
-    topic = Topic(desk.org_id, desk.caller.actor.id)
+    topic = Topic(desk.org_id, desk.caller.actor.id, desk.caller.partition_id)
 
     async def read(desk: Desk) -> State:
         async def work(connection: Connection) -> State:
             caller, now = desk.caller, desk.house.database.clock.now()
-            partition = caller.partition_id
+            partition, directory = caller.partition_id, desk.house.runtime.directory
             seen = (await look_at_inboxes(connection, [topic], now))[topic]
-            counts = await count_inbox(connection, desk.org_id, caller.actor.id, now, partition_id=partition)
+            counts = await count_inbox(
+                connection, desk.org_id, caller.actor.id, now, partition_id=partition, directory=directory
+            )
             shown = InboxCountsBody.of(counts)
             return State(_digest(seen, shown), "inbox", shown)
 

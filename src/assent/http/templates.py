@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from assent.http.desk import Desk
 from assent.http.problems import documented
+from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NamePath
 from assent.model.mutation import Refused, Rejection
 from assent.templates.library import Template, templates
 
-router = APIRouter(prefix="/api/templates", tags=["templates"])
+router = Router(prefix="/api/templates", tags=["templates"])
 
 Look = Annotated[Desk, Depends(Reading("definitions:read"))]
 

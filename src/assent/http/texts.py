@@ -3,7 +3,9 @@
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
+
+from assent.model.parse import FewProblems
 
 TEXT_LENGTH_MAX: Final = 2_000
 NAME_LENGTH_MAX: Final = 200
@@ -25,7 +27,7 @@ NamesQuery = Annotated[list[ShortText] | None, Query(max_length=20)]
 Data = dict[str, Any]
 
 
-class Body(BaseModel):
+class Body(FewProblems):
     """What somebody sends: an unknown key is a mistake, and is told."""
 
     model_config = ConfigDict(extra="forbid")

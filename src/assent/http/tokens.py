@@ -6,7 +6,7 @@ The signature, the issuer and the audience are checked by PyJWT; times are check
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import jwt
@@ -14,6 +14,7 @@ import jwt
 from assent.http.key_sets import Key, Keys
 from assent.http.settings import HttpSettings
 from assent.model.clock import Clock
+from assent.model.member_ids import problem_of_id
 from assent.model.mutation import Rejection
 
 ORG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
@@ -39,6 +40,7 @@ class Claims:
     user_id: str
     roles: frozenset[str] = frozenset()
     partition_id: str | None = None
+    expires_at: datetime | None = None
 
 
 class Tokens:
@@ -105,14 +107,15 @@ class Tokens:
         partition = claim(payload, settings.claim_partition)
         if not isinstance(org, str) or not ORG.fullmatch(org):
             return _refused(f"the token has no org under `{settings.claim_org}`")
-        if not is_short_text(user) or user == "system":
+        if not isinstance(user, str) or problem_of_id(user):
             return _refused(f"the token has no user under `{settings.claim_user}`")
         if partition is not None and not is_short_text(partition):
             return _refused(f"expected a short text under `{settings.claim_partition}`")
         roles = _roles(claim(payload, settings.claim_roles))
         if roles is None:
             return _refused(f"expected a list of roles under `{settings.claim_roles}`")
-        return Claims(org, user, roles, partition)
+        expires_at = datetime.fromtimestamp(payload["exp"], UTC)
+        return Claims(org, user, roles, partition, expires_at)
 
 
 def claim(payload: Mapping[str, Any], name: str) -> Any:

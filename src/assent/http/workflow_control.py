@@ -3,16 +3,18 @@
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from assent.http.desk import Desk, Session
 from assent.http.instances import command_to
 from assent.http.problems import documented
+from assent.http.routing import Router
+from assent.http.showing import UNSEEN
 from assent.http.signing import Writing
 from assent.http.workflow_shapes import Again, InstanceBody, Reason
 from assent.runtime.view import InstanceView
 
-router = APIRouter(prefix="/ui/workflows/{instance_id}", tags=["workflows"])
+router = Router(prefix="/ui/workflows/{instance_id}", tags=["workflows"])
 
 Act = Annotated[Desk, Depends(Writing("workflows:write", "workflows"))]
 
@@ -24,7 +26,7 @@ EVERYTHING: Final = Again()
     "/cancel",
     response_model=InstanceBody,
     summary="Cancel an instance",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def cancel_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
     """For whoever started it, and for holders of `workflows:cancel`. What was done stays done."""
@@ -32,14 +34,14 @@ async def cancel_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON
     async def command(session: Session) -> InstanceView:
         return await session.runtime.cancel(desk.org_id, instance_id, desk.caller.actor, body.reason)
 
-    return await command_to(desk, instance_id, command)
+    return await command_to(desk, instance_id, command, operation="cancel")
 
 
 @router.post(
     "/pause",
     response_model=InstanceBody,
     summary="Pause an instance",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def pause_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
     """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
@@ -47,14 +49,14 @@ async def pause_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON)
     async def command(session: Session) -> InstanceView:
         return await session.runtime.pause(desk.org_id, instance_id, desk.caller.actor, body.reason)
 
-    return await command_to(desk, instance_id, command)
+    return await command_to(desk, instance_id, command, operation="pause")
 
 
 @router.post(
     "/resume",
     response_model=InstanceBody,
     summary="Resume a paused instance",
-    responses=documented(404, 409, 413, 422),
+    responses=UNSEEN | documented(404, 409, 413, 422),
 )
 async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
     """For holders of `workflows:resume`."""
@@ -62,14 +64,14 @@ async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
     async def command(session: Session) -> InstanceView:
         return await session.runtime.resume(desk.org_id, instance_id, desk.caller.actor)
 
-    return await command_to(desk, instance_id, command)
+    return await command_to(desk, instance_id, command, operation="resume")
 
 
 @router.post(
     "/retry",
     response_model=InstanceBody,
     summary="Try what failed again",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def retry_workflow(desk: Act, instance_id: UUID, body: Again = EVERYTHING) -> Response:
     """For holders of `workflows:retry`."""
@@ -77,4 +79,4 @@ async def retry_workflow(desk: Act, instance_id: UUID, body: Again = EVERYTHING)
     async def command(session: Session) -> InstanceView:
         return await session.runtime.retry(desk.org_id, instance_id, desk.caller.actor, body.step)
 
-    return await command_to(desk, instance_id, command)
+    return await command_to(desk, instance_id, command, operation="retry")

@@ -67,6 +67,9 @@ class TimelineStep(BaseModel):
     status: str = Field(examples=["completed"])
     outcome: str | None = Field(None, examples=["approved"])
     actor: str | None = Field(None, description="Who brought it about.", examples=["alice"])
+    on_behalf_of: list[str] | None = Field(
+        description="For whom, where the actor did not act for themselves.", examples=[["ann"]]
+    )
     finished_by: str | None = Field(None, examples=["bob"])
     finished_at: datetime | None = None
     reason: str | None = None
@@ -150,6 +153,7 @@ def timeline_step(row: Row, name: str | None = None) -> TimelineStep:
         status=row["status"],
         outcome=output.get("outcome"),
         actor=row["actor_user_id"],
+        on_behalf_of=output.get("on_behalf_of"),
         finished_by=_finished_by(output),
         finished_at=row["completed_at"],
         reason=output.get("reason") or None,

@@ -1,18 +1,20 @@
 """Workflows: start, look, and answer. `/ui/workflows`"""
 
-from datetime import datetime
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Body as JsonBody
+from fastapi import Depends, Query, Response
 
 from assent.http.desk import Desk, Session
-from assent.http.instances import command_to, instance_for
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of, position_of
-from assent.http.permissions import hidden_types
+from assent.http.instances import command_to
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.permissions import reader_for
 from assent.http.problems import documented
 from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import UNSEEN, answer, describe_instance, instance_for, show_instance
 from assent.http.signing import Reading, Writing
 from assent.http.texts import Data, NamePath, NameQuery
 from assent.http.workflow_shapes import (
@@ -23,12 +25,12 @@ from assent.http.workflow_shapes import (
     TimelineStep,
     timeline_step,
 )
-from assent.runtime.describe import describe
+from assent.model.cursor import id_in, position_of, time_and_id_in
 from assent.runtime.listing import InstanceFilter, Row, list_instances, list_steps
 from assent.runtime.view import InstanceView
 from assent.store.database import Connection
 
-router = APIRouter(prefix="/ui/workflows", tags=["workflows"])
+router = Router(takes_much=True, prefix="/ui/workflows", tags=["workflows"])
 
 Look = Annotated[Desk, Depends(Reading("workflows:read"))]
 Act = Annotated[Desk, Depends(Writing("workflows:write", "workflows"))]
@@ -58,7 +60,10 @@ async def start_workflow(
         view = await session.runtime.start(
             desk.org_id, workflow_id, caller.actor, data, partition_id=caller.partition_id
         )
-        return Reply.of(InstanceBody.of(view), 201, location=f"/ui/workflows/{view.id}")
+        place = f"/ui/workflows/{view.id}"
+        return await answer(
+            show_instance(desk, session.connection, view, 201, location=place), location=place
+        )
 
     return await desk.write(work, {"data": "", "key": "workflow_id"})
 
@@ -78,19 +83,22 @@ async def list_workflows(  # noqa: PLR0913, PLR0917
     cursor: CursorQuery = None,
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Any:
-    """`active` and `suspended` mean `running` and `paused`. `subject` is whoever started it."""
+    """Those that the caller may read. `active` and `suspended` mean `running` and `paused`.
+
+    `subject` is who started it.
+    """
     wanted = InstanceFilter(
         [_STATUSES.get(word, word) for word in status] if status else None,
         workflow,
         subject,
         entity_id,
         desk.caller.partition_id,
-        hidden_types(desk),
     )
-    after = position_of(cursor, UUID)
+    after = position_of(cursor, id_in)
 
     async def work(connection: Connection) -> list[Row]:
-        return await list_instances(connection, desk.org_id, wanted, after, limit + 1)
+        seen = replace(wanted, reader=await reader_for(desk, connection))
+        return await list_instances(connection, desk.org_id, seen, after, limit + 1)
 
     return page_of(await desk.read(work), limit, InstanceSummary.of, lambda row: str(row["id"]))
 
@@ -105,11 +113,7 @@ async def show_workflow(desk: Look, instance_id: UUID) -> Any:
     """Where it stands, how it came there, and what the caller could do: forms and events only where they may answer."""
 
     async def work(connection: Connection) -> Descriptor:
-        row = await instance_for(desk, connection, instance_id)
-        actor, runtime = desk.caller.actor, desk.house.runtime
-        found = await describe(runtime, connection, desk.org_id, instance_id, actor)
-        assert found is not None, "both reads see one snapshot"
-        return Descriptor.of_description(row, found)
+        return await describe_instance(desk, connection, instance_id)
 
     return await desk.read(work)
 
@@ -124,7 +128,7 @@ async def list_workflow_steps(
     desk: Look, instance_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
 ) -> Any:
     """Each with who brought it about and what came of it; the descriptor has the newest of them only."""
-    after = position_of(cursor, lambda place: (datetime.fromisoformat(place[0]), UUID(place[1])))
+    after = position_of(cursor, time_and_id_in)
 
     async def work(connection: Connection) -> list[Row]:
         await instance_for(desk, connection, instance_id)
@@ -140,7 +144,7 @@ async def list_workflow_steps(
     "/{instance_id}/advance",
     response_model=InstanceBody,
     summary="Answer a step",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
 async def advance_workflow(desk: Act, instance_id: UUID, body: Advance) -> Response:
     """An event of the step that waits; for an approval it is the decision, with all its rules."""

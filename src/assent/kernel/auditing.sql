@@ -4,7 +4,7 @@
 -- before. What is administered is of the whole org, and in no partition.
 SELECT a.id, a.at, a.actor_id, a.actor_kind, a.actor_roles, a.action, a.entity_type, a.entity_id, a.from_version,
        a.to_version, a.from_state, a.to_state, a.subject_kind, a.subject_id, a.details, a.changes, a.place, a.reason,
-       a.channel, a.instance_id, a.trace_id
+       a.channel, a.instance_id, a.trace_id, a.on_behalf_of
   FROM assent.audit_log a
  WHERE a.org_id = $1
    AND ($2::text IS NULL OR a.entity_type = $2)
@@ -15,11 +15,12 @@ SELECT a.id, a.at, a.actor_id, a.actor_kind, a.actor_roles, a.action, a.entity_t
    AND ($8::text IS NULL OR a.subject_kind = $8)
    AND ($9::text IS NULL OR a.subject_id = $9)
    AND ($10::text IS NULL OR a.channel = $10)
-   AND ($11::text IS NULL OR EXISTS (
+   -- Of an entity its own partition decides, whichever instance has changed it.
+   AND ($11::text IS NULL OR CASE WHEN a.entity_id IS NOT NULL THEN EXISTS (
          SELECT FROM assent.entities e
-          WHERE e.org_id = a.org_id AND e.id = a.entity_id AND e.partition_id = $11) OR EXISTS (
+          WHERE e.org_id = a.org_id AND e.id = a.entity_id AND e.partition_id = $11) ELSE EXISTS (
          SELECT FROM assent.workflow_instances i
-          WHERE i.org_id = a.org_id AND i.id = a.instance_id AND i.partition_id = $11))
+          WHERE i.org_id = a.org_id AND i.id = a.instance_id AND i.partition_id = $11) END)
    AND (a.entity_type IS NULL OR a.entity_type <> ALL ($12::text[]))
    AND ($13::uuid IS NULL OR a.id < $13) AND a.id >= $14::uuid
  ORDER BY a.id DESC LIMIT $15;
@@ -27,3 +28,7 @@ SELECT a.id, a.at, a.actor_id, a.actor_kind, a.actor_roles, a.action, a.entity_t
 -- name: note_commands
 -- Commands that were taken, each a row of its own.
 SELECT assent.note_commands($1::jsonb);
+
+-- name: note_refusals
+-- Commands that were refused, each a row of its own.
+SELECT assent.note_refusals($1::jsonb);

@@ -36,6 +36,13 @@ class Change:
         return self.before is not None and self.before.data != self.after.data
 
     @property
+    def is_contribution(self) -> bool:
+        """Return whether people answer for it: all but what a workflow notes on its own entity beside the content."""
+        if not self.draft.is_own_write or self.before is None:
+            return True
+        return self.before.content_hash != self.after.content_hash
+
+    @property
     def changed_fields(self) -> dict[str, list[Any]]:
         """Field → [before, after], for the audit log."""
         old: Mapping[str, Any] = self.before.data if self.before else {}

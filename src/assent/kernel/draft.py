@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final
 from uuid import UUID
 
 from assent.kernel.registry import Action, Registry
 from assent.model.canonical import NotCanonical, canonical_json
 from assent.model.contract import Contract, FieldSpec, FieldType
+from assent.model.hints import nearest
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Rejection
 from assent.model.parse import shown
@@ -74,8 +74,8 @@ def draft(registry: Registry, command: Command, now: datetime, payload_bytes_max
 
 def _unknown_action(registry: Registry, entity_type: str, verb: str) -> Rejection:
     verbs = registry.verbs(entity_type)
-    near = get_close_matches(verb, verbs, n=1)
-    hint = f"did you mean `{entity_type}.{near[0]}`?" if near else None
+    near = nearest(verb, verbs)
+    hint = f"did you mean `{entity_type}.{near}`?" if near else None
     return Rejection(
         "UNKNOWN_ACTION",
         f"`{entity_type}` has no action `{verb}`; there are: {', '.join(verbs)}",

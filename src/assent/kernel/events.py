@@ -31,7 +31,8 @@ def _event(change: Change, event_type: str, about: Entity, now: datetime) -> Eve
     payload: dict[str, Any] = {
         "cause": str(change.audit_id),
         "action": command.action,
-        "actor": command.actor.id,
+        "actor": (command.acted_by or command.actor).id,
+        "authority": command.behalf.to_json(),
         "entity_type": about.type,
         "entity_id": str(about.id),
     }

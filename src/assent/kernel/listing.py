@@ -14,6 +14,9 @@ _SQL: Final = load_queries("assent.kernel", "listing.sql")
 
 Row = Mapping[str, Any]
 
+ROWS_BYTES_MAX: Final = 4_194_304
+"""Of content that is read for one page: twice what a page shows, for JSON is written shorter than the database says."""
+
 
 @dataclass(frozen=True, slots=True)
 class EntityFilter:
@@ -28,14 +31,14 @@ async def list_entities(
     connection: Connection, org_id: str, wanted: EntityFilter, after: UUID | None, limit: int
 ) -> list[Entity]:
     by = (wanted.entity_type, wanted.states, wanted.partition_id)
-    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit)
+    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit, ROWS_BYTES_MAX)
     return [entity_from(row) for row in rows]
 
 
 async def list_versions(
     connection: Connection, org_id: str, entity_id: UUID, after: int | None, limit: int
 ) -> list[Row]:
-    return _plain(await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit))
+    return _plain(await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit, ROWS_BYTES_MAX))
 
 
 async def list_audit(

@@ -7,7 +7,7 @@ are written, one statement for each, however many commands there are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from assent.kernel.registry import Registry
 from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.kernel.traced import traced
-from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
+from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
 from assent.store.database import Connection, Database, Plans
 from assent.store.gathering import Gathering
 from assent.store.queries import load_queries
@@ -177,9 +177,16 @@ async def _carry_out(connection: Connection, batch: Batch, draft: Draft) -> Outc
     if verdict.is_empty:
         return Mutation(verdict.after, changed=False)
     batch.accept(verdict)
-    batch.events += effects.events
+    batch.events += [_told_in(verdict.after.partition_id, event) for event in effects.events]
     batch.evidence += effects.evidence
     return Mutation(verdict.after, changed=True, audit_id=verdict.audit_id)
+
+
+def _told_in(partition_id: str | None, event: Event) -> Event:
+    """What rules tell of an entity of a partition is for that partition, whoever changed the entity."""
+    if partition_id is None:
+        return event
+    return replace(event, payload={**event.payload, PARTITION: partition_id})
 
 
 class _Undo(Exception):

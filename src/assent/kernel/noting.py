@@ -1,4 +1,4 @@
-"""Noting commands in the audit log: one row for each that was taken, in the command's own transaction."""
+"""Noting commands in the audit log: one row for each that was taken, in the command's own transaction, or refused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +34,49 @@ class Note:
     entity_type: str | None = None
     entity_id: UUID | None = None
     trace: str | None = None
+    on_behalf_of: Sequence[str] = ()
+    """For whom the actor acted, besides themselves."""
 
 
 async def note_commands(connection: Connection, notes: Sequence[Note], now: datetime) -> None:
     if notes:
         await connection.execute(_SQL.note_commands, [_row(note, now) for note in notes])
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A command of a caller who was signed in, and why nothing came of it."""
+
+    org_id: str
+    actor: Actor
+    command: str
+    """What the door calls it, such as `decide_approval`."""
+    code: str
+    path: str
+    origin: Origin
+    trace: str | None = None
+
+
+async def note_refusals(connection: Connection, refusals: Sequence[Refusal]) -> None:
+    """In a transaction of their own: those of the commands are rolled back, or were never opened."""
+    if refusals:
+        await connection.execute(_SQL.note_refusals, [_refusal_row(refusal) for refusal in refusals])
+
+
+def _refusal_row(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "org_id": refusal.org_id,
+        "actor_id": refusal.actor.id,
+        "actor_kind": refusal.actor.kind,
+        "actor_roles": sorted(refusal.actor.roles),
+        "command": refusal.command,
+        "code": refusal.code,
+        "path": refusal.path,
+        "place": refusal.origin.place,
+        "reason": refusal.origin.reason,
+        "channel": refusal.origin.channel,
+        "trace_id": refusal.trace,
+    }
 
 
 def _row(note: Note, now: datetime) -> dict[str, Any]:
@@ -60,4 +98,5 @@ def _row(note: Note, now: datetime) -> dict[str, Any]:
         "channel": note.origin.channel,
         "instance_id": note.instance_id,
         "trace_id": note.trace,
+        "on_behalf_of": list(note.on_behalf_of) or None,
     }

@@ -70,11 +70,14 @@ def _entity_columns(change: Change, now: datetime) -> Row:
 
 def _audit_columns(change: Change) -> Row:
     command = change.draft.command
+    actor = command.acted_by or command.actor
     return {
         "audit_id": change.audit_id,
-        "actor_id": command.actor.id,
-        "actor_kind": command.actor.kind,
-        "actor_roles": sorted(command.actor.roles),
+        "actor_id": actor.id,
+        "actor_kind": actor.kind,
+        "actor_roles": sorted(actor.roles),
+        "on_behalf_of": command.on_behalf_of or None,
+        "contributors": command.people if change.is_contribution else (),
         "action": command.action,
         "changed": change.changed_fields,
         "place": command.place,

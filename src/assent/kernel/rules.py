@@ -145,7 +145,7 @@ def _evidence(  # noqa: PLR0913, PLR0917
         **evaluation.to_json(),
         "result": evaluation.holds,
         "outcome": rule.outcome if evaluation.holds else None,
-        "actor_id": command.actor.id,
+        "actor_id": (command.acted_by or command.actor).id,
         "trace_id": command.trace_id,
         "at": now,
     }

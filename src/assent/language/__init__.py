@@ -9,6 +9,7 @@ from assent.language.plain import as_json
 from assent.language.program import Evaluation, Program, compile_expression
 from assent.language.render import render, tree
 from assent.language.scope import OPEN, Scope, entity_type, event_scope, scope_of
+from assent.language.secrets import check_secrets, secret_in, secrets_in, with_secrets
 from assent.language.syntax import (
     EXPRESSION_CHARACTERS_MAX,
     EXPRESSION_DEPTH_LEVELS_MAX,
@@ -26,6 +27,7 @@ from assent.language.templates import (
     render_template,
 )
 from assent.language.types import Kind, Type, type_of_field
+from assent.language.urls import UrlProgram, check_url
 from assent.language.verb_calls import bind_verb, check_verb
 from assent.language.verb_parse import parse_verb
 from assent.language.verb_syntax import Call, render_verb
@@ -51,13 +53,16 @@ __all__ = [
     "Scope",
     "Template",
     "Type",
+    "UrlProgram",
     "VerbRegistry",
     "VerbSpec",
     "as_json",
     "bind_verb",
     "check",
     "check_condition",
+    "check_secrets",
     "check_template",
+    "check_url",
     "check_verb",
     "compile_expression",
     "compile_template",
@@ -75,8 +80,11 @@ __all__ = [
     "render_template",
     "render_verb",
     "scope_of",
+    "secret_in",
+    "secrets_in",
     "to_json",
     "tree",
     "type_of_field",
     "variables_in",
+    "with_secrets",
 ]

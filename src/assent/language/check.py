@@ -4,7 +4,6 @@ Whatever has no declared type is let through; `assent.language.values` defines w
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from assent.language.likeness import Typed, complaints
 from assent.language.marks import marked
@@ -24,7 +23,8 @@ from assent.language.syntax import (
     Variable,
 )
 from assent.language.types import BOOLEAN, UNKNOWN, Kind, Type, list_of
-from assent.model.problems import Problem
+from assent.model.hints import nearest
+from assent.model.problems import HINTS_MAX, Problem
 
 
 def check(expression: Expression, scope: Scope) -> tuple[Type, list[Problem]]:
@@ -114,9 +114,9 @@ class _Checker:
 
     def _unknown(self, span: Span, message: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = get_close_matches(name, names, n=1)
+        near = nearest(name, names) if len(self.problems) < HINTS_MAX else None
         all_names = f"known here: {', '.join(names[:12])}" if names else None
-        hint = f"did you mean `{near[0]}`?" if near else all_names
+        hint = f"did you mean `{near}`?" if near else all_names
         self.problems.append(marked("UNKNOWN_VARIABLE", message, self._text, span, hint))
 
     def _index(self, node: Index) -> Type:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, cast
 
 from assent.language.render import render_node
 from assent.language.syntax import ORDERING, Compare, Literal, Node, Operator
 from assent.language.types import NUMBERS, ORDERED, TIMES, Kind, Type
 from assent.language.values import as_decimal, as_time
+from assent.model.hints import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ def _misspelled(literal: Typed, declared: Typed) -> Iterator[Complaint]:
     text = str(cast("Literal", literal.node).value)
     if declared.type.values:
         if text not in declared.type.values:
-            near = get_close_matches(text, declared.type.values, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else None
+            near = nearest(text, declared.type.values)
+            hint = f"did you mean '{near}'?" if near else None
             yield Complaint("NOT_AN_ENUM_VALUE", f"{declared}, never '{text}'", literal.node, hint)
     elif declared.kind is Kind.DECIMAL:
         if as_decimal(text) is text:

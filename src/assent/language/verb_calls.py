@@ -1,7 +1,6 @@
 """Calls of verbs against their declarations: whether they fit, and the arguments that come of them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from assent.language.marks import marked
@@ -10,6 +9,7 @@ from assent.language.values import looked_up
 from assent.language.verb_syntax import Argument, Call, variables_of
 from assent.language.verb_values import UNBOUND, ArgumentType, kept, resolved
 from assent.language.verbs import VerbRegistry, VerbSpec
+from assent.model.hints import nearest
 from assent.model.problems import Problem
 
 Lookup = Callable[[Variable], Any]
@@ -99,7 +99,6 @@ def _unknown_variables(call: Call, variables: Collection[str]) -> Iterator[Probl
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:
-    near = get_close_matches(name, known, n=1)
-    if near:
-        return f"did you mean `{near[0]}`?"
+    if near := nearest(name, known):
+        return f"did you mean `{near}`?"
     return f"known here: {', '.join(sorted(known)[:12])}" if known else None

@@ -1,31 +1,149 @@
-"""Who acts: a user, a service account, or the system itself."""
+"""Who acts, and on whose behalf: actors with their rights, and the authority that travels with a token."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import lru_cache
+from typing import Any, Final, Literal, Self
 
 ActorKind = Literal["user", "service_account", "system"]
+
+SYSTEM_ID: Final = "system"
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who acts, with the roles and capabilities that were theirs when they signed in."""
+    """A user, a service account or the system, with the roles and capabilities held when the actor was read."""
 
     id: str
     kind: ActorKind = "user"
     roles: frozenset[str] = field(default=frozenset())
     capabilities: frozenset[str] = field(default=frozenset())
+    maker_id: str | None = None
+    """The member who made the API key with which a service account acts, and may act by it."""
+
+    def is_or_acts_for(self, user_id: str) -> bool:
+        """Whether the actor is this member, or a service account by a key that this member made."""
+        return user_id in (self.id, self.maker_id)
+
+    def __post_init__(self) -> None:
+        # Authority is recorded by id, so the id of the system must never be a person's.
+        if (self.id == SYSTEM_ID) != (self.kind == "system"):
+            raise ValueError(
+                f"`{SYSTEM_ID}` is the id of the system alone, found {self.id!r} of kind {self.kind}"
+            )
 
     def has_role(self, roles: Iterable[str]) -> bool:
         return not self.roles.isdisjoint(roles)
 
     def can(self, capability: str) -> bool:
-        """Whether a capability such as `invoice:update` is held, itself or through `invoice:*` or `*`."""
+        """Return whether a capability such as `invoice:update` is held, itself or through `invoice:*` or `*`."""
         if capability in self.capabilities or "*" in self.capabilities:
             return True
         parts = capability.split(":")
         return any(":".join((*parts[:end], "*")) in self.capabilities for end in range(1, len(parts)))
 
 
-SYSTEM: Final = Actor("system", kind="system", capabilities=frozenset({"*"}))
-"""The engine itself; its acts are audited like everybody's."""
+SYSTEM: Final = Actor(SYSTEM_ID, kind="system", capabilities=frozenset({"*"}))
+"""The engine itself; what it does is audited like everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person, a service account or the system on whose behalf a token moves."""
+
+    id: str
+    kind: ActorKind = "user"
+    roles: tuple[str, ...] = ()
+    """The roles that came with the command. They count only where the org keeps no member of this id."""
+    maker_id: str | None = None
+    """The member who made the API key with which a service account acted: its work is theirs too."""
+
+    @classmethod
+    def of(cls, actor: Actor) -> Self:
+        return cls(actor.id, actor.kind, tuple(sorted(actor.roles)), actor.maker_id)
+
+    def without_rights(self) -> Actor:
+        """Return the actor of this id with no rights: who is unknown or deactivated holds none."""
+        return SYSTEM if self.kind == "system" else Actor(self.id, self.kind)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"id": self.id}
+        if self.kind != "user":
+            found["kind"] = self.kind
+        if self.roles:
+            found["roles"] = list(self.roles)
+        if self.maker_id is not None:
+            found["maker"] = self.maker_id
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(data["id"], data.get("kind", "user"), tuple(data.get("roles", ())), data.get("maker"))
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Return whose work this principal's work is."""
+        return (self.id,) if self.maker_id is None else (self.id, self.maker_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """On whose behalf a token moves: those whose commands, forms, answers and edits brought it where it is.
+
+    Timers, events, results, tasks and operators never change it. The first gave the command that set the token on
+    its way; the last moved it by an act of their own, and steps act with the rights that they have now.
+    """
+
+    principals: tuple[Principal, ...]
+    command: str | None = None
+    """The transition that the first asked for, whose right a gate asks again after a wait."""
+
+    @classmethod
+    def of(cls, actor: Actor, command: str | None = None) -> Self:
+        return cls((Principal.of(actor),), command)
+
+    @property
+    def requester(self) -> Principal:
+        return self.principals[0]
+
+    @property
+    def principal(self) -> Principal:
+        return self.principals[-1]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return everyone once, the one with whose rights steps act last."""
+        return tuple(dict.fromkeys(principal.id for principal in reversed(self.principals)))[::-1]
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Return everybody whose work it is, the makers of service accounts' keys among them."""
+        return tuple(dict.fromkeys(one for principal in self.principals for one in principal.people))
+
+    def joined_by(self, added: Iterable[Principal]) -> "Authority":
+        """Return the authority with others behind those that are there; the requester stays first."""
+        principals = self.principals
+        for one in added:
+            if principals[-1].id != one.id:
+                known = {one.id, principals[0].id}
+                rest = tuple(other for other in principals[1:] if other.id not in known)
+                principals = (principals[0], *rest, one)
+        return self if principals == self.principals else Authority(principals, self.command)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return _json_of(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(tuple(Principal.from_json(one) for one in data["principals"]), data.get("command"))
+
+
+NOBODY: Final = Authority((Principal(""),))
+"""The authority of a token that nobody sent: it has no rights at all."""
+
+
+@lru_cache(maxsize=1024)
+def _json_of(authority: Authority) -> dict[str, Any]:
+    # Written with every token and every start; the people of a batch are few.
+    command = {"command": authority.command} if authority.command is not None else {}
+    return {"principals": [principal.to_json() for principal in authority.principals], **command}

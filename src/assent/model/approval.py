@@ -19,6 +19,11 @@ Pick = Literal["all", "round_robin", "first_available"]
 ESCALATION = "escalation"
 """The group of those who are asked when the others take too long; any of them decides alone."""
 
+STARTER = "starter"
+"""How the person who started a workflow came to be asked; no directory need know them."""
+
+_BY_ROLE = "role:"
+
 
 @dataclass(frozen=True, slots=True)
 class Seek:
@@ -75,6 +80,8 @@ class Found:
     contributors: frozenset[str] = frozenset()
     """Who wrote what is to be approved, since the last approval that was applied."""
     chain_id: UUID | None = None
+    directory: str | None = None
+    """`members` where they were found there, so that the database itself can ask again; unsaid of any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,11 @@ class Seat:
     replaces: UUID | None = None
     """The seat whose place it took, when somebody reassigned it."""
     note: str | None = None
+
+    @property
+    def role(self) -> str | None:
+        """The role by which this person was found."""
+        return self.via.removeprefix(_BY_ROLE) if self.via.startswith(_BY_ROLE) else None
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
@@ -136,6 +148,17 @@ class Delegation:
     workflows: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Who is active now and who holds which role, of the people whom an input concerns."""
+
+    present: frozenset[tuple[str, str | None]] = frozenset()
+    """People with a role, or with none where only that they are active was asked."""
+
+    def has(self, user_id: str, role: str | None = None) -> bool:
+        return (user_id, role) in self.present
+
+
 class Seated:
     """Something that people are asked, each in a seat: a request for approval, or a form."""
 
@@ -148,7 +171,10 @@ class Seated:
     due_at: datetime | None
     claimed_by: str | None
     claimed_at: datetime | None
+    skipped: tuple[Mapping[str, str], ...]
     seats: tuple[Seat, ...]
+    is_new: bool
+    """Whether it was asked in the transaction that is under way."""
     changed: bool
     touched_seats: dict[UUID, Seat]
     """Seats that are new or have another status than their rows."""
@@ -217,6 +243,8 @@ class Request(Seated):
     """Which groups must agree: the name of one, or `{"all": […]}` or `{"any": […]}` of several such."""
     default: Mapping[str, Any] | None = None
     """What it comes to when nobody answers in time: `{"status": …, "at": …}`."""
+    directory: str | None = None
+    """`members` where those who are asked were found there."""
     seats: tuple[Seat, ...] = ()
     decisions: tuple[Decision, ...] = ()
     is_new: bool = False
@@ -229,6 +257,17 @@ class Request(Seated):
         """Nobody is asked any more."""
         self.status, self.decided_at, self.reason, self.changed = status, now, reason, True
         self.set_seats({seat.id: "closed" for seat in self.seats if seat.status in ("open", "later")})
+
+    def exclude(self, originators: Iterable[str]) -> None:
+        """Close the seats of people whose work has become part of what is asked about; they never decide it."""
+        added = frozenset(originators) - self.originators
+        if not added:
+            return
+        self.originators, self.changed = self.originators | added, True
+        mine = [seat for seat in self.seats if seat.user_id in added and seat.status in ("open", "later")]
+        self.set_seats({seat.id: "closed" for seat in mine})
+        if self.claimed_by in added:
+            self.unclaim()
 
     def decisions_of(self, group: str) -> list[Decision]:
         seats = {seat.id for seat in self.seats_of(group)}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from assent.model.cargo import parse_cargo
-from assent.model.parse import Declaration, parse_declaration
+from assent.model.parse import Declaration, FewProblems, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import refuse
 
@@ -55,7 +55,7 @@ class BundleItem(Declaration):
         return self
 
 
-class Bundle(Declaration):
+class Bundle(FewProblems, Declaration):
     key: Key = Field(examples=["evt_17"])
     """The sender's own: the same key again changes nothing."""
     status: ResultStatus = "completed"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from assent.model.contract import EditWindow, Name, SeparationSpec, Version
+from assent.model.contract import EditWindow, Name, Role, SeparationSpec, Version
 from assent.model.graph import NodeKind
 from assent.model.kinds import one_of, parse_graph, type_of
 from assent.model.nodes import (
@@ -125,6 +125,13 @@ class Transition(Declaration):
     priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
 
 
+class FlowPermissions(Declaration):
+    """Who may do what with the instances of a flow, by role; a capability `<flow>:read` does as well."""
+
+    read: tuple[Role, ...] = ()
+    """Who sees them besides those who take part in them."""
+
+
 class Flow(Declaration):
     flow: DottedName
     id: DottedName | None = None
@@ -134,6 +141,7 @@ class Flow(Declaration):
     entity: Name | None = None
     """The entity type that an instance is about, if there is one."""
     capabilities: tuple[Capability, ...] = ()
+    permissions: FlowPermissions = FlowPermissions()
     separation: SeparationSpec = SeparationSpec()
     """Of its approvals; what it does not say is as the entity's contract has it."""
     timeout: Duration | None = None

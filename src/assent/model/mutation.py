@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
-from assent.model.actor import Actor
+from assent.model.actor import SYSTEM_ID, Actor, Authority, Principal
 from assent.model.contract import EditWindow
 from assent.model.ids import event_key
 from assent.model.problems import Path, Problem, format_path
@@ -22,6 +22,8 @@ ON_SUPERSEDED: Final = "on_superseded"
 """A locked entity was amended by a new one: an instance that still runs is cancelled."""
 ON_EVENT: Final = "on_event"
 """Something happened under a key that a workflow may be waiting for."""
+PARTITION: Final = "partition"
+"""Where the payload of such an event names the one partition that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,37 @@ class Command:
     channel: str = "python"
     trace_id: str | None = None
     partition_id: str | None = None
+    """The one part of the org that it is confined to: what it makes is there, and what is elsewhere is not there."""
     by_instance: UUID | None = None
     """The workflow instance whose own write this is (D19); only the engine sets it."""
     by_step: bool = False
     """Whether a step of a workflow wants it: its own span is open around it."""
+    acted_by: Actor | None = None
+    """Who carried it out, where that is not the actor whose rights count: the system after a wait, an operator."""
+    authority: Authority | None = None
+    """On whose behalf a step of a workflow wants it; the actor's own, where nothing else is said."""
+    contributors: tuple[str, ...] = ()
+    """Whose work it carries besides the actor's: people who filled in what a workflow writes."""
     to_state: str | None = None
     """Where a gate of that instance leads, when it is not where the contract's transition does: a rejection, an
     amendment."""
+
+    @property
+    def behalf(self) -> Authority:
+        return self.authority or Authority.of(self.actor)
+
+    @property
+    def on_behalf_of(self) -> tuple[str, ...]:
+        """Return the people for whom somebody else acted; nobody, where a person acted for themselves."""
+        acted_by = self.acted_by or self.actor
+        people = (*self.behalf.ids, self.actor.id)
+        return tuple(dict.fromkeys(one for one in people if one not in (acted_by.id, SYSTEM_ID)))
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Return everybody whose work it carries."""
+        people = (*self.behalf.people, *Principal.of(self.actor).people, *self.contributors)
+        return tuple(dict.fromkeys(one for one in people if one != SYSTEM_ID))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,19 @@
 Every declaration that an author writes (contract, patch, flow) derives from `Declaration`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from assent.model.problems import Path, Problem
+from assent.model.problems import PROBLEMS_MAX, TOO_MANY, Path, Problem
 
 D = TypeVar("D", bound="Declaration")
+
+DETAILS_MAX: Final = 1_000
+"""Of more complaints pydantic is not asked the details: it gives all or none, at two microseconds each."""
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_]{0,62}$"
 """Names of entity types, fields, states and transitions: plain ASCII, so that no two look alike."""
@@ -45,7 +48,33 @@ def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Probl
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
-    return [_problem(detail) for detail in error.errors(include_url=False)]
+    """The problems of an error; of more than `PROBLEMS_MAX` the first, and one that says how many there are."""
+    if (number := error.error_count()) > DETAILS_MAX:
+        return [Problem(TOO_MANY, _too_many(number))]
+    found = error.errors(include_url=False)
+    if number <= PROBLEMS_MAX:
+        return [_problem(detail) for detail in found]
+    told = PROBLEMS_MAX - 1
+    message = f"{number:,} problems, of which the first {told} are told"
+    return [*(_problem(detail) for detail in found[:told]), Problem(TOO_MANY, message)]
+
+
+def _too_many(number: int) -> str:
+    return f"{number:,} problems, which is more than are told"
+
+
+class FewProblems(BaseModel):
+    """Base of bodies that others validate: pydantic's complaints beyond a number become one."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _complain_once(cls, data: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(data)
+        except ValidationError as error:
+            if (number := error.error_count()) <= DETAILS_MAX:
+                raise
+            raise PydanticCustomError(TOO_MANY, "{message}", {"message": _too_many(number)}) from None
 
 
 def _problem(detail: ErrorDetails) -> Problem:
@@ -71,9 +100,35 @@ def _without_markers(path: Path) -> Path:
 
 
 def shown(value: Any, length_max: int = 60) -> str:
-    """A short, safe rendering of a value for a message."""
-    text = repr(value)
-    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"
+    """A short, safe rendering of a value for a message; of a large one, only the beginning is ever rendered."""
+    text = ""
+    for piece in _pieces(value, length_max):
+        text += piece
+        if len(text) > length_max:
+            return f"{text[: length_max - 1]}…"
+    return text
+
+
+def _pieces(value: Any, length_max: int) -> Iterator[str]:
+    """What `repr` says, piece by piece."""
+    if type(value) is str:
+        yield repr(value if len(value) <= length_max else value[: length_max + 1])
+    elif type(value) is list:
+        yield "["
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield from _pieces(item, length_max)
+        yield "]"
+    elif type(value) is dict:
+        yield "{"
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else ""
+            yield from _pieces(key, length_max)
+            yield ": "
+            yield from _pieces(item, length_max)
+        yield "}"
+    else:
+        yield repr(value)
 
 
 def listed(names: Iterable[str], count_max: int = 20) -> str:

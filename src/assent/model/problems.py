@@ -6,9 +6,18 @@ problems; only the outermost door turns a list of them into an exception or an e
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 Path = tuple[str | int, ...]
+
+PROBLEMS_MAX: Final = 100
+"""Of one answer. A pass that has found so many stops: nobody reads more, and the sender says how many there are."""
+TOO_MANY: Final = "TOO_MANY_PROBLEMS"
+"""Code of the problem that says how many there are, where not all of them are told."""
+TEXT_LENGTH_MAX: Final = 1_000
+"""Of a message, a hint or a part of a path in an answer."""
+HINTS_MAX: Final = 10
+"""Of one answer: finding what may have been meant costs more than finding that something is wrong."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,6 +80,26 @@ class Problem:
         if self.position:
             found |= {"line": self.position.line, "column": self.position.column}
         return found
+
+
+def first_problems(problems: Sequence[Problem]) -> list[Problem]:
+    """As many as an answer tells, with hints for fewer; texts in a form that can be sent, and not endless."""
+    return [
+        replace(
+            problem,
+            message=_told(problem.message),
+            path=tuple(_told(part) if isinstance(part, str) else part for part in problem.path),
+            hint=_told(problem.hint) if problem.hint and number < HINTS_MAX else None,
+            source=_told(problem.source) if problem.source else None,
+        )
+        for number, problem in enumerate(problems[:PROBLEMS_MAX])
+    ]
+
+
+def _told(text: str) -> str:
+    text = text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
+    # Half of a surrogate pair cannot be sent, and names of the sender's are told as they came.
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def format_path(path: Path) -> str:

@@ -122,4 +122,8 @@ class Language(Enum):
     ID = auto()
     """An expression of an entity's id."""
     TEMPLATE = auto()
+    URL = auto()
+    """A template whose values are percent-encoded where they stand."""
+    HEADER = auto()
+    """A template that may also name secrets: `Bearer {secret.erp}`."""
     VERB = auto()

@@ -7,35 +7,39 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Any, Final
 from uuid import UUID
 
 from assent.model.canonical import INTEGER_MAX, JsonValue, NotCanonical, require_canonical
 from assent.model.contract import FieldSpec, FieldType, limit_of
+from assent.model.hints import nearest
 from assent.model.parse import shown
-from assent.model.problems import Path, Problem
+from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem
 
 Fields = Mapping[str, FieldSpec]
 Checked = tuple[JsonValue, list[Problem]]
 
 LIST_ITEMS_MAX: Final = 10_000
 DECIMAL_DIGITS_MAX: Final = 100
-_DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
+"""In ASCII: `\\d` takes the digits of every script, and other readers of the value do not."""
 
 
 def check_changes(
-    fields: Fields, changes: Mapping[str, Any], path: Path = ()
+    fields: Fields, changes: Mapping[str, Any], path: Path = (), found_before: int = 0
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Some fields' new values in the form in which they are kept, with every problem among them."""
+    """Some fields' new values in the form in which they are kept, with the first `PROBLEMS_MAX` problems among them."""
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, value in changes.items():
+        so_far = found_before + len(problems)
+        if so_far >= PROBLEMS_MAX:
+            break
         spec = fields.get(name) if isinstance(name, str) else None
         if spec is None:
-            problems.append(_unknown_field(fields, name, path))
+            problems.append(_unknown_field(fields, name, path, is_hinted=so_far < HINTS_MAX))
             continue
-        kept[name], found = check_value(spec, value, (*path, name))
+        kept[name], found = check_value(spec, value, (*path, name), so_far)
         problems += found
     return kept, problems
 
@@ -49,16 +53,20 @@ def check_required(fields: Fields, data: Mapping[str, Any], path: Path = ()) -> 
     ]
 
 
-def check_value(spec: FieldSpec, value: Any, path: Path) -> Checked:
+def check_value(spec: FieldSpec, value: Any, path: Path, found_before: int = 0) -> Checked:
     """One value in the form in which it is kept, or what is wrong with it."""
     if value is None:
         return None, []
+    if spec.type is FieldType.LIST:
+        return _check_list(spec, value, path, found_before)
+    if spec.type is FieldType.OBJECT:
+        return _check_object(spec, value, path, found_before)
     return _CHECKS[spec.type](spec, value, path)
 
 
-def _unknown_field(fields: Fields, name: object, path: Path) -> Problem:
-    near = get_close_matches(str(name), fields, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else None
+def _unknown_field(fields: Fields, name: object, path: Path, *, is_hinted: bool) -> Problem:
+    near = nearest(str(name), fields) if is_hinted else None
+    hint = f"did you mean `{near}`?" if near else None
     return Problem(
         "UNKNOWN_FIELD", f"{shown(name)} is not a field of this contract", (*path, str(name)), hint
     )
@@ -155,19 +163,26 @@ def _check_reference(spec: FieldSpec, value: Any, path: Path) -> Checked:
         return _wrong_type(spec, f"the id of {spec.to or 'an entity'}", value, path)
 
 
-def _check_list(spec: FieldSpec, value: Any, path: Path) -> Checked:
+def _check_list(spec: FieldSpec, value: Any, path: Path, found_before: int) -> Checked:
     if not isinstance(value, list | tuple):
         return _wrong_type(spec, "a list", value, path)
     if len(value) > LIST_ITEMS_MAX:
         return None, [Problem("TOO_LARGE", f"{len(value)} items are more than {LIST_ITEMS_MAX}", path)]
     if spec.of is None:
         return list(value), []
-    checked = [check_value(spec.of, item, (*path, index)) for index, item in enumerate(value)]
-    problems = [problem for _, found in checked for problem in found]
-    return [item for item, _ in checked], problems or _out_of_range(spec, len(value), path)
+    kept: list[JsonValue] = []
+    problems: list[Problem] = []
+    for index, item in enumerate(value):
+        so_far = found_before + len(problems)
+        if so_far >= PROBLEMS_MAX:
+            break
+        checked, found = check_value(spec.of, item, (*path, index), so_far)
+        kept.append(checked)
+        problems += found
+    return kept, problems or _out_of_range(spec, len(value), path)
 
 
-def _check_object(spec: FieldSpec, value: Any, path: Path) -> Checked:
+def _check_object(spec: FieldSpec, value: Any, path: Path, found_before: int) -> Checked:
     if not isinstance(value, Mapping):
         return _wrong_type(spec, "an object", value, path)
     if spec.fields is None:
@@ -176,7 +191,7 @@ def _check_object(spec: FieldSpec, value: Any, path: Path) -> Checked:
         except NotCanonical as error:
             return None, [Problem(error.code, str(error), error.path)]
         return dict(value), []
-    kept, problems = check_changes(spec.fields, value, path)
+    kept, problems = check_changes(spec.fields, value, path, found_before)
     kept = {name: item for name, item in kept.items() if item is not None}
     return kept, problems + check_required(spec.fields, kept, path)
 
@@ -191,6 +206,4 @@ _CHECKS: Final[Mapping[FieldType, Callable[[FieldSpec, Any, Path], Checked]]] = 
     FieldType.BOOLEAN: _check_boolean,
     FieldType.ENUM: _check_enum,
     FieldType.REFERENCE: _check_reference,
-    FieldType.LIST: _check_list,
-    FieldType.OBJECT: _check_object,
 }

@@ -83,7 +83,9 @@ class Workflow:
     capabilities: tuple[str, ...] = ()
     """What somebody must hold to start it."""
     publish_capabilities: tuple[str, ...] = ()
-    """What somebody must hold to publish it, because steps of it run as somebody else (D29)."""
+    """What its publisher must hold, because of what its steps use and run as, and where it weakens approvals (D29)."""
+    readers: tuple[str, ...] = ()
+    """The roles that may read its instances, besides those who take part in them."""
     hash: str = ""
     adjacency: Mapping[str, tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """Node → its outgoing edges' ids, in the order in which they are asked."""
@@ -147,6 +149,8 @@ class Workflow:
             "expiry": self.expiry.to_json() if self.expiry else None,
             "capabilities": list(self.capabilities),
             "publish_capabilities": list(self.publish_capabilities),
+            # Only where it is said, so that what was compiled before has the hash that it had.
+            **({"permissions": {"read": list(self.readers)}} if self.readers else {}),
         }
 
     def content_hash(self) -> str:
@@ -185,5 +189,6 @@ class Workflow:
             expiry=Expiry(**expiry) if expiry else None,
             capabilities=tuple(data["capabilities"]),
             publish_capabilities=tuple(data["publish_capabilities"]),
+            readers=tuple(data.get("permissions", {}).get("read", ())),
             hash=data["hash"],
         )

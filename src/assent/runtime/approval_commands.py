@@ -51,7 +51,7 @@ class ApprovalCommands(Commands):
     ) -> InstanceView:
         """Ask somebody else in somebody's place; both names stay in the record."""
         checked({"reason": reason, "to_user": to_user})
-        email = await self._email_of(org_id, to_user)
+        email = await self._email_of(org_id, to_user, people_only=True)
         given = Reassign(self._id(), actor, request_id, from_user, to_user, email, reason)
         return await self._request_input(org_id, request_id, given, partition_id)
 
@@ -85,11 +85,14 @@ class ApprovalCommands(Commands):
             status, reason = await read_status(connection, org_id, request_id)
         return not_open(request_id, status, reason)
 
-    async def _email_of(self, org_id: str, user_id: str) -> str | None:
-        """Where an active member is reached; nobody else can be asked."""
+    async def _email_of(self, org_id: str, user_id: str, *, people_only: bool = False) -> str | None:
+        """Where an active member is reached; nobody else can be asked, and to decide only people."""
         async with self.database.transaction(org_id) as connection:
             people = await self.directory.by_id(connection, [(org_id, user_id)])
         person = people.get((org_id, user_id))
         if person is None or not person.active:
             raise Refused(Rejection("UNKNOWN_USER", f"{user_id} is not an active member", ("to_user",)))
+        if people_only and person.kind != "user":
+            message = f"{user_id} is a service account: only people decide in the place of another"
+            raise Refused(Rejection("UNKNOWN_USER", message, ("to_user",)))
         return person.email

@@ -1,12 +1,12 @@
 """Events under a key: told to every step that waits for it, else kept for the first that will (D32)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
-from assent.model.mutation import ON_EVENT, Event
+from assent.model.mutation import ON_EVENT, PARTITION, Event
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -15,10 +15,21 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 Key = tuple[str, str]
 
 
-def arrival(org_id: str, key: str, now: datetime, cause: str | None = None, **news: Any) -> Event:
-    """Something has come under a key, for whoever waits for it; one cause is told once (WF-11)."""
+def arrival(
+    org_id: str,
+    key: str,
+    now: datetime,
+    cause: str | None = None,
+    partition_id: str | None = None,
+    **news: Any,
+) -> Event:
+    """Something has come under a key, for the steps that wait for it; one cause is told once (WF-11).
+
+    With a partition it is for the instances of that partition only.
+    """
     event_id = new_id(now)
-    return Event(org_id, event_id, ON_EVENT, {"cause": cause or str(event_id), "key": key, **news}, None)
+    about = {"key": key} | ({PARTITION: partition_id} if partition_id is not None else {})
+    return Event(org_id, event_id, ON_EVENT, {"cause": cause or str(event_id), **about, **news}, None)
 
 
 async def route_arrivals(connection: Connection, limit: int, now: datetime) -> int:
@@ -28,9 +39,9 @@ async def route_arrivals(connection: Connection, limit: int, now: datetime) -> i
         return 0
     arrivals = [row for row in claimed if isinstance(row["payload_json"].get("key"), str)]
     await _refuse(connection, [row for row in claimed if row not in arrivals])
-    waits = await _take_waits(connection, [_key(row) for row in arrivals])
-    # Each wait is for one event: the first of a key takes them all, the next ones are kept.
-    found = [(row, waits.pop(_key(row), [])) for row in arrivals]
+    waits = await _take_waits(connection, arrivals)
+    # Each wait is for one event: the first of a key takes all that it may reach, the next ones are kept.
+    found = [(row, _reached(row, waits)) for row in arrivals]
     await emit_events(connection, [told(row, wait, now) for row, some in found for wait in some], now)
     if kept := [_kept(row) for row, some in found if not some]:
         await connection.execute(_SQL.keep_events, kept)
@@ -38,15 +49,29 @@ async def route_arrivals(connection: Connection, limit: int, now: datetime) -> i
     return len(claimed)
 
 
-async def _take_waits(connection: Connection, keys: Sequence[Key]) -> dict[Key, list[Any]]:
-    """The steps that wait for these keys; from now on they wait for what is on its way to them."""
+async def _take_waits(connection: Connection, arrivals: Sequence[Any]) -> dict[Key, list[Any]]:
+    """The steps that these may reach; from now on they wait for what is on its way to them."""
     found: dict[Key, list[Any]] = {}
-    if keys:
-        orgs, texts = zip(*keys, strict=True)
+    if arrivals:
+        orgs, texts = zip(*(_key(row) for row in arrivals), strict=True)
+        partitions = [partition_of(row["payload_json"]) for row in arrivals]
         await connection.execute(_SQL.lock_event_keys, orgs, texts)
-        for row in await connection.fetch(_SQL.take_waits, orgs, texts):
+        for row in await connection.fetch(_SQL.take_waits, orgs, texts, partitions):
             found.setdefault((row["org_id"], row["event_key"]), []).append(row)
     return found
+
+
+def _reached(arrival: Any, waits: dict[Key, list[Any]]) -> list[Any]:
+    """The waits that an arrival may reach, taken out of those that are left."""
+    left, partition = waits.get(_key(arrival), []), partition_of(arrival["payload_json"])
+    waits[_key(arrival)] = [wait for wait in left if partition not in (None, wait["partition_id"])]
+    return [wait for wait in left if partition in (None, wait["partition_id"])]
+
+
+def partition_of(payload: Mapping[str, Any]) -> str | None:
+    """The one partition that an event is for; all of them without."""
+    found = payload.get(PARTITION)
+    return found if isinstance(found, str) else None
 
 
 async def _refuse(connection: Connection, arrivals: Sequence[Any]) -> None:
@@ -71,6 +96,7 @@ def _kept(row: Any) -> dict[str, Any]:
         "id": row["id"],
         "event_key": payload["key"],
         "payload": payload,
+        "partition_id": partition_of(payload),
         "created_at": row["created_at"],
     }
 

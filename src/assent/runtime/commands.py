@@ -22,7 +22,7 @@ from assent.engine.inputs import (
 )
 from assent.kernel.noting import Note, note_commands
 from assent.kernel.outbox import emit_events
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Authority
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
@@ -81,13 +81,13 @@ class Commands:
     ) -> InstanceView:
         """Start a flow. The same key again answers with the instance that it started before."""
         now = self.database.clock.now()
-        keyed = f"{len(org_id)}:{org_id}{idempotency_key}"
+        keyed = f"{len(org_id)}:{org_id}{_in_partition(partition_id, idempotency_key)}"
         instance_id = uuid5(_STARTED, keyed) if idempotency_key else new_id(now)
         birth = Birth(
             Wanted(org_id, "flow", flow),
             actor.id,
             partition_id=partition_id,
-            idempotency_key=idempotency_key,
+            idempotency_key=_in_partition(partition_id, idempotency_key),
         )
         return await self.run_input(org_id, instance_id, Start(new_id(now), actor, checked(data)), birth)
 
@@ -101,7 +101,8 @@ class Commands:
 
         async def work(connection: Connection) -> None:
             granted = await self._may_start(connection, org_id, flow, actor)
-            payload = {"flow": flow, "actor": actor.id, "granted": granted}
+            authority = Authority.of(actor).to_json()
+            payload = {"flow": flow, "actor": actor.id, "authority": authority, "granted": granted}
             events = [
                 Event(
                     org_id,
@@ -126,7 +127,7 @@ class Commands:
         may_start(definition.workflow, actor)
         return True
 
-    async def emit(
+    async def emit(  # noqa: PLR0913
         self,
         org_id: str,
         key: str,
@@ -134,16 +135,18 @@ class Commands:
         *,
         cause: str | None = None,
         actor: Actor | None = None,
+        partition_id: str | None = None,
     ) -> bool:
         """Tell whoever waits for a key, or will, that it has come; false when this cause has told it before.
 
-        Where somebody tells it, the audit log says who.
+        Where somebody tells it, the audit log says who. With a partition it is for the instances of that one only.
         """
         checked({"key": key, "data": data})
 
         async def work(connection: Connection) -> bool:
             now = self.database.clock.now()
-            new = await emit_events(connection, [arrival(org_id, key, now, cause, data=data)], now) == 1
+            event = arrival(org_id, key, now, cause, partition_id, data=data)
+            new = await emit_events(connection, [event], now) == 1
             if new and actor is not None:
                 await self._note_event(connection, org_id, key, actor, cause)
             return new
@@ -308,6 +311,11 @@ def _answered(
         return one.work
     instance_id = one.work.instance_id
     return Answered(done.get(instance_id)) if works.get(instance_id) is one.work else None
+
+
+def _in_partition(partition_id: str | None, key: str | None) -> str | None:
+    """A key as it is kept: one of a partition never meets one of another partition, or of the whole org."""
+    return key if key is None or partition_id is None else f"{partition_id}\x1f{key}"
 
 
 def _require_taken(job: Job) -> None:

@@ -37,13 +37,24 @@ class DeadLetter:
     trace_id: str | None
 
 
-async def page_of_dead_letters(
-    connection: Connection, org_id: str, kind: LetterKind | None, after: Place | None, limit: int
+async def page_of_dead_letters(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    kind: LetterKind | None,
+    after: Place | None,
+    limit: int,
+    *,
+    partition_id: str | None = None,
 ) -> list[DeadLetter]:
-    """The newest first."""
+    """The newest first; of one partition, where one is given."""
     at, letter_id = after or (None, None)
-    rows = await connection.fetch(_SQL.page_of_dead_letters, org_id, kind, at, letter_id, limit)
+    rows = await connection.fetch(_SQL.page_of_dead_letters, org_id, kind, at, letter_id, limit, partition_id)
     return [DeadLetter(**row) for row in rows]
+
+
+async def is_letter_of(connection: Connection, org_id: str, letter_id: UUID, partition_id: str) -> bool:
+    """Whether a dead letter is one of a partition."""
+    return bool(await connection.fetchval(_SQL.is_letter_of_partition, org_id, letter_id, partition_id))
 
 
 async def retry_letter(runtime: "Runtime", org_id: str, letter_id: UUID, actor: Actor) -> LetterKind | None:

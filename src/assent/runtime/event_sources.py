@@ -1,10 +1,11 @@
 """Sources of events that sign what they send (Standard Webhooks): kept, rotated, and asked when an event comes in.
 
 A source owns keys by how they begin: an event under such a key is taken only with its signature, whoever brings it.
-Everything here is done in transactions of the owner: the application's role has no right to secrets.
+Everything here is done in transactions of the owner: the engine's role has no right to secrets.
 """
 
 import base64
+import hashlib
 import hmac
 import re
 import secrets
@@ -16,7 +17,7 @@ from typing import Final
 import asyncpg
 from standardwebhooks import Webhook
 
-from assent.model.mutation import Refused, Rejection
+from assent.model.mutation import NIL_ID, Refused, Rejection
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
@@ -105,6 +106,22 @@ async def check_delivery(
     if refused := signature_problem(row["secrets"], delivery, now):
         raise Refused(refused)
     return f"{row['name']}:{delivery.id}"
+
+
+def require_bound(named: object, meant: object) -> None:
+    """Raise `Refused` unless what was signed names what it is taken for; else it is good for all of its source."""
+    if named == meant:
+        return
+    found = "nothing" if named is None else repr(str(named))
+    message = f"expected the signed body to name {str(meant)!r}, which it is sent for; it names {found}"
+    raise Refused(Rejection("SIGNATURE_REFUSED", message))
+
+
+async def take_delivery(connection: Connection, org_id: str, cause: str, now: datetime) -> bool:
+    """Take a signed delivery, in the transaction of what it brings; false where it was taken before, for any key."""
+    receipt = hashlib.sha256(f"delivery\0{cause}".encode()).hexdigest()
+    taken = await connection.fetchval(_SQL.take_delivery_if_new, org_id, NIL_ID, receipt, now)
+    return taken is not None
 
 
 def signature_problem(known: Sequence[str], delivery: Delivery, now: datetime) -> Rejection | None:

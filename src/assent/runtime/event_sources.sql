@@ -30,3 +30,10 @@ RETURNING name, key_prefix, created_by, created_at, rotated_at, former_secret IS
 -- The source that a key belongs to: of several prefixes the longest.
 SELECT name, array_remove(ARRAY[secret, former_secret], NULL) AS secrets FROM assent.event_sources
  WHERE org_id = $1 AND starts_with($2, key_prefix) ORDER BY length(key_prefix) DESC LIMIT 1;
+
+-- name: take_delivery_if_new
+-- The receipt of a signed delivery, one for each id of a source, whatever it is about.
+INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
+VALUES ($1, $2, 'events', $3, $4)
+ON CONFLICT DO NOTHING
+RETURNING true AS taken;

@@ -77,27 +77,35 @@ class Health:
         return {"healthy": self.is_healthy, **asdict(self)}
 
 
-async def health(database: Database, org_id: str | None = None, limits: HealthLimits | None = None) -> Health:
-    """How it goes, for everybody or for one org."""
+async def health(
+    database: Database,
+    org_id: str | None = None,
+    limits: HealthLimits | None = None,
+    *,
+    partition_id: str | None = None,
+) -> Health:
+    """How it goes, for everybody, for one org, or for one partition of an org."""
     limits, now = limits or HealthLimits(), database.clock.now()
     async with database.transaction(org_id, isolation="repeatable_read") as connection:
         # Before the queues, which are looked at by plans of their own.
-        stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX)
-        queues = await look_at_queues(connection, now)
-        latency = await _latency(connection, now)
-        dead = await _dead_letters(connection, now, limits)
+        stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)
+        queues = await look_at_queues(connection, now, partition_id)
+        latency = await _latency(connection, now, partition_id)
+        dead = await _dead_letters(connection, now, limits, partition_id)
     problems = (*_late(queues, limits), *_slow(latency, limits), *_standing(stuck), *_given_up(dead))
     return Health(now, tuple(queues), latency, tuple(stuck), tuple(dead), problems)
 
 
-async def _latency(connection: Connection, now: datetime) -> Latency:
-    (row,) = await connection.fetch(_SQL.look_at_latency, now - _LAST_HOUR, LATEST_EVENTS_MAX)
+async def _latency(connection: Connection, now: datetime, partition_id: str | None) -> Latency:
+    (row,) = await connection.fetch(_SQL.look_at_latency, now - _LAST_HOUR, LATEST_EVENTS_MAX, partition_id)
     return Latency(**dict(row))
 
 
-async def _dead_letters(connection: Connection, now: datetime, limits: HealthLimits) -> list[DeadLetters]:
+async def _dead_letters(
+    connection: Connection, now: datetime, limits: HealthLimits, partition_id: str | None
+) -> list[DeadLetters]:
     since = now - timedelta(milliseconds=limits.dead_letters_recent_ms)
-    rows = await connection.fetch(_SQL.count_dead_letters, since, COUNTED_MAX)
+    rows = await connection.fetch(_SQL.count_dead_letters, since, COUNTED_MAX, partition_id)
     return [DeadLetters(**dict(row)) for row in rows]
 
 

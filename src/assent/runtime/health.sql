@@ -73,27 +73,103 @@ SELECT * FROM (
   SELECT 'timers', * FROM timers UNION ALL SELECT 'people', * FROM people
 ) AS queues (name, pending, delayed, oldest_at, dead);
 
+-- name: look_at_queues_of_partition
+-- The same of one partition: what is open is found by index, and whose it is by its instance, its request or itself.
+WITH open_events AS MATERIALIZED (
+  SELECT q.status, q.next_retry_at, q.created_at FROM assent.workflow_events_outbox q
+   WHERE q.status IN ('pending', 'failed', 'dead_letter') AND $3 = coalesce(q.payload_json ->> 'partition',
+         (SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = q.org_id AND i.id = q.instance_id),
+         -- The instance of a new entity is to come.
+         (SELECT e.partition_id FROM assent.entities e
+           WHERE e.org_id = q.org_id AND q.event_type = 'on_create' AND e.id = (q.payload_json ->> 'entity_id')::uuid))
+   LIMIT $2
+), open_effects AS MATERIALIZED (
+  SELECT q.status, q.next_retry_at, q.created_at FROM assent.workflow_side_effects_outbox q
+    JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
+   WHERE q.status IN ('pending', 'failed', 'dead_letter') AND i.partition_id = $3 LIMIT $2
+), open_results AS MATERIALIZED (
+  SELECT d.status, d.next_try_at FROM assent.request_deliveries d
+    JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+   WHERE d.status IN ('pending', 'dead_letter') AND r.partition_id = $3 LIMIT $2
+), open_tasks AS MATERIALIZED (
+  SELECT t.status, t.run_at FROM assent.tasks t
+    JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
+   WHERE t.status IN ('open', 'error', 'dead') AND s.partition_id = $3 LIMIT $2
+), open_timers AS MATERIALIZED (
+  SELECT q.resume_at FROM assent.workflow_step_executions q
+    JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
+   WHERE q.status = 'pending' AND q.resume_at IS NOT NULL AND i.partition_id = $3 LIMIT $2
+), open_seats AS MATERIALIZED (
+  SELECT q.created_at FROM assent.workflow_seats q
+    JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
+   WHERE q.status = 'open' AND i.partition_id = $3 LIMIT $2
+)
+SELECT * FROM (
+  SELECT 'events', count(*) FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
+         count(*) FILTER (WHERE status <> 'dead_letter' AND next_retry_at > $1),
+         min(coalesce(next_retry_at, created_at))
+           FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
+         count(*) FILTER (WHERE status = 'dead_letter') FROM open_events
+  UNION ALL
+  SELECT 'effects', count(*) FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
+         count(*) FILTER (WHERE status <> 'dead_letter' AND next_retry_at > $1),
+         min(coalesce(next_retry_at, created_at))
+           FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
+         count(*) FILTER (WHERE status = 'dead_letter') FROM open_effects
+  UNION ALL
+  SELECT 'results', count(*) FILTER (WHERE status = 'pending' AND next_try_at <= $1),
+         count(*) FILTER (WHERE status = 'pending' AND next_try_at > $1),
+         min(next_try_at) FILTER (WHERE status = 'pending' AND next_try_at <= $1),
+         count(*) FILTER (WHERE status = 'dead_letter') FROM open_results
+  UNION ALL
+  SELECT 'tasks', count(*) FILTER (WHERE status <> 'dead' AND run_at <= $1),
+         count(*) FILTER (WHERE status <> 'dead' AND run_at > $1),
+         min(run_at) FILTER (WHERE status <> 'dead' AND run_at <= $1),
+         count(*) FILTER (WHERE status = 'dead') FROM open_tasks
+  UNION ALL
+  SELECT 'timers', count(*) FILTER (WHERE resume_at <= $1), count(*) FILTER (WHERE resume_at > $1),
+         min(resume_at) FILTER (WHERE resume_at <= $1), 0 FROM open_timers
+  UNION ALL
+  SELECT 'people', count(*), 0, min(created_at), 0 FROM open_seats
+) AS queues (name, pending, delayed, oldest_at, dead);
+
 -- name: look_at_latency
--- How long the latest events took from their transaction to the end of their processing, in seconds.
+-- How long the latest events took from their transaction to the end of their processing, in seconds; of one partition,
+-- where one is given.
 SELECT count(*) AS events, percentile_cont(0.5) WITHIN GROUP (ORDER BY took_s) AS p50_s,
        percentile_cont(0.95) WITHIN GROUP (ORDER BY took_s) AS p95_s
   FROM (SELECT extract(epoch FROM completed_at - created_at)::float8 AS took_s
-          FROM assent.workflow_events_outbox
-         WHERE status = 'completed' AND completed_at > $1 ORDER BY completed_at DESC LIMIT $2) AS latest;
+          FROM assent.workflow_events_outbox q
+         WHERE status = 'completed' AND completed_at > $1
+           AND ($3::text IS NULL OR $3 = (SELECT i.partition_id FROM assent.workflow_instances i
+                                           WHERE i.org_id = q.org_id AND i.id = q.instance_id))
+         ORDER BY completed_at DESC LIMIT $2) AS latest;
 
 -- name: count_dead_letters
--- What was given up, by queue and kind, and how many of them are recent.
+-- What was given up, by queue and kind, and how many of them are recent; of one partition, where one is given.
 SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) AS recent
   FROM ((SELECT 'events' AS queue, event_type AS kind, created_at
-           FROM assent.workflow_events_outbox WHERE status = 'dead_letter' LIMIT $2)
+           FROM assent.workflow_events_outbox q
+          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = coalesce(payload_json ->> 'partition', (
+                  SELECT i.partition_id FROM assent.workflow_instances i
+                   WHERE i.org_id = q.org_id AND i.id = q.instance_id))) LIMIT $2)
         UNION ALL
         (SELECT 'effects', effect_type, created_at
-           FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2)
+           FROM assent.workflow_side_effects_outbox q
+          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = (
+                  SELECT i.partition_id FROM assent.workflow_instances i
+                   WHERE i.org_id = q.org_id AND i.id = q.instance_id)) LIMIT $2)
         UNION ALL
         (SELECT 'results', source, received_at
-           FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2)
+           FROM assent.request_deliveries q
+          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = (
+                  SELECT r.partition_id FROM assent.requests r
+                   WHERE r.org_id = q.org_id AND r.id = q.request_id)) LIMIT $2)
         UNION ALL
-        (SELECT 'tasks', type, ended_at FROM assent.tasks WHERE status = 'dead' LIMIT $2)) AS dead
+        (SELECT 'tasks', type, ended_at FROM assent.tasks q
+          WHERE status = 'dead' AND ($3::text IS NULL OR $3 = (
+                  SELECT s.partition_id FROM assent.task_submissions s
+                   WHERE s.org_id = q.org_id AND s.id = q.id)) LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
 
 -- name: find_by_index

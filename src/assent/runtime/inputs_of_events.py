@@ -15,7 +15,7 @@ from assent.engine.inputs import (
     TimerDue,
     Unreadable,
 )
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
 from assent.model.outside_request import ON_RESULT
 from assent.runtime.definitions import Wanted
@@ -49,17 +49,29 @@ def _birth(event: Row, payload: Mapping[str, Any]) -> Birth | None:
     if event["event_type"] == ON_CREATE:
         entity_type = payload["entity_type"]
         wanted = Wanted(event["org_id"], "effective", entity_type)
-        return Birth(wanted, payload["actor"], entity_type, UUID(payload["entity_id"]))
+        requester = _authority(payload).requester.id
+        return Birth(wanted, requester, entity_type, UUID(payload["entity_id"]))
     if event["event_type"] == ON_START:
         wanted = Wanted(event["org_id"], "flow", payload["flow"])
-        return Birth(wanted, payload["actor"], idempotency_key=payload.get("idempotency_key"))
+        requester = _authority(payload).requester.id
+        return Birth(wanted, requester, idempotency_key=payload.get("idempotency_key"))
     return None
 
 
 def _actor(payload: Mapping[str, Any]) -> Actor:
-    """Whoever caused it, by name only: what they may do was asked when they did it."""
-    actor_id = payload.get("actor", SYSTEM.id)
-    return SYSTEM if actor_id == SYSTEM.id else Actor(actor_id)
+    """Return who caused it, without any rights: those that the actor has now are read for the batch."""
+    authority = _authority_if_known(payload)
+    principals = authority.principals if authority is not None else ()
+    return next((one.without_rights() for one in principals if one.id == payload.get("actor")), SYSTEM)
+
+
+def _authority(payload: Mapping[str, Any]) -> Authority:
+    """Return on whose behalf an instance begins; an event that does not say it is not readable."""
+    return Authority.from_json(payload["authority"])
+
+
+def _authority_if_known(payload: Mapping[str, Any]) -> Authority | None:
+    return _authority(payload) if "authority" in payload else None
 
 
 def _step(payload: Mapping[str, Any]) -> UUID:
@@ -67,16 +79,31 @@ def _step(payload: Mapping[str, Any]) -> UUID:
 
 
 _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
-    ON_CREATE: lambda event, given: Start(event["id"], _actor(given), granted=True),
-    ON_START: lambda event, given: Start(
-        event["id"], _actor(given), given.get("data", {}), granted=given.get("granted", True)
+    ON_CREATE: lambda event, given: Start(
+        event["id"], _actor(given), granted=True, authority=_authority(given)
     ),
-    ON_MUTATION: lambda event, given: Drifted(event["id"], _actor(given), event["entity_version"]),
+    ON_START: lambda event, given: Start(
+        event["id"],
+        _actor(given),
+        given.get("data", {}),
+        granted=given.get("granted", True),
+        authority=_authority(given),
+    ),
+    ON_MUTATION: lambda event, given: Drifted(
+        event["id"], _actor(given), event["entity_version"], authority=_authority_if_known(given)
+    ),
     ON_AMENDMENT: lambda event, given: Drifted(
-        event["id"], _actor(given), event["entity_version"], given.get("changes", {})
+        event["id"],
+        _actor(given),
+        event["entity_version"],
+        given.get("changes", {}),
+        authority=_authority_if_known(given),
     ),
     ON_SUPERSEDED: lambda event, given: Drifted(
-        event["id"], _actor(given), amended_by=UUID(given["amended_by"])
+        event["id"],
+        _actor(given),
+        amended_by=UUID(given["amended_by"]),
+        authority=_authority_if_known(given),
     ),
     ON_TIMER: lambda event, given: TimerDue(event["id"], step_id=_step(given)),
     ON_EXPIRED: lambda event, given: Expired(event["id"]),

@@ -26,15 +26,15 @@ async def feed_kept_events(connection: Connection, jobs: Sequence[Job], now: dat
     waits = [(job, step) for job in jobs if (step := _next_wait(job)) is not None]
     if not waits:
         return False
-    kept = await _take(connection, [step for _, step in waits])
+    kept = await _take(connection, waits)
     later: list[Event] = []
-    for job, step in waits:
+    for place, (job, step) in enumerate(waits, 1):
         job.asked.add(step.id)
-        events = kept.get((step.org_id, step.event_key))
-        if events and job.run.instance.status == "running":
-            job.run.inputs.append(_arrived(events.pop(0), step))
-        elif events:
-            later.append(_for_later(events.pop(0), step, now))
+        event = kept.get(place)
+        if event is not None and job.run.instance.status == "running":
+            job.run.inputs.append(_arrived(event, step))
+        elif event is not None:
+            later.append(_for_later(event, step, now))
     await emit_events(connection, later, now)
     return True
 
@@ -47,15 +47,15 @@ def _waits(step: Step) -> bool:
     return step.event_key is not None and step.is_new and step.status == "pending"
 
 
-async def _take(connection: Connection, steps: Sequence[Step]) -> dict[tuple[str, str | None], list[Any]]:
-    orgs, keys = [step.org_id for step in steps], [step.event_key for step in steps]
+async def _take(connection: Connection, waits: Sequence[Wait]) -> dict[int, Any]:
+    """The kept event of each wait that there is one for, by the place of the wait, from 1."""
+    orgs, keys = [step.org_id for _, step in waits], [step.event_key for _, step in waits]
+    partitions = [job.run.instance.partition_id for job, _ in waits]
     await connection.execute(_SQL.lock_event_keys, orgs, keys)
-    found: dict[tuple[str, str | None], list[Any]] = {}
-    for row in await connection.fetch(_SQL.take_kept_events, orgs, keys):
-        found.setdefault((row["org_id"], row["event_key"]), []).append(row)
-    for rows in found.values():
-        rows.sort(key=lambda row: row["id"])
-    return found
+    rows = await connection.fetch(_SQL.take_kept_events, orgs, keys, partitions)
+    return {
+        row["place"]: {name: row[name] for name in ("org_id", "id", "payload", "created_at")} for row in rows
+    }
 
 
 def _arrived(event: Any, step: Step) -> EventArrived:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -25,8 +26,8 @@ class InstanceFilter:
     subject: str | None = None
     entity_id: UUID | None = None
     partition_id: str | None = None
-    hidden_types: Sequence[str] = ()
-    """The entity types that the reader may not see."""
+    reader: Reader | None = None
+    """Who reads the list, and sees what they may; without one, everything."""
     entity_type: str | None = None
 
 
@@ -34,9 +35,9 @@ async def list_instances(
     connection: Connection, org_id: str, wanted: InstanceFilter, after: UUID | None, limit: int
 ) -> list[Row]:
     by = (wanted.statuses, wanted.workflow, wanted.subject, wanted.entity_id, wanted.partition_id)
-    hidden = list(wanted.hidden_types)
+    seen = reader_columns(wanted.reader)
     return _plain(
-        await connection.fetch(_SQL.list_instances, org_id, *by, hidden, after, limit, wanted.entity_type)
+        await connection.fetch(_SQL.list_instances, org_id, *by, after, limit, wanted.entity_type, *seen)
     )
 
 

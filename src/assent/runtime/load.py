@@ -7,13 +7,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.approvals.delegations import load_delegations
+from assent.approvals.directory import Directory
 from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
 from assent.engine.inputs import (
-    Advance,
-    Claim,
-    ClaimForm,
-    Decide,
     Drifted,
     EventArrived,
     Expired,
@@ -21,7 +18,6 @@ from assent.engine.inputs import (
     Poke,
     Repin,
     RequestDecided,
-    SaveDraft,
     TimerDue,
 )
 from assent.engine.instance import Instance
@@ -34,8 +30,10 @@ from assent.kernel.read import read_entity
 from assent.kernel.rows import entity_from
 from assent.model.graph import NodeKind
 from assent.model.mutation import Entity, Refused, Rejection
+from assent.runtime.authority import load_actors
 from assent.runtime.definitions import Definition, Definitions, Pin
 from assent.runtime.open_events import add_events
+from assent.runtime.rolls import delegates_of, load_rolls
 from assent.runtime.rows import Row, instance_from, new_instance_row
 from assent.runtime.work import Job, Work, queue
 from assent.store.database import Connection
@@ -75,6 +73,8 @@ class Loader:
 
     kernel: Kernel
     definitions: Definitions
+    directory: Directory
+    """Where people are looked up again: those who act, and those on whose behalf tokens move."""
     chain_steps_max: int = CHAIN_STEPS_MAX
     _plans: dict[tuple[UUID, str], Plan] = field(default_factory=dict)
 
@@ -115,7 +115,8 @@ class Loader:
             world = World(now, entity, settings.get(work.org_id, {}))
             jobs.append(self._job(work, definition, instance, world, work.key not in rows, failing or {}))
         await self._insert_ahead(connection, jobs, held, now)
-        await _load_people(connection, jobs, standing, now)
+        await _load_people(connection, self.directory, jobs, standing, now)
+        await load_actors(connection, self.directory, jobs)
         return jobs
 
     async def look(self, connection: Connection, work: Work, now: datetime) -> Job | None:
@@ -131,7 +132,7 @@ class Loader:
         )
         world = World(now, entity, standing.settings.get(work.org_id, {}))
         job = self._job(work, definition, instance, world, False, {})
-        await _load_people(connection, [job], standing, now)
+        await _load_people(connection, self.directory, [job], standing, now)
         return job
 
     def _job(  # noqa: PLR0913, PLR0917
@@ -206,9 +207,9 @@ def _first_of_each_org(works: Sequence[Work]) -> list[bool]:
 
 
 async def _load_people(
-    connection: Connection, jobs: Sequence[Job], standing: Standing, now: datetime
+    connection: Connection, directory: Directory, jobs: Sequence[Job], standing: Standing, now: datetime
 ) -> None:
-    """What instances have asked people, and for whom those may act who answer now."""
+    """What instances have asked people, for whom those may act who answer now, and who of them is there."""
     asking = [job for job in jobs if job.work.key in standing.asked]
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
@@ -218,6 +219,7 @@ async def _load_people(
     )
     answered = [job for job in (*asking, *filling) if job.work.org_id in standing.delegating]
     await _load_delegations(connection, answered, now)
+    await load_rolls(connection, directory, [*asking, *filling])
 
 
 async def _load_forms(connection: Connection, jobs: Sequence[Job]) -> list[Job]:
@@ -251,7 +253,7 @@ def _is_about(inputs: Sequence[Input], steps: set[UUID]) -> bool:
 
 async def _load_delegations(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
     answering = {
-        (job.work.org_id, given.actor.id) for job in jobs for given in job.work.inputs if _answers(given)
+        (job.work.org_id, user_id) for job in jobs for user_id in delegates_of(job.run.world, job.work.inputs)
     }
     if not answering:
         return
@@ -260,10 +262,6 @@ async def _load_delegations(connection: Connection, jobs: Sequence[Job], now: da
         job.run.world.delegations = {
             user: found for (org, user), found in delegations.items() if org == job.work.org_id
         }
-
-
-def _answers(given: Input) -> bool:
-    return isinstance(given, Advance | Decide | Claim | ClaimForm | SaveDraft) and given.actor.kind == "user"
 
 
 async def _take_entities(connection: Connection, jobs: Sequence[Job], held: Held) -> None:

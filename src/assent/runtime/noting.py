@@ -7,6 +7,7 @@ from typing import Any, Final
 from assent.engine import inputs
 from assent.engine.inputs import Input
 from assent.kernel.noting import Note
+from assent.model.actor import SYSTEM_ID
 from assent.model.mutation import Rejection
 from assent.runtime.work import Job
 
@@ -56,13 +57,43 @@ def _note(job: Job, command: Input) -> Note:
         "instance",
         str(instance.id),
         job.work.origin,
-        _details(command),
+        _details(command) | _decided(job, command),
         getattr(command, "reason", None) or None,
         instance.id,
         instance.entity_type,
         instance.entity_id,
         job.work.trace,
+        _on_behalf_of(job, command),
     )
+
+
+def _on_behalf_of(job: Job, command: Input) -> list[str]:
+    """Return for whom an approver stood in, or whose work an operator set going again."""
+    if isinstance(command, inputs.Decide | inputs.Advance):
+        world = job.run.world
+        decisions = [d for r in world.requests.values() for d in r.decisions if d.decided_at == world.now]
+        return [d.on_behalf_of for d in decisions if d.on_behalf_of and d.approver_id == command.actor.id]
+    if isinstance(command, inputs.Retry | inputs.Skip | inputs.Resume):
+        tokens = job.run.instance.tokens.values()
+        people = dict.fromkeys(one for token in tokens for one in token.authority.ids)
+        return [one for one in people if one not in (command.actor.id, SYSTEM_ID)]
+    return []
+
+
+def _decided(job: Job, command: Input) -> dict[str, Any]:
+    """Return what exactly an approver decided about: the version, and the hash of its content."""
+    if not isinstance(command, inputs.Decide):
+        return {}
+    requests = [r for r in job.run.world.requests.values() if r.id == command.request_id]
+    return {
+        name: value
+        for request in requests
+        for name, value in (
+            ("entity_version", request.entity_version),
+            ("content_hash", request.content_hash),
+        )
+        if request.entity_id is not None
+    }
 
 
 def _details(command: Input) -> dict[str, Any]:

@@ -26,10 +26,15 @@ class Queue:
     dead: int
 
 
-async def look_at_queues(connection: Connection, now: datetime) -> list[Queue]:
-    """Of all orgs, or of the one that the transaction is confined to."""
+async def look_at_queues(
+    connection: Connection, now: datetime, partition_id: str | None = None
+) -> list[Queue]:
+    """Of all orgs, or of the one that the transaction is confined to; of one partition, where one is given."""
     await connection.execute(_SQL.find_by_index)
-    rows = await connection.fetch(_SQL.look_at_queues, now, COUNTED_MAX)
+    if partition_id is None:
+        rows = await connection.fetch(_SQL.look_at_queues, now, COUNTED_MAX)
+    else:
+        rows = await connection.fetch(_SQL.look_at_queues_of_partition, now, COUNTED_MAX, partition_id)
     return [
         Queue(row["name"], row["pending"], row["delayed"], _age_s(row["oldest_at"], now), row["dead"])
         for row in rows

@@ -1,5 +1,6 @@
 """Batches whose worker died: run again one by one, so that the event which kills workers is found (D26)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -31,26 +32,29 @@ class Recovery(Worker):
         """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
         async with self.database.transaction(None) as connection:
             notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
-        return sum([await self._recover(row["id"], row["instance_ids"]) for row in notes])
+        return sum(
+            [await self._recover(row["id"], _places(row["org_ids"], row["instance_ids"])) for row in notes]
+        )
 
-    async def _recover(self, note: UUID, instance_ids: list[UUID]) -> int:
-        if len(instance_ids) == 1:
-            return await self._run_alone(note, instance_ids[0])
+    async def _recover(self, note: UUID, places: Sequence[tuple[str | None, UUID]]) -> int:
+        if len(places) == 1:
+            return await self._run_alone(note, *places[0])
         async with self.database.transaction(None) as connection:
             # Whoever comes second has nothing to split any more.
             if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
-                notes = [new_id(self.database.clock.now()) for _ in instance_ids]
-                await connection.execute(_SQL.note_batches_of_one, notes, instance_ids, _LONG_AGO)
-        return len(instance_ids)
+                notes = [new_id(self.database.clock.now()) for _ in places]
+                orgs, instances = zip(*places, strict=True)
+                await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _LONG_AGO)
+        return len(places)
 
-    async def _run_alone(self, note: UUID, instance_id: UUID) -> int:
+    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID) -> int:
         counted: list[Place | None] = []
 
         async def claim(connection: Connection, now: datetime) -> list[Place]:
             if not await connection.fetchval(_SQL.hold_batch, note):
                 return []  # somebody else is at it
             if not counted:
-                counted.append(await self._count_attempt(note, instance_id, now))
+                counted.append(await self._count_attempt(note, org_id, instance_id, now))
             place = counted[0]
             found = await those_free([place])(connection, now) if place is not None else []
             if not found:
@@ -60,7 +64,9 @@ class Recovery(Worker):
         await self._process_alone(Batch(note), claim)
         return 1
 
-    async def _count_attempt(self, note: UUID, instance_id: UUID, now: datetime) -> Place | None:
+    async def _count_attempt(
+        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime
+    ) -> Place | None:
         """Somebody died over the first event of this instance. Where it was the last attempt, the instance pauses.
 
         Committed at once: it counts, should this process die of the event too.
@@ -69,7 +75,7 @@ class Recovery(Worker):
             # To the end of the line, before others that may be innocent.
             if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
                 return None
-            event = await connection.fetchrow(_SQL.count_lost_attempt, instance_id)
+            event = await connection.fetchrow(_SQL.count_lost_attempt, org_id, instance_id)
             if event is None:
                 return None
             place = event["org_id"], instance_id
@@ -77,3 +83,8 @@ class Recovery(Worker):
                 await connection.execute(_SQL.lock_instances, [instance_id])
                 await pause_for(connection, self.advancing, Work(*place), event["error"], now)
         return place
+
+
+def _places(org_ids: Sequence[str], instance_ids: Sequence[UUID]) -> list[tuple[str | None, UUID]]:
+    """The instances of a note with their orgs, which a worker of an older version did not name."""
+    return [(org_ids[n] if org_ids else None, instance_id) for n, instance_id in enumerate(instance_ids)]

@@ -12,7 +12,7 @@ from assent.engine.inputs import Repin
 from assent.engine.instance import Instance
 from assent.kernel.noting import Note, note_commands
 from assent.kernel.outbox import emit_events
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.model.origin import Origin
@@ -63,7 +63,13 @@ class Repairs:
         """Have a worker look at the instance again: whatever is ready in it goes on."""
         now = self.database.clock.now()
         cause = new_id(now)
-        event = Event(org_id, cause, ON_POKE, {"cause": str(cause), "actor": actor.id}, instance_id)
+        event = Event(
+            org_id,
+            cause,
+            ON_POKE,
+            {"cause": str(cause), "actor": actor.id, "authority": Authority.of(actor).to_json()},
+            instance_id,
+        )
 
         async def work(connection: Connection) -> None:
             await emit_events(connection, [event], now)

@@ -15,6 +15,12 @@ EDIT: Final = "definitions:edit"
 PUBLISH: Final = "definitions:publish"
 """The capability to publish definitions, take them out of use and bring them back, besides what steps run as (D29)."""
 
+READ_DEFINITIONS: Final = "definitions:read"
+"""The capability to read what authors wrote and what it compiled to; who may edit or publish it may read it too."""
+
+READ_FLOWS: Final = "workflows:read"
+"""The capability to read every instance of a flow."""
+
 PUSH_RESULTS: Final = "results:push"
 """The capability to hand in what an outside party sends back."""
 
@@ -22,12 +28,16 @@ __all__ = [
     "EDIT",
     "PUBLISH",
     "PUSH_RESULTS",
+    "READ_DEFINITIONS",
+    "READ_FLOWS",
     "Contracts",
     "Operation",
     "hidden_types",
     "may_emit",
     "may_operate",
     "may_read",
+    "may_read_definitions",
+    "may_read_flow",
     "may_start",
     "require_capability",
 ]
@@ -45,6 +55,18 @@ def may_read(contracts: Contracts, entity_type: str | None, actor: Actor) -> Non
 def hidden_types(contracts: Contracts, actor: Actor) -> list[str]:
     """The entity types that somebody may not see."""
     return [contract.name for contract in contracts.values() if _unreadable(contract, actor)]
+
+
+def may_read_flow(key: str, actor: Actor) -> bool:
+    """Whether somebody may read every instance of a flow, by a capability for all flows or for this one."""
+    return actor.kind == "system" or actor.can(READ_FLOWS) or actor.can(f"{key}:read")
+
+
+def may_read_definitions(actor: Actor) -> None:
+    """Names and versions are for everybody of an org; what definitions say is for those who work on them."""
+    if not any(actor.can(capability) for capability in (READ_DEFINITIONS, EDIT, PUBLISH)):
+        message = f"{actor.id} may not read definitions: it takes {READ_DEFINITIONS}"
+        raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
 
 
 def _unreadable(contract: Contract, actor: Actor) -> Rejection | None:

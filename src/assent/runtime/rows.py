@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from assent.engine.instance import Instance, Token
+from assent.engine.instance import Instance, Originators, Token
 from assent.engine.step import Step
 from assent.runtime.work import Job
 
@@ -55,6 +55,7 @@ def instance_from(row: Row) -> Instance:
         chain_length=row["chain_length"],
         incident=row["incident"],
         expires_at=row["expires_at"],
+        originators=Originators.from_json(row["originators"]),
     )
 
 
@@ -141,6 +142,7 @@ def projection_row(job: Job, now: datetime) -> dict[str, Any]:
         "generation": instance.generation,
         "chain_length": instance.chain_length,
         "incident": instance.incident,
+        "originators": instance.originators.to_json(),
         "last_step_execution_id": last,
         "updated_at": now,
         "completed_at": now if instance.has_ended else None,

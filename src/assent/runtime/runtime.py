@@ -46,7 +46,6 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
     ) -> None:
         self.kernel = kernel
         self.definitions = Definitions(database.clock)
-        loader = Loader(kernel, self.definitions)
         self.database = database
         self.origin = Origin()
         self.outlets = outlets
@@ -54,6 +53,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         self.directory = directory or MembersDirectory()
         self.tasks = dict(tasks or {})
         """The kinds of tasks that the application declares, by name."""
+        loader = Loader(kernel, self.definitions, self.directory)
         self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
         self.gathering = Gathering(self.run_together, self.run_waiting)
 
@@ -66,7 +66,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
             await here.emit("order:paid:42")
 
         What is done in the block commits, or rolls back, with the caller's own rows; what is refused undoes itself
-        alone. The caller's role must be allowed to become the application's role; whoever migrated is.
+        alone. The caller's role must be allowed to become the engine's role; whoever migrated is.
         """
         async with inside(self.database, caller, org_id) as connection:
             yield self.joined(connection, org_id)

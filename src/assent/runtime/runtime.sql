@@ -69,7 +69,7 @@ ON CONFLICT DO NOTHING
 RETURNING step_execution_id;
 
 -- name: insert_steps
--- New steps, for the application's role, which may not COPY under row security.
+-- New steps, for the engine's role, which may not COPY under row security.
 INSERT INTO assent.workflow_step_executions (org_id, created_at, id, instance_id, node_id, node_type, token_id,
        entity_version, status, run_as, idempotency_key, started_at, completed_at, duration_ms, input_json, output_json,
        error, actor_user_id, resume_at, waiting_for_event_key, approval_request_id, snapshot_version_id)
@@ -109,16 +109,17 @@ UPDATE assent.workflow_step_executions s
 -- New instances.
 INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
        entity_type, entity_id, entity_version, partition_id, subject_id, status, active_tokens, current_nodes,
-       context_json, version, generation, chain_length, incident, idempotency_key, last_step_execution_id, started_at,
-       updated_at, completed_at, expires_at)
+       context_json, version, generation, chain_length, incident, originators, idempotency_key, last_step_execution_id,
+       started_at, updated_at, completed_at, expires_at)
 SELECT org_id, id, definition_id, definition_version, definition_hash, workflow_id, entity_type, entity_id,
        entity_version, partition_id, subject_id, status, active_tokens, current_nodes, context_json, version, generation,
-       chain_length, incident, idempotency_key, last_step_execution_id, started_at, updated_at, completed_at, expires_at
+       chain_length, incident, originators, idempotency_key, last_step_execution_id, started_at, updated_at, completed_at,
+       expires_at
   FROM jsonb_to_recordset($1::jsonb) AS i (
     org_id text, id uuid, definition_id uuid, definition_version integer, definition_hash text, workflow_id text,
     entity_type text, entity_id uuid, entity_version integer, partition_id text, subject_id text, status text,
     active_tokens jsonb, current_nodes text[], context_json jsonb, version integer, generation integer,
-    chain_length integer, incident jsonb, idempotency_key text, last_step_execution_id uuid, started_at timestamptz,
+    chain_length integer, incident jsonb, originators jsonb, idempotency_key text, last_step_execution_id uuid, started_at timestamptz,
     updated_at timestamptz, completed_at timestamptz, expires_at timestamptz);
 
 -- name: update_instances_if_unchanged
@@ -126,14 +127,15 @@ SELECT org_id, id, definition_id, definition_version, definition_hash, workflow_
 UPDATE assent.workflow_instances i
    SET status = u.status, active_tokens = u.active_tokens, current_nodes = u.current_nodes,
        context_json = coalesce(u.context_json, i.context_json), version = u.version, generation = u.generation,
-       chain_length = u.chain_length, incident = u.incident, entity_version = u.entity_version,
+       chain_length = u.chain_length, incident = u.incident, originators = u.originators,
+       entity_version = u.entity_version,
        last_step_execution_id = coalesce(u.last_step_execution_id, i.last_step_execution_id),
        definition_id = u.definition_id, definition_version = u.definition_version, definition_hash = u.definition_hash,
        updated_at = u.updated_at, completed_at = u.completed_at
   FROM jsonb_to_recordset($1::jsonb) AS u (
     org_id text, id uuid, from_version integer, status text, active_tokens jsonb, current_nodes text[],
     context_json jsonb, version integer, generation integer, chain_length integer, incident jsonb,
-    entity_version integer, last_step_execution_id uuid, definition_id uuid, definition_version integer,
+    originators jsonb, entity_version integer, last_step_execution_id uuid, definition_id uuid, definition_version integer,
     definition_hash text, updated_at timestamptz, completed_at timestamptz)
  WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
 
@@ -262,17 +264,33 @@ SELECT pg_advisory_xact_lock(hashtextextended(key, 1))
           FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key) ORDER BY 1) AS wanted;
 
 -- name: take_kept_events
--- The oldest kept events of the keys that are waited for now, one for each who waits; they are theirs.
-DELETE FROM assent.workflow_kept_events k
- USING (SELECT kept.org_id, kept.id
-          FROM (SELECT org_id, event_key, count(*) AS waits
-                  FROM unnest($1::text[], $2::text[]) AS w (org_id, event_key) GROUP BY 1, 2) AS wanted
-         CROSS JOIN LATERAL (
-           SELECT o.org_id, o.id FROM assent.workflow_kept_events o
-            WHERE o.org_id = wanted.org_id AND o.event_key = wanted.event_key
-            ORDER BY o.id LIMIT wanted.waits) AS kept) AS oldest
- WHERE k.org_id = oldest.org_id AND k.id = oldest.id
-RETURNING k.org_id, k.event_key, k.id, k.payload, k.created_at;
+-- Kept events of the keys that are waited for now, at most one for each who waits; they are theirs. Those who wait in a
+-- partition take its events and those of the whole org, the oldest first; others take the latter only.
+WITH wait AS MATERIALIZED (
+  SELECT org_id, event_key, partition_id, row_number() OVER (PARTITION BY org_id, event_key, partition_id) AS turn, place
+    FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (org_id, event_key, partition_id, place)
+), own AS MATERIALIZED (
+  -- What is for one partition only is for nobody else, and goes first.
+  SELECT w.place, w.org_id, kept.id
+    FROM wait w CROSS JOIN LATERAL (
+      SELECT o.id FROM assent.workflow_kept_events o
+       WHERE o.org_id = w.org_id AND o.event_key = w.event_key AND o.partition_id = w.partition_id
+       ORDER BY o.id OFFSET w.turn - 1 LIMIT 1) AS kept
+), others AS MATERIALIZED (
+  SELECT w.place, w.org_id, w.event_key, row_number() OVER (PARTITION BY w.org_id, w.event_key ORDER BY w.place) AS turn
+    FROM wait w WHERE NOT EXISTS (SELECT FROM own WHERE own.place = w.place)
+), taken AS MATERIALIZED (
+  SELECT place, org_id, id FROM own
+  UNION ALL
+  SELECT w.place, w.org_id, kept.id
+    FROM others w CROSS JOIN LATERAL (
+      SELECT o.id FROM assent.workflow_kept_events o
+       WHERE o.org_id = w.org_id AND o.event_key = w.event_key AND o.partition_id IS NULL
+       ORDER BY o.id OFFSET w.turn - 1 LIMIT 1) AS kept
+)
+DELETE FROM assent.workflow_kept_events k USING taken
+ WHERE k.org_id = taken.org_id AND k.id = taken.id
+RETURNING taken.place, k.org_id, k.id, k.payload, k.created_at;
 
 -- name: claim_arrivals
 -- Events under a key that are for nobody in particular yet: org by org, oldest first, each org a fair share.
@@ -301,17 +319,27 @@ UPDATE assent.workflow_events_outbox e
  WHERE e.org_id = lost.org_id AND e.created_at = lost.created_at AND e.id = lost.id;
 
 -- name: take_waits
--- The steps that wait for some keys; what they waited for is on its way, so they wait for no other.
+-- The steps that wait for some keys, in the partitions that the keys were told in; null is all of them. What they waited
+-- for is on its way, so they wait for no other.
 UPDATE assent.workflow_step_executions s SET waiting_for_event_key = NULL
-  FROM (SELECT DISTINCT org_id, event_key FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key)) AS wanted
- WHERE s.org_id = wanted.org_id AND s.waiting_for_event_key = wanted.event_key AND s.status = 'pending'
-RETURNING s.org_id, wanted.event_key, s.instance_id, s.id AS step_id, s.entity_version;
+  FROM (SELECT org_id, event_key, array_agg(DISTINCT partition_id) AS partitions
+          FROM unnest($1::text[], $2::text[], $3::text[]) AS k (org_id, event_key, partition_id) GROUP BY 1, 2) AS wanted
+ CROSS JOIN LATERAL (
+   SELECT w.org_id, w.created_at, w.id, i.partition_id
+     FROM assent.workflow_step_executions w
+     JOIN assent.workflow_instances i ON i.org_id = w.org_id AND i.id = w.instance_id
+    WHERE w.org_id = wanted.org_id AND w.waiting_for_event_key = wanted.event_key AND w.status = 'pending'
+      AND (i.partition_id = ANY (wanted.partitions) OR array_position(wanted.partitions, NULL) IS NOT NULL)) AS waiting
+ WHERE s.org_id = waiting.org_id AND s.created_at = waiting.created_at AND s.id = waiting.id AND s.status = 'pending'
+   AND s.waiting_for_event_key = wanted.event_key
+RETURNING s.org_id, wanted.event_key, s.instance_id, s.id AS step_id, s.entity_version, waiting.partition_id;
 
 -- name: keep_events
 -- Nobody waits for these yet.
-INSERT INTO assent.workflow_kept_events (org_id, id, event_key, payload, created_at)
-SELECT org_id, id, event_key, payload, created_at
-  FROM jsonb_to_recordset($1::jsonb) AS k (org_id text, id uuid, event_key text, payload jsonb, created_at timestamptz)
+INSERT INTO assent.workflow_kept_events (org_id, id, event_key, partition_id, payload, created_at)
+SELECT org_id, id, event_key, partition_id, payload, created_at
+  FROM jsonb_to_recordset($1::jsonb) AS k (
+    org_id text, id uuid, event_key text, partition_id text, payload jsonb, created_at timestamptz)
 ON CONFLICT DO NOTHING;
 
 -- name: load_steps
@@ -320,13 +348,13 @@ SELECT * FROM assent.workflow_step_executions WHERE org_id = $1 AND instance_id 
 
 -- name: note_batch
 -- A worker is about to process the events of these instances.
-INSERT INTO assent.workflow_batches (id, instance_ids, started_at) VALUES ($1, $2::uuid[], $3)
-ON CONFLICT (id) DO UPDATE SET instance_ids = excluded.instance_ids;
+INSERT INTO assent.workflow_batches (id, org_ids, instance_ids, started_at) VALUES ($1, $2::text[], $3::uuid[], $4)
+ON CONFLICT (id) DO UPDATE SET org_ids = excluded.org_ids, instance_ids = excluded.instance_ids;
 
 -- name: note_batches_of_one
 -- Each of these instances is to be run alone.
-INSERT INTO assent.workflow_batches (id, instance_ids, started_at)
-SELECT id, ARRAY[instance_id], $3 FROM unnest($1::uuid[], $2::uuid[]) AS n (id, instance_id);
+INSERT INTO assent.workflow_batches (id, org_ids, instance_ids, started_at)
+SELECT id, ARRAY[org_id], ARRAY[instance_id], $4 FROM unnest($1::uuid[], $2::text[], $3::uuid[]) AS n (id, org_id, instance_id);
 
 -- name: touch_batch
 -- Somebody is about to run it again.
@@ -342,16 +370,18 @@ DELETE FROM assent.workflow_batches WHERE id = $1;
 
 -- name: find_abandoned_batches
 -- Notes whose worker is gone: it held their lock from before they were there.
-SELECT id, instance_ids FROM assent.workflow_batches
+SELECT id, org_ids, instance_ids FROM assent.workflow_batches
  WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 2)) ORDER BY started_at, id LIMIT $1;
 
 -- name: count_lost_attempt
--- The first event of an instance was being processed when its worker died: that was an attempt.
+-- The first event of an instance was being processed when its worker died: that was an attempt. Notes from before they
+-- named orgs name none.
 UPDATE assent.workflow_events_outbox e
    SET attempts = e.attempts + 1, error = 'its worker died',
        status = CASE WHEN e.attempts + 1 >= e.max_attempts THEN 'dead_letter' ELSE 'failed' END
   FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
-         WHERE instance_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT 1) AS first
+         WHERE org_id = coalesce($1, org_id) AND instance_id = $2 AND status IN ('pending', 'failed')
+         ORDER BY created_at, id LIMIT 1) AS first
  WHERE e.org_id = first.org_id AND e.created_at = first.created_at AND e.id = first.id
    AND e.status IN ('pending', 'failed')
 RETURNING e.org_id, e.status, e.error;

@@ -36,8 +36,12 @@ class Finding:
 
 
 async def find_stuck(
-    connection: Connection, org_id: str | None, older_than: timedelta, limit: int = 100
+    connection: Connection,
+    org_id: str | None,
+    older_than: timedelta,
+    limit: int = 100,
+    partition_id: str | None = None,
 ) -> list[Finding]:
     """Running instances, of one org or of all, that have no event to process, no step that waits, and no news."""
-    rows = await connection.fetch(_SQL.find_stuck_instances, org_id, older_than, limit)
+    rows = await connection.fetch(_SQL.find_stuck_instances, org_id, older_than, limit, partition_id)
     return [Finding(**dict(row) | {"current_nodes": tuple(row["current_nodes"])}) for row in rows]

@@ -44,6 +44,9 @@ class InstanceView:
     waiting: tuple[Waiting, ...]
     incident: Mapping[str, Any] | None
     expires_at: datetime | None
+    subject_id: str = ""
+    """Who started it."""
+    entity_type: str | None = None
 
 
 def view_of(plan: Plan, instance: Instance, asked: Mapping[UUID, Seated] | None = None) -> InstanceView:
@@ -63,6 +66,8 @@ def view_of(plan: Plan, instance: Instance, asked: Mapping[UUID, Seated] | None 
         ),
         incident=instance.incident,
         expires_at=instance.expires_at,
+        subject_id=instance.subject_id,
+        entity_type=instance.entity_type,
     )
 
 

@@ -107,7 +107,7 @@ def _asked(job: Job, visit: Visit, wish: Ask) -> Asked:
         entity_id=instance.entity_id,
         subject_id=instance.subject_id,
         groups=wish.groups,
-        originators=wish.sitting | {visit.actor.id},
+        originators=wish.sitting.union(instance.originators.ids),
         separates=wish.separates,
     )
 
@@ -121,7 +121,7 @@ async def _mutate(
     for (job, visit, _), outcome in zip(wishes, outcomes, strict=True):
         if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
             job.run.world.entity = outcome.entity
-            visit.__dict__.pop("variables", None)  # they were read before the write
+            visit.forget_variables()  # they were read before the write
         job.run.answer(visit, outcome)
 
 
@@ -137,18 +137,22 @@ async def _require_free(connection: Connection, commands: Sequence[Command]) -> 
 
 
 def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
-    instance = job.run.instance
-    own = wish.entity_id is None
+    instance, own = job.run.instance, wish.entity_id is None
+    actor = _actor(visit, wish)
     return Command(
         org_id=instance.org_id,
         action=wish.action,
-        actor=_actor(visit, wish),
+        actor=actor,
+        acted_by=_acted_by(job, visit, actor),
+        authority=visit.token.authority,
+        contributors=instance.originators.ids,
         payload=wish.payload,
         entity_id=instance.entity_id if own else wish.entity_id,
         channel=job.origin.channel,
         place=job.origin.place,
         reason=wish.reason or f"step {visit.node.node.name}",
         trace_id=job.trace_of(visit.step_id),
+        partition_id=instance.partition_id,
         by_instance=instance.id if own else None,
         by_step=True,
         to_state=wish.to_state,
@@ -156,18 +160,32 @@ def _command(job: Job, visit: Visit, wish: Mutate) -> Command:
 
 
 def _actor(visit: Visit, wish: Mutate) -> Actor:
+    """Return whose rights count: the node's `run_as`, or the person on whose behalf the token moves."""
     config = visit.node.node.config
     run_as = config.get("run_as", "actor")
     if run_as == "system":
         return SYSTEM
     actor = visit.actor
     if run_as == "service_account":
-        actor = Actor(str(config["service_account"]), kind="service_account")
+        actor = _service_account(visit, str(config["service_account"]))
     if not wish.grant:
         return actor
     # Whoever brought the token to a gate was asked then; the gate's own write is the instance's right.
     entity_type = wish.action.partition(".")[0]
     return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{wish.payload['transition']}"})
+
+
+def _service_account(visit: Visit, name: str) -> Actor:
+    """Return the account with the rights that it has now; a member who is a person is no account, and lends none."""
+    found = visit.world.actors.get(name)
+    is_account = found is not None and found.kind == "service_account"
+    return found if found is not None and is_account else Actor(name, "service_account")
+
+
+def _acted_by(job: Job, visit: Visit, actor: Actor) -> Actor | None:
+    """Return who carried it out, where it is not the actor: the system after a wait, an operator who retries."""
+    acts_as_itself = visit.node.node.config.get("run_as", "actor") != "actor"
+    return None if acts_as_itself or job.run.actor.id == actor.id else job.run.actor
 
 
 async def _ask_rules(

@@ -104,7 +104,8 @@ class Worker:
         """
         await connection.fetchval(_SQL.hold_batch, batch.note)
         async with self.database.transaction(None) as other:
-            await other.execute(_SQL.note_batch, batch.note, [place[1] for place in batch.places], now)
+            orgs, instances = zip(*batch.places, strict=True)
+            await other.execute(_SQL.note_batch, batch.note, orgs, instances, now)
         try:
             yield
         except Exception:

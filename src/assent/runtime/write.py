@@ -104,7 +104,7 @@ def _submission(job: Job, step: Step, task: WantedTask) -> Submission:
         input=task.input,
         priority=task.priority,
         attempts_max=task.attempts_max,
-        submitted_by=step.actor_id,
+        submitted_by=step.output.get("on_behalf_of", [step.actor_id])[-1],
         partition_id=job.run.instance.partition_id,
         instance_id=step.instance_id,
         step_id=step.id,

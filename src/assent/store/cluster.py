@@ -18,7 +18,10 @@ from assent.store.postmaster import Postmaster, is_at_work, read_postmaster, wai
 from assent.store.programs import run_program
 
 OWNER: Final = "assent"
-"""The role that owns everything in a cluster of ours."""
+"""The role that our processes connect as: it owns our databases, and is no superuser."""
+
+SUPERUSER: Final = "postgres"
+"""The role that owns the cluster. None of our processes connects as it."""
 
 START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
@@ -95,7 +98,13 @@ class Cluster:
         self._let_in()
         self._run("initdb", "-D", str(draft), *self._initdb_options(), *(["--no-sync"] if fast else []))
         self._write_settings(draft, _SETTINGS + (_FAST_SETTINGS if fast else ""))
+        self._say(draft, f"CREATE ROLE {OWNER} LOGIN CREATEROLE CREATEDB")
         draft.rename(self.path)
+
+    def _say(self, folder: Path, statement: str) -> None:
+        """Run a statement as the superuser on a cluster that no server runs on."""
+        options = ("--single", "-c", "exit_on_error=on", "-D", str(folder), "postgres")
+        self._run("postgres", *options, reads=f"{statement}\n")
 
     def _initdb_options(self) -> list[str]:
         # Text sorts by code point on every machine, whatever its locale.
@@ -104,7 +113,7 @@ class Cluster:
         )
         return [
             *("--encoding=UTF8", "--locale=C", *builtin),
-            *(f"--username={OWNER}", "--auth-local=trust", "--auth-host=reject", "--no-instructions"),
+            *(f"--username={SUPERUSER}", "--auth-local=trust", "--auth-host=reject", "--no-instructions"),
         ]
 
     def _write_settings(self, folder: Path, settings: str) -> None:
@@ -184,8 +193,8 @@ class Cluster:
         except FileNotFoundError:
             return "(no log was written)"
 
-    def _run(self, program: str, *arguments: str) -> str:
-        done = run_program(self.programs / program, arguments, self.account)
+    def _run(self, program: str, *arguments: str, reads: str = "") -> str:
+        done = run_program(self.programs / program, arguments, self.account, reads)
         if done.exit_code != 0:
             log = f"\nThe server's log ends:\n{self._log_tail()}" if program == "pg_ctl" else ""
             raise StoreError(

@@ -22,21 +22,19 @@ from assent.store.errors import StoreError
 from assent.store.listen import Listener
 from assent.store.queries import load_queries
 from assent.store.retry import retry_lost
+from assent.store.roles import ENGINE_ROLE
 from assent.store.settings import Settings
 
 if TYPE_CHECKING:
     from assent.store.embedded import EmbeddedServer
 
-__all__ = ["APP_ROLE", "Connection", "Database", "Isolation", "Observer", "Plans"]
+__all__ = ["Connection", "Database", "Isolation", "Observer", "Plans"]
 
 T = TypeVar("T")
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 Plans = Literal["anew", "kept"]
 """Whether statements are planned for each execution, which takes longer than most of ours run, or go by kept plans."""
 Observer = Callable[[asyncpg.connection.LoggedQuery], None]
-
-APP_ROLE: Final = "assent_app"
-"""The application's role: under row security, with the privileges that the schema grants it and no more."""
 
 DATABASE_NAME: Final = "assent"
 """The database on our own server; elsewhere the URL names it."""
@@ -192,7 +190,7 @@ class Database:
         now, acting = time_for_sql(self.clock), _acting(by)
         if org_id is not None:
             said = (_require_org(org_id), now, _PLAN_MODES[plans], acting)
-            await connection.execute(_ENTER_ORG, APP_ROLE, *said)
+            await connection.execute(_ENTER_ORG, ENGINE_ROLE, *said)
         elif now or acting:
             await connection.execute(_ENTER_AS_OWNER, now, acting)
 

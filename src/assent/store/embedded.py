@@ -51,11 +51,11 @@ class EmbeddedServer:
         atexit.register(server.stop)
         return server
 
-    def url(self, database: str) -> str:
-        """Where to connect to, as the role that owns everything."""
+    def url(self, database: str, *, role: str = OWNER) -> str:
+        """Where to connect to, as the role that owns our databases unless another is named."""
         if self._postmaster is None:
             raise StoreError(f"The server in {self.data_dir} was stopped here; start it again to use it")
-        return self._postmaster.url(OWNER, database)
+        return self._postmaster.url(role, database)
 
     def stop(self) -> None:
         """Leave; the last user stops the server and waits until it has ended. Doing it twice does nothing."""

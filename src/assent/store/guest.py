@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from assent.store.clock import time_for_sql
 from assent.store.connect import PLANS_ANEW, Connection, forget_json, read_json
-from assent.store.database import APP_ROLE, Database
+from assent.store.database import Database
 from assent.store.queries import load_queries
+from assent.store.roles import ENGINE_ROLE
 
 _SQL: Final = load_queries("assent.store", "guest.sql")
 
@@ -22,7 +23,7 @@ Restore = Callable[[], Awaitable[object]]
 async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[Connection]:
     """Act for an org in the transaction of an asyncpg connection, or of SQLAlchemy's session or connection on asyncpg.
 
-    The caller's role must be allowed to become the application's role; whoever migrated is.
+    The caller's role must be allowed to become the engine's role; whoever migrated is.
     """
     connection, restore = await _driver(caller)
     if not connection.is_in_transaction():
@@ -34,7 +35,7 @@ async def inside(database: Database, caller: Any, org_id: str) -> AsyncIterator[
         async with connection.transaction():  # a savepoint
             (stood,) = await connection.fetch(_SQL.read_standing)
             await connection.execute(
-                _SQL.take_stand, APP_ROLE, org_id, time_for_sql(database.clock), PLANS_ANEW
+                _SQL.take_stand, ENGINE_ROLE, org_id, time_for_sql(database.clock), PLANS_ANEW
             )
             yield connection
             await connection.execute(_SQL.take_stand, *stood)

@@ -20,7 +20,9 @@ from assent.store.clock import time_for_sql
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
 from assent.store.errors import StoreError
+from assent.store.moved_time import let_time_move
 from assent.store.queries import load_queries
+from assent.store.roles import Report, ensure_roles, examine_roles, record_grants, require_roles
 from assent.store.settings import Settings
 
 _FILE_NAME: Final = re.compile(r"([0-9]{4})_([a-z0-9_]+)\.sql")
@@ -73,16 +75,24 @@ def _read(name: str, entry: Traversable | Path) -> Migration:
 
 
 async def migrate(target: Database | str, migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply what is missing, and return it. Two processes may do this at once: one waits for the other."""
+    """Apply what is missing, and return it. Two processes may do this at once: one waits for the other.
+
+    A database that is migrated on a moved clock is one of a test, and its time can be moved from then on.
+    """
     known = load_migrations() if migrations is None else migrations
     now = "" if isinstance(target, str) else time_for_sql(target.clock)
     async with _own_connection(target) as connection:
         await connection.execute(_QUERIES.lock_migrations)
         pending = known[await _count_applied(connection, known) :]
+        await ensure_roles(connection)
+        await require_roles(connection)
         for migration in pending:
             async with connection.transaction():
                 await connection.execute(_QUERIES.enter_as_owner, now, "")
                 await _apply(connection, migration)
+                if now:
+                    await let_time_move(connection)
+                await record_grants(connection)
     return list(pending)
 
 
@@ -92,6 +102,22 @@ async def status(target: Database | str, migrations: Sequence[Migration] | None 
     async with _own_connection(target) as connection:
         count = await _count_applied(connection, known)
     return Status(known[:count], known[count:])
+
+
+async def require_ready(database: Database) -> None:
+    """Raise `StoreError`, which says what to do, where the schema, a role or a right of the roles is missing."""
+    known = load_migrations()
+    async with _own_connection(database) as connection:
+        if pending := known[await _count_applied(connection, known) :]:
+            names = ", ".join(str(migration) for migration in pending)
+            raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
+        await require_roles(connection)
+
+
+async def examine(target: Database | str) -> Report:
+    """How roles and their rights stand; writes nothing."""
+    async with _own_connection(target) as connection:
+        return await examine_roles(connection)
 
 
 async def _apply(connection: Connection, migration: Migration) -> None:

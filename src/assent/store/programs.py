@@ -33,14 +33,16 @@ def wheel_programs() -> Path:
     )
 
 
-def run_program(program: Path, arguments: Sequence[str], account: Account) -> Done:
-    """Run a program to its end, as `account`."""
-    # Not a pipe: a server that inherits one keeps it open, and we would wait for its end.
-    with tempfile.TemporaryFile("w+") as output:
+def run_program(program: Path, arguments: Sequence[str], account: Account, reads: str = "") -> Done:
+    """Run a program to its end, as `account`; it reads this text."""
+    # Not pipes: a server that inherits one keeps it open, and we would wait for its end.
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as given:
+        given.write(reads)
+        given.seek(0)
         done = subprocess.run(  # noqa: S603 - programs and arguments are our own
             [str(program), *arguments],
             check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=given,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd="/",

@@ -1,5 +1,5 @@
 -- name: enter_org
--- Confines the transaction to one org: the application's role, under row security, at the time of our clock; and says
+-- Confines the transaction to one org: the engine's role, under row security, at the time of our clock; and says
 -- whether its statements are planned anew, and who acts in it, for the audit log.
 select set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true),
        set_config('plan_cache_mode', $4, true), set_config('assent.acting', $5, true);
@@ -11,6 +11,22 @@ discard plans;
 -- name: enter_as_owner
 -- Tells the transaction what time our clock says and who acts; for the owning role, which is held to no org.
 select set_config('assent.now', $1, true), set_config('assent.acting', $2, true);
+
+-- name: find_time
+-- The function that tells the time, or null where no migration has made it.
+select to_regprocedure('assent.now()')::text;
+
+-- name: let_time_move
+-- Has our time go by what a transaction sets: for databases of tests alone, since whoever sets it dates things.
+create or replace function assent.now() returns timestamptz
+language sql stable parallel safe
+return coalesce(nullif(current_setting('assent.now', true), '')::timestamptz, pg_catalog.now());
+
+-- name: let_time_run
+-- Has our time be the server's, as migrations made it.
+create or replace function assent.now() returns timestamptz
+language sql stable parallel safe
+return pg_catalog.now();
 
 -- name: create_database
 -- Makes our database on a server of our own; fails where it exists.

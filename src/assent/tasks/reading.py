@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -70,6 +71,8 @@ class TaskFilter:
     type: str | None = None
     instance_id: UUID | None = None
     partition_id: str | None = None
+    reader: Reader | None = None
+    """Who reads the list, and sees what they may; without one, everything."""
 
 
 async def read_task(
@@ -87,5 +90,7 @@ async def list_tasks(
 ) -> list[TaskItem]:
     """The newest first, from a task on."""
     terms = wanted.status, wanted.type, wanted.instance_id, wanted.partition_id
-    rows = await connection.fetch(_SQL.list_tasks, org_id, *terms, after, limit)
+    rows = await connection.fetch(
+        _SQL.list_tasks, org_id, *terms, after, limit, *reader_columns(wanted.reader)
+    )
     return [TaskItem(**dict(row)) for row in rows]

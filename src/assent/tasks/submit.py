@@ -28,7 +28,7 @@ class Submission:
     type: str
     input: Mapping[str, Any] = field(default_factory=dict)
     key: str | None = None
-    """Stands for this task of its type for good: submitted again, it is the same task."""
+    """Stands for this task of its type and partition for good: submitted again, it is the same task."""
     priority: int = PRIORITY
     run_at: datetime | None = None
     """Not before."""
@@ -60,7 +60,8 @@ async def _known(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> d
     """For the rows whose keys are taken: the task that each stands for."""
     if not rows:
         return {}
-    keyed = [{name: row[name] for name in ("org_id", "type", "key", "id", "input")} for row in rows]
+    named = ("org_id", "type", "partition_id", "key", "id", "input")
+    keyed = [{name: row[name] for name in named} for row in rows]
     ours = {row["task_id"] for row in await connection.fetch(_SQL.take_keys, keyed)}
     taken = [row for row in keyed if row["id"] not in ours]
     found = {row["id"]: row for row in await connection.fetch(_SQL.find_keys, taken)} if taken else {}

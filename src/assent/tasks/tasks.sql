@@ -1,17 +1,18 @@
 -- name: take_keys
 -- Takes the keys that are nobody's yet, in order, so that no two submissions wait for each other; the rest are taken.
-INSERT INTO assent.task_keys (org_id, type, key, task_id, input_hash)
-SELECT org_id, type, key, id, assent.input_hash(input)
-  FROM jsonb_to_recordset($1::jsonb) AS t (org_id text, type text, key text, id uuid, input jsonb)
- ORDER BY org_id, type, key
+INSERT INTO assent.task_keys (org_id, type, partition_id, key, task_id, input_hash)
+SELECT org_id, type, coalesce(partition_id, ''), key, id, assent.input_hash(input)
+  FROM jsonb_to_recordset($1::jsonb) AS t (org_id text, type text, partition_id text, key text, id uuid, input jsonb)
+ ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING
 RETURNING task_id;
 
 -- name: find_keys
 -- The tasks that these keys stand for, and whether they were for the same input.
 SELECT t.id, k.task_id, k.input_hash = assent.input_hash(t.input) AS same
-  FROM jsonb_to_recordset($1::jsonb) AS t (org_id text, type text, key text, id uuid, input jsonb)
-  JOIN assent.task_keys k ON k.org_id = t.org_id AND k.type = t.type AND k.key = t.key;
+  FROM jsonb_to_recordset($1::jsonb) AS t (org_id text, type text, partition_id text, key text, id uuid, input jsonb)
+  JOIN assent.task_keys k ON k.org_id = t.org_id AND k.type = t.type AND k.partition_id = coalesce(t.partition_id, '')
+   AND k.key = t.key;
 
 -- name: submit_tasks
 -- Submits tasks, and wakes the workers once when one of them is due.

@@ -119,6 +119,12 @@ class PrometheusMetrics:
             "Transactions that lost against others and ran again",
             registry=to,
         )
+        self._refused = Counter(
+            "assent_http_refused_total",
+            "Sign-ins and commands that were refused, and requests that were too many",
+            ["kind", "code"],
+            registry=to,
+        )
         self._up = Gauge(
             "assent_database_up", "Whether the database answered the last look at its queues", registry=to
         )
@@ -174,6 +180,9 @@ class PrometheusMetrics:
 
     def transaction_lost(self) -> None:
         self._lost.inc()
+
+    def refused(self, kind: str, code: str) -> None:
+        self._refused.labels(kind, code).inc()
 
     def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None:
         self._pending.labels(name).set(pending)

@@ -71,6 +71,9 @@ class Metrics(Protocol):
 
     def transaction_lost(self) -> None: ...
 
+    def refused(self, kind: str, code: str) -> None:
+        """A sign-in, a command, or a request of which there were too many."""
+
     def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None: ...
 
     def database(self, *, up: bool) -> None: ...

@@ -1,7 +1,7 @@
 """The people of a test's org, with their roles, and what their roles may do."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
 
@@ -20,6 +20,7 @@ _SQL: Final = load_queries("assent.testing", "people.sql")
 class Member(Declaration):
     """Somebody of the org."""
 
+    kind: Literal["user", "service_account"] = "user"
     roles: tuple[str, ...] = ()
     name: str | None = None
     email: str | None = None
@@ -79,6 +80,7 @@ async def find_actor(connection: Connection, org_id: str, name: str) -> Actor:
 def _row(org_id: str, name: str, member: Member) -> dict[str, Any]:
     return {
         "user_id": name,
+        "kind": member.kind,
         "name": member.name or name,
         "email": member.email or f"{name}@{org_id}.example",
         "roles": list(member.roles),

@@ -5,12 +5,12 @@ ON CONFLICT (org_id) DO UPDATE SET settings = o.settings || excluded.settings;
 
 -- name: put_members
 -- People as they are now; in one statement, so that somebody may come before their manager.
-INSERT INTO assent.members (org_id, user_id, name, email, roles, manager_id, active)
-SELECT $1, user_id, name, email, roles, manager_id, active
+INSERT INTO assent.members (org_id, user_id, kind, name, email, roles, manager_id, active)
+SELECT $1, user_id, kind, name, email, roles, manager_id, active
   FROM jsonb_to_recordset($2::jsonb) AS m (
-    user_id text, name text, email text, roles text[], manager_id text, active boolean)
+    user_id text, kind text, name text, email text, roles text[], manager_id text, active boolean)
 ON CONFLICT (org_id, user_id) DO UPDATE
-   SET name = excluded.name, email = excluded.email, roles = excluded.roles, manager_id = excluded.manager_id,
+   SET kind = excluded.kind, name = excluded.name, email = excluded.email, roles = excluded.roles, manager_id = excluded.manager_id,
        active = excluded.active, updated_at = assent.now();
 
 -- name: put_role_capabilities

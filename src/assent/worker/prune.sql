@@ -48,13 +48,16 @@ WITH old AS (
 SELECT count(*) FROM pruned;
 
 -- name: prune_surplus_events
--- Deletes the newest of the events that are kept under one key beyond so many: whoever waits takes the oldest first.
+-- Deletes the newest of the events that are kept under one key in one partition beyond so many: whoever waits takes the
+-- oldest first.
 WITH surplus AS (
   SELECT k.org_id, k.id
-    FROM (SELECT org_id, event_key FROM assent.workflow_kept_events GROUP BY 1, 2 HAVING count(*) > $1) AS full_key
+    FROM (SELECT org_id, event_key, partition_id FROM assent.workflow_kept_events
+           GROUP BY 1, 2, 3 HAVING count(*) > $1) AS full_key
    CROSS JOIN LATERAL (
       SELECT o.org_id, o.id FROM assent.workflow_kept_events o
        WHERE o.org_id = full_key.org_id AND o.event_key = full_key.event_key
+         AND o.partition_id IS NOT DISTINCT FROM full_key.partition_id
        ORDER BY o.id OFFSET $1) AS k
    LIMIT $2
 ), pruned AS (

@@ -89,9 +89,21 @@ def test_a_flood_of_problems_is_cut_on_the_screen_but_counted(tmp_path: Path) ->
     file = tmp_path / "flood.yaml"
     file.write_text(BROKEN.replace("drft", "draft") + "".join(f"key_{n}: 1\n" for n in range(500)))
     output = invoke("check", str(file), code=1).output
+    assert output.count("UNKNOWN_KEY") == 99
+    assert "TOO_MANY_PROBLEMS 500 problems, of which the first 99 are told" in output
+    assert "✗ at least 100 problems in 1 document" in output
+
+
+def test_problems_of_many_documents_are_cut_on_the_screen_but_counted(tmp_path: Path) -> None:
+    for document in range(5):
+        flood = "".join(f"key_{n}: 1\n" for n in range(60))
+        (tmp_path / f"flood_{document}.yaml").write_text(
+            BROKEN.replace("drft", "draft").replace("contract: ", f"contract: d{document}_") + flood
+        )
+    output = invoke("check", str(tmp_path), code=1).output
     assert output.count("UNKNOWN_KEY") == 200
-    assert "… and 300 more" in output
-    assert "✗ 500 problems" in output
+    assert "… and 100 more" in output
+    assert "✗ 300 problems in 5 documents" in output
 
 
 def test_check_reads_standard_input() -> None:

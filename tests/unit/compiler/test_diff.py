@@ -34,7 +34,9 @@ def test_a_workflow_does_not_differ_from_itself() -> None:
 
 def test_what_a_patch_adds_to_the_envelope_is_grouped_under_its_slot() -> None:
     found = diff(bare(), patched())
-    assert set(found.groups) == {SLOT}
+    assert set(found.groups) == {SLOT, "envelope"}
+    (waives,) = found.groups["envelope"]
+    assert (waives.what, waives.id) == ("setting", "publish_capabilities")
     added = {change.text for change in changes(found, "added") if change.what == "node"}
     assert {"size (condition)", "finance (approval)", "both (parallel_join)", "in (slot)"} <= added
     assert {change.provenance for change in changes(found, "added")} == {SLOT}

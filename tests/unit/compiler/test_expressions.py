@@ -71,7 +71,7 @@ def test_a_condition_may_be_written_as_json() -> None:
         ({"type": "system", "operation": {"sdk": "a.b"}, "input": {"n": "result.x"}}, ("input", "n")),
         ({"type": "wait_timer", "until": "entity.colour"}, ("until",)),
         ({"type": "wait_event", "key": "k:{entity.colour}"}, ("key",)),
-        ({"type": "webhook_out", "url": "https://{entity.colour}"}, ("url",)),
+        ({"type": "webhook_out", "url": "https://example.org/{entity.colour}"}, ("url",)),
         ({"type": "webhook_out", "url": "u", "headers": {"X": "{entity.colour}"}}, ("headers", "X")),
         ({"type": "webhook_out", "url": "u", "body": {"a": ["{entity.colour}"]}}, ("body", "a", 0)),
         ({"type": "notification", "channel": "email", "to": "{entity.colour}", "text": "t"}, ("to",)),

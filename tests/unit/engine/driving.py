@@ -1,7 +1,7 @@
 """Driving the pure engine without a database: what the runtime does, minus making it true."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from assent.engine.run import Offered, Run
 from assent.engine.step import Step
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
-from assent.model.approval import Delegation, Found, FoundGroup, Person, Request
+from assent.model.approval import Delegation, Found, FoundGroup, Person, Request, Roll
 from assent.model.effect import Effect
 from assent.model.form import AskedForm
 from assent.model.ids import new_id
@@ -39,6 +39,16 @@ def flow(steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **rest:
     return plan_of(compiled.workflow)
 
 
+class Everybody(Roll):
+    """A roll on which everybody is, as whatever they were asked, but those who have left."""
+
+    def __init__(self, gone: Collection[str] = ()) -> None:
+        object.__setattr__(self, "present", frozenset((name, None) for name in gone))
+
+    def has(self, user_id: str, role: str | None = None) -> bool:
+        return (user_id, None) not in self.present
+
+
 class Case:
     """One instance, its inputs and its steps."""
 
@@ -55,6 +65,8 @@ class Case:
         self.people: dict[str, tuple[str, ...]] = {}
         """Role → who has it."""
         self.delegations: dict[str, tuple[Delegation, ...]] = {}
+        self.gone: set[str] = set()
+        """Who has left meanwhile."""
         self.requests: dict[UUID, Request] = {}
         self.forms: dict[UUID, AskedForm] = {}
         self.effects: list[Effect] = []
@@ -76,7 +88,7 @@ class Case:
 
     def give(self, given: Input) -> Offered:
         asked = {"requests": self._requests(), "forms": self._forms()}
-        world = World(self.now, **asked, delegations=self.delegations)
+        world = World(self.now, **asked, delegations=self.delegations, roll=Everybody(self.gone))
         run = Run(self.plan, self.instance, world, deque([given]), self.chain_steps_max)
         while (visit := run.next_visit()) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"

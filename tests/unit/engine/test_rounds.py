@@ -1,15 +1,24 @@
 """A round: nobody fills two of its seats, and nobody is left with a seat that nobody may fill."""
 
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from itertools import chain, combinations
+from random import Random
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
+from assent.engine.consent import tally
 from assent.engine.inputs import Reassign
+from assent.engine.rounds import can_be_filled
 from assent.engine.run import Offered
 from assent.model.actor import Actor
+from assent.model.approval import Decision, Delegation, Group, Request, Seat
 from assent.model.mutation import Rejection
 from tests.unit.engine.approving import ENDS, asking, code, decide, end_of, play, request_at
-from tests.unit.engine.driving import Case, flow
+from tests.unit.engine.driving import NOW, Case, flow
 
 
 def two_branches(one: tuple[str, ...], two: tuple[str, ...], mode: str = "any", **keys: Any) -> Case:
@@ -131,5 +140,119 @@ def test_whoever_sat_before_in_the_round_gets_no_seat_and_the_record_says_so() -
     assert [seat.user_id for seat in last.seats] == ["cid"]
     assert {s["user_id"]: s["why"] for s in last.skipped} == {
         "bea": "fills another seat",
-        "bob": "originator",
+        "bob": "fills another seat",
     }
+
+
+def stand_in(case: Case, from_user: str, to_user: str) -> None:
+    case.delegations = {to_user: (Delegation(UUID(int=9), from_user, to_user),)}
+
+
+def one_after_the_other(people: tuple[str, ...]) -> Case:
+    """Two approvals of one role, one after the other, in one round."""
+    asks = [{"id": name, "type": "approval", "assignee": {"role": "boss"}} for name in ("one", "two")]
+    ways = [{"from": a, "event": "approved", "to": b} for a, b in (("one", "two"), ("two", "yes"))]
+    ways += [{"from": name, "event": "rejected", "to": "no"} for name in ("one", "two")]
+    case = Case(flow([*asks, *ENDS], ways))
+    case.people = {"boss": people}
+    return case.start()
+
+
+def test_whoever_answered_through_another_is_not_asked_by_the_next_request_of_the_round() -> None:
+    case = one_after_the_other(("bea", "cid"))
+    stand_in(case, "bea", "bob")
+    assert decide(case, "bob", on_behalf_of="bea", request=request_at(case, "one")) == "accepted"
+    second = request_at(case, "two")
+    assert [seat.user_id for seat in second.seats] == ["cid"]
+    assert {"user_id": "bea", "why": "fills another seat"} in second.skipped
+    assert code(decide(case, "bea", request=second)) == "SEPARATION_OF_DUTIES"
+    assert decide(case, "cid", request=second) == "accepted"
+
+
+def test_whoever_answered_through_another_fills_no_seat_on_another_branch() -> None:
+    case = two_branches(("bea", "cid"), ("bea", "cid"))
+    stand_in(case, "bea", "bob")
+    assert decide(case, "bob", on_behalf_of="bea", request=request_at(case, "one")) == "accepted"
+    assert code(decide(case, "bea", request=request_at(case, "two"))) == "SEPARATION_OF_DUTIES"
+
+
+def test_refusal_names_the_one_who_is_needed_elsewhere() -> None:
+    """A stand-in is needed themselves, and not the person in whose place they would answer."""
+    case = two_branches(("lena", "bob"), ("fin",))
+    stand_in(case, "lena", "fin")
+    refused = decide(case, "fin", on_behalf_of="lena", request=request_at(case, "one"))
+    assert isinstance(refused, Rejection)
+    assert "fin is needed for another seat of `two`" in refused.message
+
+
+def _some_round(chance: Random) -> list[Request]:
+    """One or two requests with some seats filled, some open and some given up."""
+    return [_some_request(chance, number) for number in range(chance.randint(1, 2))]
+
+
+def _some_request(chance: Random, number: int) -> Request:
+    groups, seats, decisions = [], [], []
+    for name in ("a", "b")[: chance.randint(1, 2)]:
+        people = chance.sample(("ann", "bob", "cid", "dan"), chance.randint(1, 3))
+        mode = chance.choice(("any", "all", "quorum"))
+        groups.append(Group(name, mode, {"any": 1, "all": len(people), "quorum": min(2, len(people))}[mode]))
+        for position, person in enumerate(people):
+            status = chance.choice(("open", "open", "later", "decided", "closed"))
+            seat = Seat(uuid4(), person, name, position, "user", status)
+            seats.append(seat)
+            if status == "decided":
+                answer = chance.choice(("approved", "approved", "rejected", "abstained"))
+                decisions.append(Decision(uuid4(), seat.id, person, answer, NOW))
+    enough = {chance.choice(("all", "any")): [group.name for group in groups]}
+    ids = ("acme", UUID(int=number), UUID(int=1), UUID(int=number), f"n{number}", "0", 0, "", 0)
+    request = Request(*ids, tuple(groups), "zoe", frozenset(), NOW, enough=enough)
+    request.seats, request.decisions = tuple(seats), tuple(decisions)
+    return request
+
+
+def _verdict(request: Request) -> str | None:
+    ((how, _),) = request.enough.items()
+    return tally(request, lambda agreed: (all if how == "all" else any)(agreed.values()))
+
+
+def _fillings(requests: list[Request]) -> Iterator[list[Request]]:
+    """Every way in which free people could fill seats that wait, each of them one, all with a yes."""
+    used = {decision.approver_id for request in requests for decision in request.decisions}
+    waiting = [
+        (number, seat)
+        for number, request in enumerate(requests)
+        for seat in request.seats
+        if seat.status in ("open", "later") and seat.user_id not in used
+    ]
+    for chosen in chain.from_iterable(combinations(waiting, size) for size in range(len(waiting) + 1)):
+        if len({seat.user_id for _, seat in chosen}) < len(chosen):
+            continue
+        after = deepcopy(requests)
+        for number, seat in chosen:
+            after[number].add_decision(Decision(uuid4(), seat.id, seat.user_id, "approved", NOW))
+        yield after
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_round_can_be_filled_exactly_where_some_way_to_fill_it_approves_it(seed: int) -> None:
+    requests = _some_round(Random(seed))  # noqa: S311
+    if any(_verdict(request) is not None for request in requests):
+        return  # it would not wait any more
+    could = any(all(_verdict(r) == "approved" for r in after) for after in _fillings(requests))
+    assert can_be_filled(requests) == could
+
+
+def test_a_seat_of_somebody_who_fills_another_cannot_be_filled() -> None:
+    case = two_branches(("bea", "bob"), ("bea", "bob"))
+    decide(case, "bea", request=request_at(case, "one"))
+    two = request_at(case, "two")
+    two.seats = tuple(
+        replace(seat, status="open" if seat.user_id == "bea" else "closed") for seat in two.seats
+    )
+    assert not can_be_filled(list(case.requests.values()))
+
+
+def test_seats_that_are_filled_need_nobody_any_more() -> None:
+    case = two_branches(("cid",), ("bea", "bob"), "all")
+    decide(case, "bea", request=request_at(case, "two"))
+    assert can_be_filled(list(case.requests.values()))

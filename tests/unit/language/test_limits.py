@@ -175,16 +175,21 @@ def test_hostile_text_of_legal_length_is_refused_quickly(text: str) -> None:
 
 
 def test_json_bombs_are_refused_quickly() -> None:
-    started = time.process_time()
     wide = {"all": [{"expression": "a"}] * MIB}
     bushy: dict[str, object] = {"expression": "a"}
     for _ in range(8):
         bushy = {"any": [bushy] * 400}
-    for bomb in (_nested(100_000), wide, bushy):
+    # The quickest of three: a collection of the garbage of all tests before costs most of a second.
+    assert min(_seconds_to_refuse(_nested(100_000), wide, bushy) for _ in range(3)) < 0.5
+
+
+def _seconds_to_refuse(*bombs: object) -> float:
+    started = time.process_time()
+    for bomb in bombs:
         expression, problems = from_json(bomb)
         assert expression is None
         assert len(problems) == 1
-    assert time.process_time() - started < 1
+    return time.process_time() - started
 
 
 def test_hostile_braces_are_refused_quickly() -> None:

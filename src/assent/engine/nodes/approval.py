@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from assent.engine.choose import guard_against
 from assent.engine.consent import (
-    Answerer,
     Enough,
     all_of_them,
     idle_seats,
     next_seats,
     not_open,
-    seat_for,
     separate,
     tally,
 )
@@ -30,7 +28,9 @@ from assent.engine.nodes.seating import new_request, nobody, without
 from assent.engine.nodes.waiting import timed_out
 from assent.engine.programs import program
 from assent.engine.rounds import can_be_filled, fillers, sitting_in
+from assent.engine.seats import Seating, seat_for
 from assent.language import OPEN, Scope
+from assent.model.actor import SYSTEM_ID
 from assent.model.approval import ESCALATION, Answer, Decision, Found, Request, Seat
 from assent.model.graph import Node, Outcome
 from assent.model.ids import new_id
@@ -76,7 +76,7 @@ class Approval(Handler):
             return Failure("NO_APPROVERS", nobody(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
         told = messages_to(visit, self.node.config, request, asked)
-        output = {"request": str(request.id), "asked": [seat.user_id for seat in request.seats]}
+        output = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
         return Rest(self._patience.next_time(visit, request), output=output, effects=told, request=request)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
@@ -101,10 +101,11 @@ class Approval(Handler):
         return next(i for i, limit in enumerate(limits) if limit is None or amount <= limit)
 
     def _originators(self, visit: "Visit", found: Found) -> frozenset[str]:
-        """Whoever asked, began it, or wrote any of it; the system is nobody."""
+        """Return the people on whose behalf it began, was written, filled in or submitted; none of them approves."""
         if self._may_originate:
             return frozenset()
-        return (found.contributors | {visit.actor.id, visit.instance.subject_id}) - {"system"}
+        people = {*visit.instance.originators.ids, visit.instance.subject_id}
+        return (found.contributors | people) - {SYSTEM_ID}
 
     def _decide(self, visit: "Visit", request: Request, given: Decide) -> Done | Stay | Rejection:
         possible = (*ANSWERS, *self._own_answers)
@@ -131,18 +132,16 @@ class Approval(Handler):
             return Rejection("POLICY_DENIED", f"`{self.node.name}` takes {', '.join(missing)}", ("actor",))
         if denied := guard_against(visit, given.answer):
             return denied
-        workflow = visit.plan.workflow.key
-        delegations = visit.world.delegations.get(given.actor.id, ())
-        usable = [d for d in delegations if not d.workflows or workflow in d.workflows]
-        who = Answerer(given.actor, usable, given.on_behalf_of, given.group)
-        return seat_for(request, who, fillers(visit.round))
+        seating = Seating.of(visit.world, visit.plan.workflow.key, request, visit.round)
+        return seat_for(seating, given.actor.id, given.on_behalf_of, given.group)
 
     def _needed_elsewhere(
         self, visit: "Visit", request: Request, seat: Seat, given: Decide
     ) -> Rejection | None:
         """Whoever answers gives up their other seats of the round: not where nobody else could fill those."""
         names = {given.actor.id, seat.user_id}
-        if request.may_repeat or not _seats_of(visit.round, names, but=seat):
+        others = [] if request.may_repeat else _seats_of(visit.round, names, but=seat)
+        if not others:
             return None
         after = deepcopy(visit.round)
         tried = next(found for found in after if found.id == request.id)
@@ -151,9 +150,11 @@ class Approval(Handler):
         _give_up_seats(after, names)
         if ends or can_be_filled(after):
             return None
-        stuck = next((r.node_name for r in after if not can_be_filled([r])), request.node_name)
+        stuck = next((r for r in after if not can_be_filled([r])), request)
+        there = {s.id for s in stuck.seats}
+        needed = min({s.user_id for s in others if s.id in there} or {s.user_id for s in others})
         return separate(
-            f"{seat.user_id} is needed for another seat of `{stuck}`, which nobody else could fill"
+            f"{needed} is needed for another seat of `{stuck.node_name}`, which nobody else could fill"
         )
 
     def _after(self, visit: "Visit", request: Request, given: Decide, data: dict[str, Any]) -> Done | Stay:
@@ -258,7 +259,11 @@ def _done(visit: "Visit", request: Request, outcome: str, data: dict[str, Any]) 
         output["reason"] = request.reason
     sets = dict(data)
     if outcome == Outcome.REJECTED:
-        sets["_rejection"] = {"reason": request.reason, "by": visit.actor.id, "step": visit.node.node.name}
+        sets["_rejection"] = {
+            "reason": request.reason,
+            "by": visit.by.id if visit.by else SYSTEM_ID,
+            "step": visit.node.node.name,
+        }
     return Done(outcome, output, sets)
 
 

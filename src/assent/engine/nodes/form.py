@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assent.engine.choose import guard_against
-from assent.engine.consent import Answerer, open_seat
 from assent.engine.inputs import Advance, Input, TimerDue
 from assent.engine.nodes.asking import People, messages_to
 from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
@@ -17,6 +16,7 @@ from assent.engine.nodes.filling import FilledForm
 from assent.engine.nodes.new_form import answers_of, new_form, nobody, starter
 from assent.engine.nodes.patience import Patience
 from assent.engine.nodes.waiting import timed_out
+from assent.engine.seats import Seating
 from assent.language import Scope
 from assent.model.actor import Actor
 from assent.model.approval import Found, FoundGroup, Seat, Seek, WantedGroup
@@ -78,15 +78,13 @@ class Form(Handler):
 
     def filler(self, visit: "Visit", form: AskedForm) -> Filler | Rejection:
         """Whether it is the actor's to fill in, and in whose place."""
-        actor, workflow = visit.actor, visit.plan.workflow.key
+        actor = visit.actor
         if missing := [name for name in self.node.capabilities if not actor.can(name)]:
             return Rejection("POLICY_DENIED", f"`{self.node.name}` takes {', '.join(missing)}", ("actor",))
         if form.claimed_by not in (None, actor.id):
             hint = "it must be released first"
             return Rejection("CLAIMED", f"{form.claimed_by} has claimed it", ("step",), hint=hint)
-        delegations = visit.world.delegations.get(actor.id, ())
-        usable = [d for d in delegations if not d.workflows or workflow in d.workflows]
-        seat = open_seat(form, Answerer(actor, usable))
+        seat = Seating.of(visit.world, visit.plan.workflow.key, form).find(actor.id)
         if isinstance(seat, Rejection):
             return Filler(actor.id) if self._is_open_to(visit, form, actor) else seat
         return Filler(actor.id, seat)
@@ -145,7 +143,10 @@ class Form(Handler):
             return Rejection.of(problems)
         if filler.seat is not None:
             form.set_seats({filler.seat.id: "decided"})
-        return Done(given.event, {"command": given.event, "data": data, **filler.names()}, data)
+        output = {"command": given.event, "data": data, **filler.names()}
+        if filler.seat is not None and filler.seat.user_id != filler.user_id:
+            output["contributors"] = [filler.seat.user_id]
+        return Done(given.event, output, data)
 
     def _on_time(self, visit: "Visit", form: AskedForm) -> Done | Stay:
         if self._patience.is_over(visit, form):

@@ -9,6 +9,7 @@ from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.model.approval import Request
 from assent.model.graph import Outcome
 from assent.model.mutation import Mutation, Rejection
+from assent.model.policy import check_policy
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -32,6 +33,8 @@ class LifecycleGate(Handler):
         approvals = _approvals(visit) if passes else ()
         if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
             return Failure("APPROVAL_MISSING", f"`{self.node.name}` takes an approval, and nobody gave one")
+        if passes and (denied := _requester_denied(visit, str(self.node.config["transition"]))):
+            return Failure(denied.code, denied.message)
         target, why = self._target(visit, outcome), _why(visit, outcome)
         if target is None or (target == entity.state and not approvals):
             return Done(outcome, why)
@@ -69,6 +72,14 @@ class LifecycleGate(Handler):
         edge, _ = choose(visit, Outcome.REJECTED, visit.variables)
         node = visit.plan.nodes[edge.target].node if edge else None
         return node.config.get("state") if node else None
+
+
+def _requester_denied(visit: "Visit", transition: str) -> Rejection | None:
+    """Ask the right to this transition again of the person who asked for it: there may have been a wait since."""
+    authority, contract = visit.token.authority, visit.plan.contract
+    if contract is None or authority.command != transition:
+        return None
+    return check_policy(contract, transition, visit.world.actor_of(authority.requester))
 
 
 def _why(visit: "Visit", outcome: str) -> dict[str, str]:

@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from assent.model.approval import FoundGroup, Person, Seat
+from assent.model.approval import STARTER, FoundGroup, Person, Seat
 from assent.model.form import AskedForm
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
-
-STARTER: Final = "starter"
-"""How whoever started the workflow came to be asked."""
 
 
 def new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> AskedForm:
@@ -26,7 +23,7 @@ def new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> As
         instance_id=visit.instance.id,
         node_id=node.id,
         node_name=node.name,
-        requested_by=visit.actor.id,
+        requested_by=visit.token.authority.requester.id,
         created_at=now,
         label=node.label,
         partition_id=visit.instance.partition_id,

@@ -1,9 +1,13 @@
-"""Tells somebody something. It never blocks: the step is done once that is enqueued, or where nobody is to be told."""
+"""Tells somebody something. It never blocks: the step is done once that is enqueued, or where nobody is to be told.
 
-from typing import TYPE_CHECKING, Any
+Only so many are told by one step: whoever fills in `to` could else send as many mails as a list has entries.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from assent.engine.nodes.awaiting import may_retry_ambiguous
-from assent.engine.nodes.base import Done, Handler
+from assent.engine.nodes.base import Done, Failure, Handler
 from assent.engine.programs import Payload
 from assent.language import Scope
 from assent.model.effect import Effect
@@ -13,16 +17,27 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
+RECIPIENTS_MAX: Final = 50
+"""How many one step tells, unless the org's setting `recipients_max` says otherwise."""
+RECIPIENTS_SETTING: Final = "recipients_max"
+RECIPIENTS_SETTING_MAX: Final = 1_000
+
+
 class Notification(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._message = Payload({key: node.config.get(key) for key in ("to", "subject", "text")}, scope)
 
-    def enter(self, visit: "Visit") -> Done:
+    def enter(self, visit: "Visit") -> Done | Failure:
         message = self._message(visit.variables)
         people = _people(message["to"])
         if not people:
             return Done(output={"told": [], "reason": f"`to` of `{self.node.name}` gave nobody"})
+        if len(people) > (most := _recipients_max(visit.variables["org"])):
+            message = (
+                f"`to` of `{self.node.name}` gave {len(people)} recipients; at most {most} are told at once"
+            )
+            return Failure("TOO_MANY_RECIPIENTS", message)
         subject = str(message["subject"] or self.node.label or self.node.name)
         about = {"subject": subject, "text": str(message["text"] or "")}
         return Done(output={"told": people}, effects=tuple(self._effect(to, about) for to in people))
@@ -30,6 +45,13 @@ class Notification(Handler):
     def _effect(self, to: str, about: dict[str, str]) -> Effect:
         config = self.node.config
         return Effect(config["channel"], {"to": to, **about}, retry_ambiguous=may_retry_ambiguous(config))
+
+
+def _recipients_max(settings: Mapping[str, Any]) -> int:
+    found = settings.get(RECIPIENTS_SETTING)
+    if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= RECIPIENTS_SETTING_MAX:
+        return found
+    return RECIPIENTS_MAX
 
 
 def _people(to: Any) -> list[str]:

@@ -74,7 +74,7 @@ def new_request(
         slot=visit.slot,
         entity_version=0,
         groups=needed,
-        requested_by=visit.actor.id,
+        requested_by=visit.token.authority.requester.id,
         originators=originators,
         created_at=now,
         partition_id=visit.instance.partition_id,
@@ -85,6 +85,7 @@ def new_request(
         tier=tier,
         enough=_what_is_enough(node.config["tiers"][tier].get("enough"), needed),
         default=_default(visit),
+        directory=found.directory,
         is_new=True,
     )
     _pin(visit, request)

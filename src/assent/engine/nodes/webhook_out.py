@@ -10,12 +10,13 @@ from assent.engine.inputs import Input
 from assent.engine.nodes.awaiting import may_retry_ambiguous, read_answer, rest_until_answered
 from assent.engine.nodes.base import Done, Failure, Handler, Rest, Verdict
 from assent.engine.nodes.requesting import new_request, read_results
-from assent.engine.programs import Payload, Values, template
+from assent.engine.programs import Headers, Payload, Values, url_template
 from assent.language import Scope
 from assent.model.effect import Effect
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 from assent.model.outside_request import REQUEST_KEY
+from assent.model.problems import Problem
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -27,14 +28,16 @@ class WebhookOut(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         config = node.config
-        self._url = template(config["url"], scope)
-        self._headers = Payload(config.get("headers", {}), scope)
+        self._url = url_template(config["url"], scope)
+        self._headers = Headers(config.get("headers", {}), scope)
         self._body = Payload(config.get("body"), scope)
         self._output = Values(config.get("output", {}), scope)
         self._awaits_results = config.get("await") == RESULT
 
     def enter(self, visit: "Visit") -> Done | Rest | Failure:
         url = self._url.value(visit.variables)
+        if isinstance(url, Problem):
+            return Failure(url.code, f"the URL of `{self.node.name}` cannot be called: {url.message}")
         if not isinstance(url, str) or not url:
             return Failure("URL_MISSING", f"the URL of `{self.node.name}` is empty")
         payload = self._payload(visit, url)
@@ -55,9 +58,8 @@ class WebhookOut(Handler):
         return Rest(output={"request": str(request.id)}, effects=(effect,), asks=request)
 
     def _payload(self, visit: "Visit", url: str) -> dict[str, Any]:
-        headers = {name: str(value) for name, value in self._headers(visit.variables).items()}
-        payload = {"url": url, "method": self.node.config.get("method", "POST"), "headers": headers}
-        return payload | {"body": self._body(visit.variables)}
+        payload = {"url": url, "method": self.node.config.get("method", "POST")}
+        return payload | self._headers(visit.variables) | {"body": self._body(visit.variables)}
 
     def _effect(self, payload: dict[str, Any]) -> Effect:
         config = self.node.config

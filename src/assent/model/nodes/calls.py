@@ -73,8 +73,8 @@ class System(Timed, Acting):
 class Webhook(Timed, Acting):
     kind = NodeKind.WEBHOOK_OUT
     languages: ClassVar[Languages] = {
-        "url": Language.TEMPLATE,
-        "headers": Language.TEMPLATE,
+        "url": Language.URL,
+        "headers": Language.HEADER,
         "body": Language.TEMPLATE,
         "output": Language.RESULT,
     }

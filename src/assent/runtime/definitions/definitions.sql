@@ -25,18 +25,18 @@ SELECT pg_advisory_xact_lock(hashtextextended('assent.definitions:' || $1::text 
 -- A new definition, under the version that it brings or the next of its key.
 INSERT INTO assent.workflow_definitions AS d (org_id, id, definition_kind, key, version, entity_type, name, status,
        is_default, nodes_json, edges_json, slots_json, base_ref, body_patches_json, source_json, compiled_json,
-       compiled_hash, compiler_version, created_by, created_at, updated_at)
+       compiled_hash, compiler_version, created_by, edited_by, created_at, updated_at)
 SELECT r.org_id, r.id, r.definition_kind, r.key,
        coalesce(r.version, (
          SELECT coalesce(max(e.version), 0) + 1 FROM assent.workflow_definitions e
           WHERE e.org_id = r.org_id AND e.definition_kind = r.definition_kind AND e.key = r.key)),
        r.entity_type, r.name, r.status, r.definition_kind = 'envelope', r.nodes_json, r.edges_json, r.slots_json,
        r.base_ref, r.body_patches_json, r.source_json, r.compiled_json, r.compiled_hash, r.compiler_version,
-       r.created_by, r.at, r.at
+       r.created_by, coalesce(r.edited_by, '{}'), r.at, r.at
   FROM jsonb_to_record($1::jsonb) AS r (
     org_id text, id uuid, definition_kind text, key text, version integer, entity_type text, name text, status text,
     nodes_json jsonb, edges_json jsonb, slots_json jsonb, base_ref jsonb, body_patches_json jsonb, source_json jsonb,
-    compiled_json jsonb, compiled_hash text, compiler_version text, created_by text, at timestamptz)
+    compiled_json jsonb, compiled_hash text, compiler_version text, created_by text, edited_by text[], at timestamptz)
 RETURNING d.org_id, d.id, d.definition_kind, d.key, d.version, d.entity_type, d.name, d.status, d.compiled_hash,
           d.compiler_version, d.created_by, d.created_at, d.updated_at;
 
@@ -115,13 +115,14 @@ RETURNING org_id, id, definition_kind, key, version, entity_type, name, status, 
           created_by, created_at, updated_at;
 
 -- name: replace_draft
--- Puts another text into the draft of a key, if there is one.
+-- Puts another text into the draft of a key, if there is one, and keeps everybody who wrote it.
 UPDATE assent.workflow_definitions AS d
    SET entity_type = r.entity_type, name = r.name, base_ref = r.base_ref, body_patches_json = r.body_patches_json,
-       source_json = r.source_json, created_by = r.created_by, updated_at = r.at
+       source_json = r.source_json, created_by = r.created_by, updated_at = r.at,
+       edited_by = d.edited_by || ARRAY(SELECT unnest(r.edited_by) EXCEPT SELECT unnest(d.edited_by))
   FROM jsonb_to_record($1::jsonb) AS r (
     org_id text, definition_kind text, key text, entity_type text, name text, base_ref jsonb, body_patches_json jsonb,
-    source_json jsonb, created_by text, at timestamptz)
+    source_json jsonb, created_by text, edited_by text[], at timestamptz)
  WHERE d.org_id = r.org_id AND d.definition_kind = r.definition_kind AND d.key = r.key AND d.status = 'draft'
 RETURNING d.org_id, d.id, d.definition_kind, d.key, d.version, d.entity_type, d.name, d.status, d.compiled_hash,
           d.compiler_version, d.created_by, d.created_at, d.updated_at;
@@ -129,6 +130,18 @@ RETURNING d.org_id, d.id, d.definition_kind, d.key, d.version, d.entity_type, d.
 -- name: delete_if_draft
 -- Throws a draft away; what was published stays for ever.
 DELETE FROM assent.workflow_definitions WHERE org_id = $1 AND id = $2 AND status = 'draft' RETURNING id;
+
+-- name: needs_two_people
+-- Whether an org publishes with four eyes.
+SELECT EXISTS (SELECT FROM assent.orgs WHERE org_id = $1 AND settings ->> 'publish' = 'four_eyes');
+
+-- name: read_service_accounts
+-- The active service accounts of these names, with the roles and capabilities that steps get which run as them.
+SELECT m.user_id, m.roles, ARRAY(
+         SELECT DISTINCT c.capability FROM assent.role_capabilities c
+          WHERE c.org_id = m.org_id AND c.role = ANY (m.roles) ORDER BY c.capability) AS capabilities
+  FROM assent.members m
+ WHERE m.org_id = $1 AND m.user_id = ANY ($2::text[]) AND m.kind = 'service_account' AND m.active;
 
 -- name: find_stale
 -- What another compiler compiled and somebody still needs: published, or with instances that have not ended.

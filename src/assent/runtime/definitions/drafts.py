@@ -5,18 +5,21 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from assent.compiler.credentials import find_credentials
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.flow import Flow, parse_flow
 from assent.model.mutation import Refused, Rejection
 from assent.model.patch import Patch, parse_patch
 from assent.model.problems import Invalid, Problem
+from assent.runtime.definitions.aside import aside
 from assent.runtime.definitions.definition import DefinitionVersion, Kind, Publication, Row
 from assent.runtime.definitions.history import read_definition
 from assent.runtime.definitions.keep import SQL, Publisher
 from assent.runtime.definitions.listing import SQL as LISTING
-from assent.runtime.definitions.patches import check_patches, publish_patch
-from assent.runtime.definitions.publish import check_flow, publish_flow
+from assent.runtime.definitions.patches import check_patches, publish_patches_by
+from assent.runtime.definitions.publish import check_flow, publish_flow_by
+from assent.runtime.definitions.rights import require_another_editor
 from assent.runtime.definitions.sources import Columns, declared, patches_in
 from assent.store.connect import Connection
 
@@ -30,13 +33,14 @@ async def keep_draft(
 ) -> DefinitionVersion:
     """Keep a flow or a patch as it is being written, in place of the draft of the same name.
 
-    It may have any problem but one: it must say what it is, and a patch for which entity type.
+    It may have any problem but these: it must say what it is, a patch for which entity type, and hold no credential.
     """
     if problems := list(_check_head(source)):
         raise Invalid(problems)
     kind, key, columns = _columns(source)
     publisher = Publisher(connection, org_id, actor, now)
     head = {"org_id": org_id, "definition_kind": kind, "key": key, "created_by": actor.id, "at": now}
+    columns |= {"edited_by": [f"{actor.kind}:{actor.id}"]}
     async with connection.transaction():
         await publisher.lock_for(head | columns)
         row = await connection.fetchrow(SQL.replace_draft, head | columns)
@@ -77,9 +81,7 @@ async def change_draft(  # noqa: PLR0913, PLR0917
             hint = "a draft keeps its name; begin another for this one"
             raise Refused(Rejection("BAD_VALUE", message, hint=hint))
         # Nobody else writes it any more: the lock is ours.
-        if tag not in (None, tag_of_draft(await read_draft(connection, org_id, definition_id))):
-            message, hint = "somebody has written this draft anew", "read it again and decide anew"
-            raise Refused(Rejection("VERSION_CONFLICT", message, hint=hint))
+        _require_tag(tag, await read_draft(connection, org_id, definition_id))
         return await keep_draft(connection, org_id, source, actor, now)
 
 
@@ -91,24 +93,40 @@ async def problems_of_draft(
     row = await read_draft(connection, org_id, definition_id)
     try:
         if row["definition_kind"] == "flow":
-            await check_flow(publisher, declared(Flow, parse_flow, row["source_json"]))
+            await check_flow(publisher, await aside(declared, Flow, parse_flow, row["source_json"]))
         else:
-            await check_patches(publisher, [declared(Patch, parse_patch, patches_in(row)[0])])
+            await check_patches(publisher, [await aside(declared, Patch, parse_patch, patches_in(row)[0])])
     except Invalid as invalid:
         return invalid.problems
     return ()
 
 
-async def publish_draft(
-    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+async def publish_draft(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    definition_id: UUID,
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
+    tag: str | None = None,
 ) -> Publication:
-    """Publish a draft, which is gone then; raises `Invalid` with all its problems, and it stays."""
+    """Publish a draft, which is gone then; raises `Invalid` with all its problems, and it stays.
+
+    With a tag, raises `Refused` where the draft was changed since it was read: what is published is what was reviewed.
+    """
+    publisher = Publisher(connection, org_id, actor, now, capabilities or {}, reviewed=True)
     row = await read_draft(connection, org_id, definition_id)
     async with connection.transaction():
+        await _lock_draft(publisher, row["source_json"] or patches_in(row)[0])
+        row = await read_draft(connection, org_id, definition_id)
+        _require_tag(tag, row)
+        await require_another_editor(publisher, row)
         await discard_draft(connection, org_id, definition_id)
         if row["definition_kind"] == "flow":
-            return await publish_flow(connection, org_id, row["source_json"], actor, now)
-        return await publish_patch(connection, org_id, patches_in(row)[0], actor, now)
+            return await publish_flow_by(publisher, row["source_json"])
+        (published,) = await publish_patches_by(publisher, patches_in(row))
+        return published
 
 
 async def discard_draft(connection: Connection, org_id: str, definition_id: UUID) -> None:
@@ -128,6 +146,12 @@ async def read_draft(connection: Connection, org_id: str, definition_id: UUID) -
 def tag_of_draft(row: Row) -> str:
     """Another for every text: what its readers compare."""
     return canonical_hash([row["source_json"], row["body_patches_json"]])[:32]
+
+
+def _require_tag(tag: str | None, row: Row) -> None:
+    if tag not in (None, tag_of_draft(row)):
+        message, hint = "this draft was changed since it was read", "read it again, and decide again"
+        raise Refused(Rejection("VERSION_CONFLICT", message, hint=hint))
 
 
 async def _lock_draft(publisher: Publisher, source: Mapping[str, Any]) -> UUID | None:
@@ -158,6 +182,8 @@ def _check_head(source: object) -> Iterator[Problem]:
         yield Problem("MISSING_KEY", "a patch says for which entity type it is", ("base", "entity_type"))
     else:
         yield from _check_names(source)
+        # Every member reads drafts, so that a credential would be known as soon as it was kept.
+        yield from find_credentials(source)
 
 
 def _check_names(source: Mapping[str, Any]) -> Iterator[Problem]:

@@ -6,8 +6,10 @@ from assent.compiler import compile_effective
 from assent.model.envelope import Envelope
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
+from assent.runtime.definitions.aside import aside
 from assent.runtime.definitions.definition import EVERYBODY, DefinitionVersion
 from assent.runtime.definitions.keep import SQL, Publisher
+from assent.runtime.definitions.rights import require_rights
 from assent.runtime.definitions.sources import effective_columns, envelope_in, patches_in
 from assent.store.connect import Connection
 
@@ -47,7 +49,7 @@ async def settle_effective(publisher: Publisher, entity_type: str) -> Definition
         return None
     version = patches[0]["base"]["envelope_version"] if patches else None
     envelope = await read_envelope(publisher.connection, entity_type, version)
-    workflow = compile_effective(envelope, patches).unwrap()
+    workflow = (await aside(compile_effective, envelope, patches)).unwrap()
     effective, _ = await keep_effective(publisher, envelope, patches, workflow)
     return effective
 
@@ -56,6 +58,6 @@ async def keep_effective(
     publisher: Publisher, envelope: Envelope, patches: list[PatchData], workflow: Workflow
 ) -> tuple[DefinitionVersion, bool]:
     """Publish an effective workflow; false where it was published already."""
-    publisher.require_capabilities(workflow)
+    await require_rights(publisher, workflow)
     columns = effective_columns(envelope, patches, workflow)
     return await publisher.publish("effective", envelope.entity_type, columns)

@@ -1,5 +1,6 @@
 """Versions and what becomes of them: listed, archived, brought back. Instances that run notice nothing of it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -20,8 +21,8 @@ from assent.runtime.definitions.effective import (
     settle_effective,
 )
 from assent.runtime.definitions.keep import SQL, Publisher
-from assent.runtime.definitions.patches import publish_patch
-from assent.runtime.definitions.publish import publish_flow
+from assent.runtime.definitions.patches import publish_patches_by
+from assent.runtime.definitions.publish import publish_flow_by
 from assent.runtime.definitions.sources import patches_in
 from assent.store.connect import Connection
 
@@ -34,16 +35,26 @@ async def list_versions(
     return [DefinitionVersion.of(row) for row in rows]
 
 
-async def archive(
-    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+async def archive(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    definition_id: UUID,
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> DefinitionVersion:
     """Take a published flow or patch out of use; an org's workflow goes on without the patch.
 
     What everybody starts for an entity type can be archived too: no new instance starts then.
     """
-    publisher = Publisher(connection, org_id, actor, now)
+    publisher = Publisher(connection, org_id, actor, now, capabilities or {})
     row = await read_definition(connection, org_id, definition_id)
     _refuse_unmovable(row)
+    if row["definition_kind"] == "org_patch" and await publisher.needs_two_people():
+        # Without the patch another workflow starts, perhaps without its approvals.
+        hint = "have a draft of the patch published that says what is to start instead"
+        raise _refused(row, "FOUR_EYES_REQUIRED", "is not one person's to archive", hint)
     async with connection.transaction():
         await publisher.lock_for(row)
         archived = await connection.fetchrow(SQL.archive_if_published, org_id, definition_id, now)
@@ -52,24 +63,31 @@ async def archive(
         return DefinitionVersion.of(archived or await read_definition(connection, org_id, definition_id))
 
 
-async def rollback(
-    connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
+async def rollback(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    definition_id: UUID,
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> Publication:
     """Publish an archived version again, and archive the current one.
 
     It is compiled anew: where that gives what it gave then, the old version itself comes back, else a new one
     says the same.
     """
+    publisher = Publisher(connection, org_id, actor, now, capabilities or {})
     row = await read_definition(connection, org_id, definition_id)
     _refuse_unmovable(row)
     match row["definition_kind"]:
         case "flow":
-            return await publish_flow(connection, org_id, row["source_json"], actor, now)
+            return await publish_flow_by(publisher, row["source_json"])
         case "org_patch":
-            (patch,) = patches_in(row)
-            return await publish_patch(connection, org_id, patch, actor, now)
+            (published,) = await publish_patches_by(publisher, patches_in(row))
+            return published
         case _:
-            return await _bring_back_effective(Publisher(connection, org_id, actor, now), row)
+            return await _bring_back_effective(publisher, row)
 
 
 async def _bring_back_effective(publisher: Publisher, row: Row) -> Publication:

@@ -1,19 +1,21 @@
 """The rows: inserted once, published and archived, never changed. Whoever calls holds the key's lock."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.workflow import Workflow
 from assent.runtime.definitions.definition import DefinitionVersion, Kind, Row, Status
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
 SQL: Final = load_queries("assent.runtime.definitions", "definitions.sql")
+
+AUTHORED: Final = frozenset({"flow", "org_patch"})
+"""What people write; everything else follows from it, or is the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,10 @@ class Publisher:
     org_id: str
     actor: Actor
     now: datetime
+    capabilities: Mapping[str, str] = field(default_factory=dict)
+    """What the application's things take to be used, where it says so: `operation:payroll.pay` → `payroll:pay`."""
+    reviewed: bool = False
+    """Whether a second person publishes what others wrote, or nothing is said that was not said before."""
 
     async def lock_entity_type(self, entity_type: str) -> None:
         """One at a time changes the patches and effective workflows of an org's entity type."""
@@ -71,6 +77,7 @@ class Publisher:
         row = await self._same(kind, key, columns)
         if row is not None and row["status"] == "published":
             return DefinitionVersion.of(row), False
+        await self._require_second_person(kind, key)
         await self.archive_published(kind, key)
         return (await self.publish_again(row) if row else await self.insert(kind, key, columns)), True
 
@@ -95,16 +102,17 @@ class Publisher:
         row = await self.connection.fetchrow(SQL.find_published, self.org_id, kind, key)
         return DefinitionVersion.of(row) if row else None
 
+    async def needs_two_people(self) -> bool:
+        """Whether the org publishes with four eyes: its setting `publish` is `four_eyes`."""
+        found: bool = await self.connection.fetchval(SQL.needs_two_people, self.org_id)
+        return found
+
+    async def _require_second_person(self, kind: Kind, key: str) -> None:
+        if kind in AUTHORED and not self.reviewed and await self.needs_two_people():
+            message = f"`{key}` is not one person's to publish: {self.org_id} publishes with four eyes"
+            hint = "keep it as a draft, and have somebody publish it who did not write it"
+            raise Refused(Rejection("FOUR_EYES_REQUIRED", message, ("actor",), hint=hint))
+
     async def _same(self, kind: Kind, key: str, columns: Mapping[str, Any]) -> Row | None:
         said = [columns.get(column) for column in ("compiled_hash", "source_json", "body_patches_json")]
         return await self.connection.fetchrow(SQL.find_same, self.org_id, kind, key, *said)
-
-    def require_capabilities(self, workflow: Workflow) -> None:
-        """D29: steps that run as somebody else are published by those who may lend that somebody."""
-        missing = [wanted for wanted in workflow.publish_capabilities if not self.actor.can(wanted)]
-        if missing:
-            message = (
-                f"{self.actor.id} may not publish `{workflow.key}`: steps of it run as somebody else, "
-                f"which takes {' and '.join(missing)}"
-            )
-            raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))

@@ -11,6 +11,7 @@ from assent.model.envelope import Envelope
 from assent.model.patch import Base, Patch, parse_patch
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
+from assent.runtime.definitions.aside import aside
 from assent.runtime.definitions.definition import Publication
 from assent.runtime.definitions.effective import (
     PatchData,
@@ -25,24 +26,40 @@ from assent.store.connect import Connection
 GivenPatch = Patch | Mapping[str, Any]
 
 
-async def publish_patch(
-    connection: Connection, org_id: str, patch: GivenPatch, actor: Actor, now: datetime
+async def publish_patch(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    patch: GivenPatch,
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> Publication:
     """Publish an org's patch, and the workflow that it makes of the envelope with the org's other patches."""
-    (published,) = await publish_patches(connection, org_id, [patch], actor, now)
+    (published,) = await publish_patches(connection, org_id, [patch], actor, now, capabilities=capabilities)
     return published
 
 
-async def publish_patches(
-    connection: Connection, org_id: str, patches: Sequence[GivenPatch], actor: Actor, now: datetime
+async def publish_patches(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    patches: Sequence[GivenPatch],
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> list[Publication]:
     """Publish patches of one entity type at once, where one alone would not fit the others any more.
 
-    Paths of problems lead into the patch; where several are given they begin with the patch's index.
+    Paths of problems lead into the patch; where several are given they begin with the patch's index. `capabilities`
+    is what an application says its things take: `app.capabilities`.
     """
-    given = _declared(patches)
-    publisher = Publisher(connection, org_id, actor, now)
-    async with connection.transaction():
+    return await publish_patches_by(Publisher(connection, org_id, actor, now, capabilities or {}), patches)
+
+
+async def publish_patches_by(publisher: Publisher, patches: Sequence[GivenPatch]) -> list[Publication]:
+    given = await aside(_declared, patches)
+    async with publisher.connection.transaction():
         await publisher.lock_entity_type(given[0].base.entity_type)
         for name in sorted({patch.patch for patch in given}):
             await publisher.lock_patch(name)
@@ -63,7 +80,7 @@ async def check_patches(
     published = await published_patches(publisher, base.entity_type)
     others = [patch for patch in published if patch["patch"] not in names]
     together = [*others, *map(data_of, given)]
-    compilation = compile_effective(envelope, together)
+    compilation = await aside(compile_effective, envelope, together)
     if compilation.workflow is None:
         raise Invalid(_seen_from_given(compilation.problems, others, len(given)))
     return envelope, together, compilation.workflow

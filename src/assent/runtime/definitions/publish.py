@@ -1,7 +1,7 @@
 """Publishing: what authors wrote is checked, compiled and kept, and starts from now on; or all its problems.
 
 Each function is one savepoint of the caller's transaction: everything or nothing. Definitions for everybody
-(org `*`) are the owner's to publish; row security refuses them to the application's role.
+(org `*`) are the owner's to publish; row security refuses them to the engine's role.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,11 @@ from assent.model.envelope import Envelope
 from assent.model.flow import Flow, parse_flow
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
+from assent.runtime.definitions.aside import aside
 from assent.runtime.definitions.definition import EVERYBODY, DefinitionVersion, Publication
 from assent.runtime.definitions.effective import settle_effective
 from assent.runtime.definitions.keep import SQL, Publisher
+from assent.runtime.definitions.rights import require_rights
 from assent.runtime.definitions.sources import (
     contract_in,
     data_of,
@@ -57,16 +59,28 @@ async def _same_envelope(connection: Connection, envelope: Envelope) -> Definiti
     return DefinitionVersion.of(row)
 
 
-async def publish_flow(
-    connection: Connection, org_id: str, flow: Flow | Mapping[str, Any], actor: Actor, now: datetime
+async def publish_flow(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    flow: Flow | Mapping[str, Any],
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> Publication:
-    """Publish a flow for an org, or for everybody; an org's own goes before everybody's."""
-    found = declared(Flow, parse_flow, flow)
-    publisher = Publisher(connection, org_id, actor, now)
-    async with connection.transaction():
+    """Publish a flow for an org, or for everybody; an org's own goes before everybody's.
+
+    `capabilities` is what an application says its things take: `app.capabilities`.
+    """
+    return await publish_flow_by(Publisher(connection, org_id, actor, now, capabilities or {}), flow)
+
+
+async def publish_flow_by(publisher: Publisher, flow: Flow | Mapping[str, Any]) -> Publication:
+    found = await aside(declared, Flow, parse_flow, flow)
+    async with publisher.connection.transaction():
         await publisher.lock_flow(found.flow)
         workflow = await check_flow(publisher, found)
-        publisher.require_capabilities(workflow)
+        await require_rights(publisher, workflow)
         kept, changed = await publisher.publish("flow", found.flow, flow_columns(found, workflow))
         return Publication(kept, kept, changed)
 
@@ -85,7 +99,7 @@ async def check_flow(publisher: Publisher, flow: Flow) -> Workflow:
 async def compile_kept_flow(connection: Connection, flow: Flow) -> Workflow:
     """A flow against the newest contract of its entity; without one the entity's fields are not checked."""
     row = await connection.fetchrow(SQL.read_envelopes, flow.entity, None) if flow.entity else None
-    return compile_flow(flow, contract_in(row) if row else None).unwrap()
+    return (await aside(compile_flow, flow, contract_in(row) if row else None)).unwrap()
 
 
 def _taken(what: str, version: int) -> Problem:

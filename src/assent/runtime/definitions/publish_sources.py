@@ -1,6 +1,6 @@
 """Publishing what files say: contracts, then patches, then flows; all of them, or every problem at its line."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,8 +10,10 @@ from assent.compiler.source import Source, located
 from assent.model.actor import Actor
 from assent.model.problems import Invalid, Problem
 from assent.runtime.definitions.definition import Publication
-from assent.runtime.definitions.patches import publish_patches
-from assent.runtime.definitions.publish import publish_contract, publish_flow
+from assent.runtime.definitions.keep import Publisher
+from assent.runtime.definitions.patches import publish_patches_by
+from assent.runtime.definitions.publish import publish_contract, publish_flow_by
+from assent.runtime.definitions.rights import PublishDenied
 from assent.store.connect import Connection
 
 
@@ -24,24 +26,34 @@ class PublishedSources:
     """Contracts that say `workflow: none`; there is nothing to publish of them."""
 
 
-async def publish_sources(
-    connection: Connection, org_id: str, sources: Sequence[Source], actor: Actor, now: datetime
+async def publish_sources(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    sources: Sequence[Source],
+    actor: Actor,
+    now: datetime,
+    *,
+    capabilities: Mapping[str, str] | None = None,
 ) -> PublishedSources:
     """Publish everything that the sources declare: contracts for everybody, patches and flows for an org.
 
-    Raises `Invalid` with every problem that the sources have, with each other or with what is published.
+    Raises `Invalid` with every problem that the sources have, with each other or with what is published; else
+    `PublishDenied` with every right that the publisher lacks. `capabilities` are `app.capabilities`.
     """
     work = _Work(sources)
+    publisher = Publisher(connection, org_id, actor, now, capabilities or {})
     async with connection.transaction():
         for source in work.contracts():
             await work.attempt_one(source, publish_contract(connection, _data(source), actor, now))
         for patches in work.patches():
             given = [_data(source) for source in patches]
-            await work.attempt(patches, publish_patches(connection, org_id, given, actor, now))
+            await work.attempt(patches, publish_patches_by(publisher, given))
         for source in work.of(DeclarationKind.FLOW):
-            await work.attempt_one(source, publish_flow(connection, org_id, _data(source), actor, now))
+            await work.attempt_one(source, publish_flow_by(publisher, _data(source)))
         if work.problems:
             raise Invalid(dict.fromkeys(work.problems))
+        if work.denied is not None:
+            raise work.denied
     return work.done
 
 
@@ -52,6 +64,7 @@ class _Work:
         undeclared = [source for source in sources if kind_of(source) is None]
         self.problems = [problem for source in sources for problem in source.problems]
         self.problems += compile_sources(undeclared).problems
+        self.denied: PublishDenied | None = None
         self.done = PublishedSources()
         self._readable = [source for source in sources if not source.problems]
         self._failed: list[Source] = [source for source in sources if source.problems]
@@ -89,6 +102,8 @@ class _Work:
             self._failed += sources
             for problem in invalid.problems:
                 self.problems += _placed(problem, sources)
+        except PublishDenied as denied:
+            self.denied = denied if self.denied is None else self.denied.with_other(denied)
 
 
 def _data(source: Source) -> dict[str, Any]:

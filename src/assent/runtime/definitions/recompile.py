@@ -22,6 +22,7 @@ from assent.runtime.definitions.effective import read_envelope
 from assent.runtime.definitions.history import read_definition
 from assent.runtime.definitions.keep import SQL, Publisher
 from assent.runtime.definitions.publish import compile_kept_flow
+from assent.runtime.definitions.rights import require_rights
 from assent.runtime.definitions.sources import (
     Columns,
     declared,
@@ -90,7 +91,7 @@ async def recompile_definition(
     connection: Connection, org_id: str, definition_id: UUID, actor: Actor, now: datetime
 ) -> Recompiled:
     """A new version of one definition from its source, in the same status; the old one is archived."""
-    publisher = Publisher(connection, org_id, actor, now)
+    publisher = Publisher(connection, org_id, actor, now, reviewed=True)
     async with connection.transaction():
         await publisher.lock_for(await read_definition(connection, org_id, definition_id))
         # Read again: whoever held the lock before us may have archived it.
@@ -100,7 +101,7 @@ async def recompile_definition(
             workflow, columns = await _compile_again(connection, row)
         except Invalid as invalid:
             return Recompiled(old, None, problems=tuple(invalid.problems))
-        publisher.require_capabilities(workflow)
+        await require_rights(publisher, workflow)
         new = await publisher.keep(old.definition_kind, old.key, columns, old.status)
         return Recompiled(old, new, same_graph=_same_graph(row["compiled_json"], workflow))
 

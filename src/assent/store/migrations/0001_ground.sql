@@ -1,34 +1,17 @@
--- The ground: the application's role, time, whose turn it is, and row security; then orgs and their people.
+-- The ground: time, whose turn it is, and row security; then orgs and their people.
 --
 -- Who may do what. The role that migrates owns everything, and workers use it. Commands of people run as
--- assent_app: it sees the rows of one org, cannot bypass row security, and gets each right by name.
-
-DO $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'assent_app') THEN
-    CREATE ROLE assent_app NOLOGIN NOBYPASSRLS;
-  END IF;
-EXCEPTION
-  -- Roles belong to the whole server: a migration of another database may have been first.
-  WHEN duplicate_object OR unique_violation THEN NULL;
-END
-$$;
-
-DO $$
-BEGIN
-  IF NOT pg_has_role(current_user, 'assent_app', 'MEMBER') THEN
-    EXECUTE format('GRANT assent_app TO %I', current_user);
-  END IF;
-END
-$$;
+-- assent_engine: it sees the rows of one org, cannot bypass row security, and gets each right by name. Other programs
+-- join assent_client (0026). Both roles are there before the first migration: assent.store.roles makes them.
 
 REVOKE ALL ON SCHEMA assent FROM PUBLIC;
-GRANT USAGE ON SCHEMA assent TO assent_app;
+GRANT USAGE ON SCHEMA assent TO assent_engine;
 
--- Time is an argument: a test's clock sets assent.now for its transaction, otherwise it is the transaction's time.
+-- Time is the database's, and no role of production moves it. The owner of a test's database puts another function in its
+-- place, which goes by what a transaction sets (assent.store.moved_time).
 CREATE FUNCTION assent.now() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN coalesce(nullif(current_setting('assent.now', true), '')::timestamptz, pg_catalog.now());
+RETURN pg_catalog.now();
 
 -- The org that this transaction acts for; null means none, and then row security shows nothing.
 CREATE FUNCTION assent.org_id() RETURNS text
@@ -77,6 +60,11 @@ $$;
 -- No one but the owner needs to know which migrations ran.
 ALTER TABLE assent.schema_migrations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY rows_of_nobody ON assent.schema_migrations USING (false);
+
+-- What migrations granted, each as its statement: a dump carries the table, but not the roles.
+CREATE TABLE assent.schema_grants (statement text NOT NULL, CONSTRAINT schema_grants_pkey PRIMARY KEY (statement));
+ALTER TABLE assent.schema_grants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.schema_grants USING (false);
 
 -- No other table has a foreign key to orgs: each insert would share-lock the one row that all of an org's traffic
 -- has in common.
@@ -141,9 +129,9 @@ CREATE INDEX api_keys_by_hash ON assent.api_keys (key_hash) WHERE revoked_at IS 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
   'assent.orgs', 'assent.members', 'assent.role_capabilities', 'assent.api_keys']::regclass[]) t;
 
-GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_app;
-GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members, assent.role_capabilities TO assent_app;
-GRANT SELECT, INSERT, UPDATE (name, scopes, expires_at, revoked_at) ON assent.api_keys TO assent_app;
+GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members, assent.role_capabilities TO assent_engine;
+GRANT SELECT, INSERT, UPDATE (name, scopes, expires_at, revoked_at) ON assent.api_keys TO assent_engine;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.now(), assent.org_id() TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.now(), assent.org_id() TO assent_engine;

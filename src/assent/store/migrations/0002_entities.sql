@@ -2,7 +2,7 @@
 --
 -- `entities` holds only what changes and is small: where an entity stands. Content is in `entity_versions`, which is
 -- only inserted into; data_hash ties the two together and lets a trigger see an edit without reading content.
--- assent_app has no DML on any of the three. It calls write_entities, which writes all three or none.
+-- assent_engine has no DML on any of the three. It calls write_entities, which writes all three or none.
 
 CREATE TABLE assent.entities (
   org_id              text        NOT NULL,
@@ -63,6 +63,8 @@ CREATE TABLE assent.audit_log (
   channel           text        NOT NULL,       -- how: python, http, cli, workflow …
   instance_id       uuid,
   trace_id          text,
+  on_behalf_of      text[],                     -- the people for whom the actor acted; null: for themselves
+  contributors      text[]      NOT NULL DEFAULT '{}', -- the people to whom the content of this version is due
   CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT audited_actor_kind_is_known CHECK (actor_kind IN ('user', 'service_account', 'system'))
 );
@@ -105,7 +107,7 @@ CREATE TRIGGER entities_change_only_in_mutate
 CREATE TRIGGER versions_are_made_only_in_mutate BEFORE INSERT ON assent.entity_versions
   FOR EACH STATEMENT EXECUTE FUNCTION assent.require_entity_door();
 
-REVOKE ALL ON assent.entities, assent.entity_versions, assent.audit_log FROM assent_app;
-GRANT SELECT ON assent.entities, assent.entity_versions, assent.audit_log, assent.current_entities TO assent_app;
+REVOKE ALL ON assent.entities, assent.entity_versions, assent.audit_log FROM assent_engine;
+GRANT SELECT ON assent.entities, assent.entity_versions, assent.audit_log, assent.current_entities TO assent_engine;
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
   'assent.entities', 'assent.entity_versions', 'assent.audit_log']::regclass[]) t;

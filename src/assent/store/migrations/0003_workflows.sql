@@ -314,9 +314,9 @@ SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
   'assent.workflow_outbox_receipts']::regclass[]) t;
 CREATE POLICY definitions_of_all_orgs_are_readable ON assent.workflow_definitions FOR SELECT USING (org_id = '*');
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_definitions TO assent_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_definitions TO assent_engine;
 GRANT SELECT, INSERT, UPDATE ON assent.workflow_instances, assent.workflow_events_outbox,
-  assent.workflow_side_effects_outbox TO assent_app;
+  assent.workflow_side_effects_outbox TO assent_engine;
 GRANT SELECT, INSERT, UPDATE (status, started_at, completed_at, duration_ms, output_json, error,
-  approval_request_id, applied, resume_at, waiting_for_event_key) ON assent.workflow_step_executions TO assent_app;
-GRANT SELECT, INSERT ON assent.workflow_step_receipts, assent.workflow_outbox_receipts TO assent_app;
+  approval_request_id, applied, resume_at, waiting_for_event_key) ON assent.workflow_step_executions TO assent_engine;
+GRANT SELECT, INSERT ON assent.workflow_step_receipts, assent.workflow_outbox_receipts TO assent_engine;

@@ -89,6 +89,6 @@ CREATE TRIGGER decisions_are_never_emptied BEFORE TRUNCATE ON assent.approval_de
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.approval_chains', 'assent.approval_chain_steps',
   'assent.approval_requests', 'assent.approval_decisions']::regclass[]) t;
-GRANT SELECT, INSERT, UPDATE, DELETE ON assent.approval_chains, assent.approval_chain_steps TO assent_app;
-GRANT SELECT, INSERT, UPDATE ON assent.approval_requests TO assent_app;
-GRANT SELECT, INSERT ON assent.approval_decisions TO assent_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.approval_chains, assent.approval_chain_steps TO assent_engine;
+GRANT SELECT, INSERT, UPDATE ON assent.approval_requests TO assent_engine;
+GRANT SELECT, INSERT ON assent.approval_decisions TO assent_engine;

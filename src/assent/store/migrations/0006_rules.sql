@@ -50,5 +50,5 @@ CREATE TRIGGER rule_evaluations_are_never_emptied BEFORE TRUNCATE ON assent.work
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_rules',
   'assent.workflow_rule_evaluations']::regclass[]) t;
-GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_rules TO assent_app;
-GRANT SELECT, INSERT ON assent.workflow_rule_evaluations TO assent_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_rules TO assent_engine;
+GRANT SELECT, INSERT ON assent.workflow_rule_evaluations TO assent_engine;

@@ -3,6 +3,11 @@
 --
 -- They plan each call anew: a plan that was made while the tables were small is kept otherwise, and with an org's id in
 -- front of every index all of them look alike to it. 500 entities took 104 ms by the wrong one, 24 by their key.
+--
+-- They open the door by set_config and put back what it was: `SET assent.door` in a function's definition is refused to
+-- everybody but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest.
+-- The setting keeps the owner's plain SQL out. It is no key: the engine's role has no right to write these tables, whatever
+-- it sets.
 
 -- What a write may do to an entity's row. Reads the window that the row has under its lock (D17).
 CREATE FUNCTION assent.guard_entity_row() RETURNS trigger
@@ -85,13 +90,14 @@ $$;
 -- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
 -- in a set has its changes in successive layers; nearly always there is one layer.
 CREATE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
-SET assent.door = 'mutate' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
   wanted integer;
   written integer;
   disguised integer;
 BEGIN
+  PERFORM set_config('assent.door', 'mutate', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
   PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
     WHERE coalesce(c.layer NOT BETWEEN 1 AND layers, true) OR (c.from_version IS NULL AND c.version > 1);
@@ -153,18 +159,20 @@ BEGIN
         MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
     END IF;
   END LOOP;
+  PERFORM set_config('assent.door', former_door, true);
 END
 $$;
 
 -- Keeps the strictest window of an instance's active tokens on its entity (D17); not a version. When the instance has
 -- ended the window stays as it is and the entity is free for its next instance.
 CREATE FUNCTION assent.set_edit_windows(windows jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
-SET assent.door = 'advance' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
   wanted integer := jsonb_array_length(windows);
   written integer;
 BEGIN
+  PERFORM set_config('assent.door', 'advance', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT w ->> 'org_id' FROM jsonb_array_elements(windows) w) AS asked (org);
 
   UPDATE assent.entities e
@@ -180,11 +188,12 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'AS002',
       MESSAGE = format('%s of %s windows belong to another instance', wanted - written, wanted);
   END IF;
+  PERFORM set_config('assent.door', former_door, true);
 END
 $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.lock_entities(text[], uuid[]), assent.write_entities(jsonb, integer),
-  assent.set_edit_windows(jsonb) TO assent_app;
+  assent.set_edit_windows(jsonb) TO assent_engine;
 -- Triggers run as whoever writes, and this is what they ask.
-GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_engine;

@@ -2,6 +2,7 @@
 
 -- `version` of an instance counts the effects of its steps; generation and chain_length are part of the projection.
 ALTER TABLE assent.workflow_instances
+  ADD COLUMN originators jsonb NOT NULL DEFAULT '{"ids": [], "approved": false}', -- whose work is approved next
   ADD COLUMN generation   integer NOT NULL DEFAULT 0,   -- of the newest root token (D3, D24)
   ADD COLUMN chain_length integer NOT NULL DEFAULT 0,   -- automatic calls since somebody or something was waited for
   ADD COLUMN incident     jsonb;                        -- why it is paused or failed: code, message, node
@@ -25,7 +26,7 @@ CREATE TABLE assent.workflow_kept_events (
 );
 CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_key, id);
 SELECT assent.guard_by_org('assent.workflow_kept_events');
-GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_app;
+GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_engine;
 
 -- A worker notes whose events it is about to process before it starts (D26). A note whose worker is gone names the
 -- instances that may have killed it; they are run again one by one.

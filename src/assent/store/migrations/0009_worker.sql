@@ -48,7 +48,13 @@ CREATE INDEX instances_to_prune ON assent.workflow_instances (completed_at)
 -- what comes late is ignored without a receipt.
 CREATE FUNCTION assent.prune_receipts(ended_before timestamptz, instances_max integer)
 RETURNS TABLE (instances bigint, step_receipts bigint, outbox_receipts bigint)
-LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  RETURN QUERY
   WITH ended AS MATERIALIZED (
     SELECT org_id, id FROM assent.workflow_instances
      WHERE completed_at < ended_before AND receipts_pruned_at IS NULL
@@ -67,7 +73,9 @@ LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_merg
      USING ended e WHERE r.org_id = e.org_id AND r.instance_id = e.id
     RETURNING 1
   )
-  SELECT (SELECT count(*) FROM marked), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_outboxes)
+  SELECT (SELECT count(*) FROM marked), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_outboxes);
+  PERFORM set_config('assent.door', former_door, true);
+END
 $$;
 
 -- How far the evidence of each org's old steps has been compacted: through this step, in the order of the primary key.
@@ -87,7 +95,13 @@ ALTER TABLE assent.approval_requests DROP CONSTRAINT request_is_of_an_instance;
 -- policy keeps everything. An instance with a dead letter, or with something still to be done, stays.
 CREATE FUNCTION assent.delete_ended_instances(instances_max integer)
 RETURNS TABLE (instances bigint, steps bigint, events bigint, effects bigint, receipts bigint)
-LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  RETURN QUERY
   WITH policy AS MATERIALIZED (
     -- A setting is whatever an org wrote there: one that is no such number of days is no policy, and no error.
     SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
@@ -127,7 +141,9 @@ LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_merg
   )
   SELECT (SELECT count(*) FROM of_instances), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_events),
          (SELECT count(*) FROM of_effects),
-         (SELECT count(*) FROM step_receipts) + (SELECT count(*) FROM outbox_receipts)
+         (SELECT count(*) FROM step_receipts) + (SELECT count(*) FROM outbox_receipts);
+  PERFORM set_config('assent.door', former_door, true);
+END
 $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;

@@ -58,13 +58,14 @@ $$;
 -- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
 -- in a set has its changes in successive layers; nearly always there is one layer.
 CREATE OR REPLACE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
-SET assent.door = 'mutate' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
   wanted integer;
   written integer;
   disguised integer;
 BEGIN
+  PERFORM set_config('assent.door', 'mutate', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
   PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
     WHERE coalesce(c.layer NOT BETWEEN 1 AND layers, true) OR (c.from_version IS NULL AND c.version > 1);
@@ -79,8 +80,8 @@ BEGIN
         layer integer, org_id text, entity_id uuid, version_id uuid, audit_id uuid, entity_type text,
         contract_version integer, partition_id text, from_version integer, version integer, from_state text,
         state text, data jsonb, data_hash text, content_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
-        amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], action text,
-        changed jsonb, place text, reason text, channel text, trace_id text)
+        amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], on_behalf_of text[],
+        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text)
        WHERE c.layer = current_layer
     ), created AS (
       INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
@@ -104,9 +105,14 @@ BEGIN
       ON CONFLICT (org_id, entity_id, version) DO NOTHING
     ), audited AS (
       INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
-             from_version, to_version, from_state, to_state, changes, place, reason, channel, instance_id, trace_id)
+             from_version, to_version, from_state, to_state, changes, place, reason, channel, instance_id, trace_id,
+             on_behalf_of, contributors)
       SELECT org_id, audit_id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
-             from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id
+             from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id,
+             on_behalf_of,
+             -- Whose word the content is, where the caller does not say: the actor's own.
+             coalesce(contributors, CASE WHEN written_by_instance IS NULL AND actor_kind <> 'system'
+                                         THEN ARRAY[actor_id] ELSE '{}' END)
         FROM change
     )
     SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed),
@@ -126,6 +132,7 @@ BEGIN
         MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
     END IF;
   END LOOP;
+  PERFORM set_config('assent.door', former_door, true);
 END
 $$;
 
@@ -180,9 +187,9 @@ DROP INDEX assent.approval_requests_open;
 CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, entity_id, entity_version)
   WHERE entity_id IS NOT NULL;
 -- Only what may change, like everything of people's: what was asked stays.
-REVOKE UPDATE ON assent.approval_requests FROM assent_app;
-GRANT UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at)
-  ON assent.approval_requests TO assent_app;
+REVOKE UPDATE ON assent.approval_requests FROM assent_engine;
+GRANT UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators)
+  ON assent.approval_requests TO assent_engine;
 
 -- One person who is asked. An approval asks approvers, a form its assignees.
 CREATE TABLE assent.workflow_seats (
@@ -281,10 +288,15 @@ CREATE TRIGGER decisions_are_of_those_who_are_asked BEFORE INSERT ON assent.appr
 CREATE FUNCTION assent.guard_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at}'::text[])
-     IS DISTINCT FROM (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at}'::text[]) THEN
+  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[])
+     IS DISTINCT FROM
+     (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
       MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
+  END IF;
+  IF NOT NEW.originators @> OLD.originators THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('approval request %s keeps its originators; others may join them', OLD.id);
   END IF;
   IF OLD.applied_at IS NOT NULL AND (NEW.applied_at, NEW.applied_step_id, NEW.status)
      IS DISTINCT FROM (OLD.applied_at, OLD.applied_step_id, OLD.status) THEN
@@ -363,7 +375,7 @@ CREATE TABLE assent.approval_turns (
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.workflow_seats', 'assent.approval_delegations',
   'assent.approval_turns']::regclass[]) t;
-GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_app;
-GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_app;
-GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_app;
+GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_engine;
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_engine;
+GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_engine;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;

@@ -18,7 +18,7 @@ CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_o
 CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
 
 -- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the
--- application's role has no right to this table at all. Two may be active, while receivers change from one to the other.
+-- engine's role has no right to this table at all. Two may be active, while receivers change from one to the other.
 CREATE TABLE assent.effect_secrets (
   org_id     text        NOT NULL,
   id         uuid        NOT NULL,

@@ -105,7 +105,13 @@ $$;
 -- and those forms' seats. Approvals stay: they are evidence about the entity. See 0009.
 CREATE OR REPLACE FUNCTION assent.delete_ended_instances(instances_max integer)
 RETURNS TABLE (instances bigint, steps bigint, events bigint, effects bigint, receipts bigint)
-LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  RETURN QUERY
   WITH policy AS MATERIALIZED (
     -- A setting is whatever an org wrote there: one that is no such number of days is no policy, and no error.
     SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
@@ -151,12 +157,14 @@ LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_merg
   )
   SELECT (SELECT count(*) FROM of_instances), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_events),
          (SELECT count(*) FROM of_effects),
-         (SELECT count(*) FROM step_receipts) + (SELECT count(*) FROM outbox_receipts)
+         (SELECT count(*) FROM step_receipts) + (SELECT count(*) FROM outbox_receipts);
+  PERFORM set_config('assent.door', former_door, true);
+END
 $$;
 
 SELECT assent.guard_by_org('assent.workflow_forms');
 GRANT SELECT, INSERT,
       UPDATE (status, reason, claimed_by, claimed_at, draft_json, draft_by, draft_at, draft_problems, ended_at)
-   ON assent.workflow_forms TO assent_app;
+   ON assent.workflow_forms TO assent_engine;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz) TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz) TO assent_engine;

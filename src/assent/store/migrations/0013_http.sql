@@ -21,7 +21,7 @@ CREATE TABLE assent.http_replies (
 CREATE INDEX http_replies_to_forget ON assent.http_replies (org_id, expires_at);
 SELECT assent.guard_by_org('assent.http_replies');
 GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, created_at, expires_at), DELETE
-  ON assent.http_replies TO assent_app;
+  ON assent.http_replies TO assent_engine;
 
 -- Lists go by id, newest first; neither column ever changes, so that updates in place stay possible.
 CREATE INDEX entities_by_type ON assent.entities (org_id, entity_type, id);

@@ -32,4 +32,4 @@ END
 $$;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.emit_event(text, jsonb, text) TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.emit_event(text, jsonb, text) TO assent_engine;

@@ -71,4 +71,4 @@ CREATE TRIGGER requests_are_approved_by_those_who_are_asked BEFORE UPDATE ON ass
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 -- Triggers run as whoever writes, and this is what they ask.
-GRANT EXECUTE ON FUNCTION assent.is_enough(jsonb, text[]), assent.agreed_groups(assent.approval_requests) TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.is_enough(jsonb, text[]), assent.agreed_groups(assent.approval_requests) TO assent_engine;

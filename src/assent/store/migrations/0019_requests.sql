@@ -255,13 +255,13 @@ $$;
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.requests', 'assent.request_deliveries', 'assent.request_items',
   'assent.request_history']::regclass[]) AS t;
-GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_app;
+GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_engine;
 -- To fold deliveries is the worker's; the application hands them in, and has dead letters tried again.
-GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_app;
-GRANT SELECT ON assent.request_items TO assent_app;
-GRANT SELECT, INSERT ON assent.request_history TO assent_app;
+GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_engine;
+GRANT SELECT ON assent.request_items TO assent_engine;
+GRANT SELECT, INSERT ON assent.request_history TO assent_engine;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.bundle_problem(text, jsonb, text, text),
                           assent.keep_delivery(uuid, text, jsonb, text, text),
-                          assent.push_result(uuid, text, jsonb, text, text) TO assent_app;
+                          assent.push_result(uuid, text, jsonb, text, text) TO assent_engine;

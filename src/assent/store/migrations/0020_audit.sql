@@ -2,7 +2,7 @@
 -- members, roles, keys, sources, settings, rules, definitions, delegations and chains.
 --
 -- A row is about a version of an entity, and then write_entities wrote it; or about a subject, and then it was
--- note_commands (workflows) or the trigger below (administration). The application's role has no DML on the table, and no
+-- note_commands (workflows) or the trigger below (administration). The engine's role has no DML on the table, and no
 -- function that writes one kind of row for another.
 
 ALTER TABLE assent.audit_log
@@ -22,15 +22,18 @@ ALTER TABLE assent.audit_log
   ADD CONSTRAINT audited_entity_has_its_type_or_there_is_none CHECK ((entity_type IS NULL) = (entity_id IS NULL));
 CREATE INDEX audit_log_by_subject ON assent.audit_log (org_id, subject_id, id) WHERE subject_id IS NOT NULL;
 
--- An id that sorts by time, as ours do (RFC 9562, version 7). What comes after the milliseconds grows while a transaction
--- goes on, so that its entries stand in their order.
+-- Return an id that sorts by time (RFC 9562, version 7): the transaction's millisecond, then the microseconds since the
+-- transaction began in 26 bits (67 seconds), so that entries of one transaction sort in the order of its statements.
 CREATE FUNCTION assent.new_id() RETURNS uuid
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-RETURN encode(overlay(overlay(uuid_send(gen_random_uuid())
-         PLACING substring(int8send(floor(extract(epoch FROM assent.now()) * 1000)::bigint) FROM 3) FROM 1 FOR 6)
-         PLACING int2send((x'7000'::integer
-           + least(4095, floor(extract(epoch FROM clock_timestamp() - pg_catalog.now()) * 10000)))::smallint) FROM 7 FOR 2),
-         'hex')::uuid;
+RETURN (
+  SELECT encode(overlay(overlay(overlay(uuid_send(gen_random_uuid())
+           PLACING substring(int8send(floor(extract(epoch FROM assent.now()) * 1000)::bigint) FROM 3) FROM 1 FOR 6)
+           PLACING int2send((x'7000'::integer + (microseconds >> 14))::smallint) FROM 7 FOR 2)
+           PLACING int2send(((microseconds & 16383) - 32768)::smallint) FROM 9 FOR 2),
+         'hex')::uuid
+    FROM (SELECT least(67108863, floor(extract(epoch FROM clock_timestamp() - pg_catalog.now()) * 1000000))::integer)
+      AS elapsed (microseconds));
 
 -- Commands that were taken, each one row, in their own transaction.
 CREATE FUNCTION assent.note_commands(commands jsonb) RETURNS void
@@ -44,13 +47,13 @@ BEGIN
       HINT = 'What is administered is noted by the database itself.';
   END IF;
   INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
-         entity_type, entity_id, changes, place, reason, channel, instance_id, trace_id)
+         entity_type, entity_id, changes, place, reason, channel, instance_id, trace_id, on_behalf_of)
   SELECT org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
-         entity_type, entity_id, '{}', place, reason, channel, instance_id, trace_id
+         entity_type, entity_id, '{}', place, reason, channel, instance_id, trace_id, on_behalf_of
     FROM jsonb_to_recordset(commands) AS c (
       org_id text, id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], action text,
       subject_kind text, subject_id text, details jsonb, entity_type text, entity_id uuid, place text, reason text,
-      channel text, instance_id uuid, trace_id text);
+      channel text, instance_id uuid, trace_id text, on_behalf_of text[]);
 END
 $$;
 
@@ -129,4 +132,4 @@ CREATE TRIGGER chain_steps_are_audited AFTER INSERT OR UPDATE OR DELETE ON assen
     'name approvers mode quorum due_seconds');
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.note_commands(jsonb) TO assent_app;
+GRANT EXECUTE ON FUNCTION assent.note_commands(jsonb) TO assent_engine;

@@ -180,7 +180,7 @@ BEGIN
   INSERT INTO assent.tasks (org_id, id, type, priority, run_at, attempts_max)
   VALUES (org, task, type, priority, due, attempts_max);
   INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by)
-  VALUES (org, task, type, input, key, attempts_max, 'sql:' || current_user);
+  VALUES (org, task, type, input, key, attempts_max, 'sql:' || assent.calling_role());
   IF due <= assent.now() THEN
     PERFORM pg_notify('assent_tasks', '');
   END IF;
@@ -190,7 +190,13 @@ $$;
 
 -- Deletes tasks that went well, or were cancelled, before a time, a number at once. Their keys stay.
 CREATE FUNCTION assent.prune_tasks(ended_before timestamptz, tasks_max integer) RETURNS bigint
-LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+  pruned bigint;
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
   WITH old AS MATERIALIZED (
     SELECT org_id, id FROM assent.tasks
      WHERE status IN ('complete', 'cancelled') AND ended_at < ended_before
@@ -203,14 +209,17 @@ LANGUAGE sql SET assent.door = 'prune' SET enable_hashjoin = off SET enable_merg
   ), of_attempts AS (
     DELETE FROM assent.task_attempts a USING old o WHERE a.org_id = o.org_id AND a.task_id = o.id
   )
-  SELECT count(*) FROM of_tasks
+  SELECT count(*) INTO pruned FROM of_tasks;
+  PERFORM set_config('assent.door', former_door, true);
+  RETURN pruned;
+END
 $$;
 
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
   'assent.tasks', 'assent.task_submissions', 'assent.task_attempts', 'assent.task_keys']::regclass[]) t;
 
-GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, ended_at) ON assent.tasks TO assent_app;
-GRANT SELECT, INSERT ON assent.task_submissions, assent.task_attempts, assent.task_keys TO assent_app;
+GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, ended_at) ON assent.tasks TO assent_engine;
+GRANT SELECT, INSERT ON assent.task_submissions, assent.task_attempts, assent.task_keys TO assent_engine;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.new_id(), assent.input_hash(jsonb),
-  assent.submit_task(text, jsonb, text, integer, timestamptz, integer) TO assent_app;
+  assent.submit_task(text, jsonb, text, integer, timestamptz, integer) TO assent_engine;

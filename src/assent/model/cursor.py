@@ -1,0 +1,84 @@
+"""Cursors: where a page ended, as a text that its reader brings back for the next.
+
+The one codec for all lists. A cursor is a caller's word: what comes out of here can be compared in the database,
+whatever was in it, and everything else is refused.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import orjson
+
+from assent.model.mutation import Refused, Rejection
+
+V = TypeVar("V")
+
+CURSOR_LENGTH_MAX: Final = 500
+INTEGER_MAX: Final = 2**31 - 1
+EXPONENT_MAX: Final = 200
+_FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(2999, 12, 31, tzinfo=UTC)
+
+
+def cursor_of(position: Any) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(position, default=str)).decode().rstrip("=")
+
+
+def position_of(text: str | None, read: Callable[[Any], V]) -> V | None:
+    """Where a cursor stands, by one of the readers below; refuses one that we never gave."""
+    if text is None:
+        return None
+    try:
+        if len(text) > CURSOR_LENGTH_MAX:
+            raise ValueError(text)
+        bare = text.rstrip("=")
+        padded = bare + "=" * (-len(bare) % 4)
+        return read(orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True)))
+    except (binascii.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+        message = "expected a cursor from `next` of a page of this list"
+        hint = "begin without a cursor"
+        raise Refused(Rejection("BAD_CURSOR", message, ("cursor",), hint=hint)) from None
+
+
+def id_in(place: Any) -> UUID:
+    return UUID(place)
+
+
+def integer_in(place: Any) -> int:
+    """A number that PostgreSQL's `integer` holds."""
+    if type(place) is not int or not 0 <= place <= INTEGER_MAX:
+        raise ValueError(place)
+    return place
+
+
+def text_in(place: Any) -> str:
+    if not isinstance(place, str) or "\x00" in place:
+        raise TypeError(place)
+    return place
+
+
+def time_in(place: Any) -> datetime:
+    """A time with its zone, in years that every calendar and PostgreSQL can count."""
+    found = datetime.fromisoformat(place)
+    if found.tzinfo is None or not _FIRST <= found <= _LAST:
+        raise ValueError(place)
+    return found.astimezone(UTC)
+
+
+def figure_in(place: Any) -> Decimal:
+    """A number that PostgreSQL's `numeric` holds, or one of its infinities."""
+    found = Decimal(text_in(place))
+    if found.is_nan() or (found.is_finite() and found and abs(found.adjusted()) > EXPONENT_MAX):
+        raise ValueError(place)
+    return found
+
+
+def time_and_id_in(place: Any) -> tuple[datetime, UUID]:
+    """For lists in the order of time, and of ids where that is equal."""
+    at, place_id = place
+    return time_in(at), id_in(place_id)

@@ -1,0 +1,110 @@
+"""Who may read an instance: by its entity's contract, or because they take part in the flow or may read it.
+
+One instance is asked for with everything that counts, a list with what one statement can ask. Reads, and never writes.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, Self
+from uuid import UUID
+
+from assent.engine.inputs import Advance
+from assent.engine.possible import possible_answers
+from assent.model.actor import Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Refused, Rejection
+from assent.model.reader import Reader
+from assent.runtime.listing import Row
+from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
+from assent.runtime.work import Work
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+if TYPE_CHECKING:
+    from assent.runtime.runtime import Runtime
+
+_SQL: Final = load_queries("assent.runtime", "listing.sql")
+
+
+class Seen(Protocol):
+    """What is known of an instance by whoever shows it."""
+
+    @property
+    def org_id(self) -> str: ...
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def workflow_id(self) -> str: ...
+    @property
+    def entity_type(self) -> str | None: ...
+    @property
+    def subject_id(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeenInstance:
+    org_id: str
+    id: UUID
+    workflow_id: str
+    entity_type: str | None
+    subject_id: str
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        return cls(**{name: row[name] for name in cls.__slots__})
+
+
+async def reader_of(runtime: "Runtime", connection: Connection, org_id: str, actor: Actor) -> Reader:
+    """What somebody may see in lists: of flows, those that they take part in or may read."""
+    contracts, now = runtime.kernel.registry.contracts, runtime.database.clock.now()
+    if may_read_flow("*", actor):
+        return Reader(actor.id, now, hidden_types(contracts, actor), all_flows=True)
+    rows = await connection.fetch(_SQL.find_flows, org_id)
+    readable = [
+        row["id"] for row in rows if may_read_flow(row["key"], actor) or actor.has_role(row["readers"] or ())
+    ]
+    return Reader(actor.id, now, hidden_types(contracts, actor), definitions=readable)
+
+
+async def may_read_instance(runtime: "Runtime", connection: Connection, instance: Seen, actor: Actor) -> None:
+    """Raise `Refused` unless somebody may read an instance, with its variables, its forms and its steps."""
+    if instance.entity_type is not None:
+        contracts: Contracts = runtime.kernel.registry.contracts
+        return may_read(contracts, instance.entity_type, actor)
+    if may_read_flow(instance.workflow_id, actor) or instance.subject_id == actor.id:
+        return None
+    now, roles = runtime.database.clock.now(), sorted(actor.roles)
+    takes_part = await connection.fetchval(
+        _SQL.takes_part, instance.org_id, instance.id, actor.id, roles, now
+    )
+    if not takes_part and not await could_answer(runtime, connection, instance.org_id, instance.id, actor):
+        message = f"{actor.id} takes no part in this {instance.workflow_id}, and may not read it"
+        hint = f"it takes {instance.workflow_id}:read or workflows:read"
+        raise Refused(Rejection("POLICY_DENIED", message, ("actor",), hint=hint))
+    return None
+
+
+async def was_asked(runtime: "Runtime", connection: Connection, org_id: str, asked: UUID, user: str) -> bool:
+    """Whether somebody is or was asked at an approval request or a form, or stands in for one who is."""
+    now = runtime.database.clock.now()
+    return bool(await connection.fetchval(_SQL.was_asked, org_id, asked, user, now))
+
+
+async def could_answer(  # noqa: PLR0913
+    runtime: "Runtime",
+    connection: Connection,
+    org_id: str,
+    instance_id: UUID,
+    actor: Actor,
+    *,
+    step_id: UUID | None = None,
+) -> bool:
+    """Whether somebody could answer a step that waits, as by a role that they have now; one step, or any."""
+    now = runtime.database.clock.now()
+    work = Work(org_id, instance_id, [Advance(new_id(now), actor)])
+    job = await runtime.advancing.loader.look(connection, work, now)
+    if job is None:
+        return False
+    tokens = [token for token in job.run.instance.tokens.values() if token.state == "resting"]
+    return any(
+        possible_answers(job.run, token, actor) for token in tokens if step_id in (None, token.step_id)
+    )

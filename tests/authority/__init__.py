@@ -1,0 +1,1 @@
+"""Authority: nobody gains more than they hold, by any route."""

@@ -1,0 +1,315 @@
+"""A search for a way up: from each single capability, over all routes that administer, nothing more is ever held.
+
+The searcher acts by token and by every key that they get hold of. What they control is themselves, a colleague who
+has nothing and tells them everything, members whom they made, and accounts whose keys they have. The search is random
+and bounded; its seed is in the message of a failure, and `ASSENT_TEST_SEED` chooses another.
+"""
+
+import os
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from assent.http.app import ROUTERS, create_app
+from assent.model.actor import Actor
+from assent.model.policy import check_policy
+from assent.store.clock import MovedClock
+from assent.store.database import Connection, Database
+from tests.authority.known_capabilities import all_capabilities, unexplained
+from tests.http.application import app
+from tests.http.callers import SETTINGS, bearer, client_of, token
+from tests.postgres import SETTINGS as STORE_SETTINGS
+from tests.postgres import START, Databases
+
+SEED = int(os.environ.get("ASSENT_TEST_SEED", "20260302"))
+CONTRACTS = list(app.registry.contracts.values())
+CAPABILITIES = all_capabilities(CONTRACTS)
+ADMINISTERING = {"members:manage", "roles:manage", "keys:manage", "approvals:delegate"}
+# The clock stands still, so a limit that is reached once would refuse all that follows.
+UNLIMITED = replace(
+    SETTINGS,
+    rate_workflows_per_minute=0,
+    rate_entities_per_minute=0,
+    rate_reads_per_minute=0,
+    rate_failed_sign_ins_per_minute=0,
+)
+STEPS_MAX = 20
+STEPS_OF_ADMINISTRATORS_MAX = 150
+
+PEOPLE: dict[str, tuple[list[str], str, str | None]] = {
+    "boss": (["admin"], "user", None),
+    "mia": (["plain"], "user", "boss"),
+    "sam": (["searching"], "user", "mia"),
+    "pal": ([], "user", "mia"),
+    "vera": (["finance_manager", "auditing"], "user", "mia"),
+    "superbot": (["admin"], "service_account", None),
+    "auditbot": (["auditing"], "service_account", None),
+    "dullbot": ([], "service_account", None),
+}
+"""User → roles, kind, manager. `sam` searches; `pal` is the colleague."""
+ROLES = ["admin", "wide", "auditing", "searching", "plain", "finance_manager", "manager", "clerk"]
+
+
+def start_from(capability: str) -> frozenset[str]:
+    return ADMINISTRATORS.get(capability, frozenset({capability}))
+
+
+ADMINISTRATORS = {
+    "members:manage and keys:manage": frozenset({"members:manage", "keys:manage"}),
+    "everything that administers": frozenset(ADMINISTERING),
+}
+"""Capabilities that are worth more together."""
+
+
+@dataclass
+class World:
+    """What the searcher knows and has."""
+
+    org: str
+    rng: random.Random
+    door: FastAPI
+    database: Database
+    now: datetime
+    start: Actor
+    clients: list[httpx.AsyncClient] = field(default_factory=list)
+    members: list[str] = field(default_factory=lambda: list(PEOPLE))
+    made: set[str] = field(default_factory=set)
+    keyed: set[str] = field(default_factory=set)
+    keys: list[str] = field(default_factory=list)
+    delegations: list[str] = field(default_factory=list)
+    accepted: set[str] = field(default_factory=set)
+    """Which moves were taken at least once."""
+    gained: dict[str, str] = field(default_factory=dict)
+    """Kind of gain → the first of its kind."""
+
+    def member(self) -> str:
+        return self.rng.choice(self.members)
+
+    def roles(self) -> list[str]:
+        return self.rng.sample(ROLES, self.rng.randint(0, 2))
+
+    def capabilities(self) -> list[str]:
+        own = sorted(self.start.capabilities)
+        known = [*own, "*", "members:manage", self.rng.choice(CAPABILITIES)]
+        return self.rng.sample(known, self.rng.randint(0, 3))
+
+
+Move = Callable[[World], tuple[str, str, Any]]
+
+
+def _create_member(world: World) -> tuple[str, str, Any]:
+    kind = world.rng.choice(["user", "service_account"])
+    body = {"user_id": f"made-{len(world.members)}", "name": "Made", "kind": kind, "roles": world.roles()}
+    if world.rng.random() < 0.3:
+        body["manager_id"] = world.member()
+    return "POST", "/api/members", body
+
+
+def _change_member(world: World) -> tuple[str, str, Any]:
+    changes: dict[str, Any] = world.rng.choice(
+        [{"roles": world.roles()}, {"roles": world.roles()}, {"manager_id": world.member()}, {"active": True}]
+    )
+    return "PATCH", f"/api/members/{world.member()}", changes
+
+
+def _deactivate(world: World) -> tuple[str, str, Any]:
+    return "POST", f"/api/members/{world.member()}/deactivate", None
+
+
+def _set_role(world: World) -> tuple[str, str, Any]:
+    role, capabilities = world.rng.choice(ROLES), set(world.capabilities())
+    if role == "searching":
+        # Whoever gives up what they have searches no further.
+        capabilities |= world.start.capabilities
+    return "PUT", f"/api/roles/{role}", {"capabilities": sorted(capabilities)}
+
+
+def _create_key(world: World) -> tuple[str, str, Any]:
+    body: dict[str, Any] = {"name": "found"}
+    if world.rng.random() < 0.6:
+        body["user"] = world.member()
+    if world.rng.random() < 0.3:
+        body["expires_at"] = (
+            world.now + timedelta(days=world.rng.choice([0, 1, 900]), minutes=5)
+        ).isoformat()
+    if world.rng.random() < 0.3:
+        body["scopes"] = world.rng.choice([["keys:*"], ["members:*", "keys:write"], ["*"]])
+    if world.rng.random() < 0.2:
+        body["partition_id"] = world.rng.choice(["north", "south"])
+    return "POST", "/api/keys", body
+
+
+def _revoke_key(world: World) -> tuple[str, str, Any]:
+    return "POST", f"/api/keys/{world.rng.choice(world.keys or [_NOBODYS])}/revoke", None
+
+
+def _create_delegation(world: World) -> tuple[str, str, Any]:
+    to_user = world.rng.choice(["sam", world.member()])
+    return "POST", "/api/delegations", {"from_user": world.member(), "to_user": to_user}
+
+
+def _revoke_delegation(world: World) -> tuple[str, str, Any]:
+    return "POST", f"/api/delegations/{world.rng.choice(world.delegations or [_NOBODYS])}/revoke", None
+
+
+_NOBODYS = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+MOVES: dict[str, Move] = {
+    "create_member_of_org": _create_member,
+    "change_member_of_org": _change_member,
+    "deactivate_member": _deactivate,
+    "set_role": _set_role,
+    "create_key": _create_key,
+    "revoke_key": _revoke_key,
+    "create_delegation": _create_delegation,
+    "revoke_delegation": _revoke_delegation,
+}
+SELDOM = {"deactivate_member", "revoke_key", "revoke_delegation"}
+"""What ends things is tried less often, so that there is something to end."""
+
+
+async def furnish(connection: Connection, org: str, held: frozenset[str]) -> None:
+    await connection.execute("INSERT INTO assent.orgs (org_id, name) VALUES ($1, $1)", org)
+    carried = {
+        "admin": ["*"],
+        "wide": CAPABILITIES,
+        "auditing": ["audit:read"],
+        "searching": sorted(held),
+    }
+    await connection.executemany(
+        "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
+        [(org, role, capability) for role, names in carried.items() for capability in names],
+    )
+    await connection.executemany(
+        "INSERT INTO assent.members (org_id, user_id, name, roles, kind, manager_id) VALUES ($1, $2, $2, $3, $4, $5)",
+        [(org, user, *rest) for user, rest in PEOPLE.items()],
+    )
+
+
+async def search(world: World, steps: int) -> None:
+    weights = [1 if name in SELDOM else 4 for name in MOVES]
+    for _ in range(steps):
+        client = world.rng.choice([world.clients[0], *world.clients])
+        (name,) = world.rng.choices(list(MOVES), weights)
+        method, path, body = MOVES[name](world)
+        answer = await client.request(method, path, json=body)
+        assert answer.status_code < 500, answer.text
+        if answer.status_code < 300:
+            world.accepted.add(name)
+            _learn(world, name, answer.json())
+            await _look(world, f"{method} {path} {body}")
+
+
+def _learn(world: World, name: str, answer: dict[str, Any]) -> None:
+    if name == "create_member_of_org":
+        world.members.append(answer["user_id"])
+        world.made.add(answer["user_id"])
+    elif name == "create_key":
+        world.keys.append(answer["id"])
+        world.keyed.add(answer["user_id"])
+        world.clients.append(client_of(world.door, bearer(answer["key"])))
+    elif name == "create_delegation":
+        world.delegations.append(answer["id"])
+
+
+async def _look(world: World, step: str) -> None:
+    """Write down what is held now that was not held at the start."""
+    async with world.database.transaction(None) as connection:
+        members = {row["user_id"]: row for row in await connection.fetch(_MEMBERS, world.org)}
+        keys = [row["key"] for row in await connection.fetch(_KEYS, world.org)]
+        delegations = await connection.fetch(_DELEGATIONS, world.org)
+
+    def gained(kind: str, what: object) -> None:
+        world.gained.setdefault(kind, f"{what} after {step}")
+
+    own = {"sam", *world.keyed, *(name for name in world.made if members[name]["kind"] != "user")}
+    for name in own | world.made | {"pal"}:
+        if more := [one for one in members[name]["capabilities"] if not world.start.can(one)]:
+            gained("capability", f"{name} holds {more}")
+    for name in own:
+        actor = Actor(name, roles=frozenset(members[name]["roles"]))
+        if more := [right for right in _rights(actor) if right not in _rights(world.start)]:
+            gained("right of a contract", f"{name} may {more}")
+    if members["sam"]["roles"] != ["searching"] or members["sam"]["manager_id"] != "mia":
+        gained("own roles or manager", dict(members["sam"]))
+    if below := [name for name, row in members.items() if row["manager_id"] in own]:
+        gained("being a manager", below)
+    if mine := [dict(row) for row in delegations if row["to_user"] in own and row["from_user"] not in own]:
+        gained("standing in", mine)
+    for key in keys:
+        if key.get("partition_id") != "north":
+            gained("partition", key)
+        if not key["expires_at"] or datetime.fromisoformat(key["expires_at"]) > world.now + timedelta(
+            hours=1
+        ):
+            gained("time", key)
+    people = [row for row in members.values() if row["active"] and row["kind"] == "user"]
+    if not any("*" in row["capabilities"] for row in people):
+        gained("the last `*` is gone", step)
+
+
+def _rights(actor: Actor) -> set[str]:
+    return {
+        f"{contract.name}:{verb}"
+        for contract in CONTRACTS
+        for verb in contract.permissions
+        if check_policy(contract, verb, actor) is None
+    }
+
+
+_MEMBERS = """
+SELECT m.*, ARRAY(SELECT c.capability FROM assent.role_capabilities c
+                   WHERE c.org_id = m.org_id AND c.role = ANY (m.roles)) AS capabilities
+  FROM assent.members m WHERE m.org_id = $1
+"""
+_KEYS = "SELECT to_jsonb(k) AS key FROM assent.api_keys k WHERE org_id = $1"
+_DELEGATIONS = "SELECT * FROM assent.approval_delegations WHERE org_id = $1 AND revoked_at IS NULL"
+
+
+@pytest.fixture(scope="module")
+async def searched(databases: Databases, template: str) -> AsyncIterator[tuple[Database, FastAPI]]:
+    """One database and one door for all searches: each has an org of its own."""
+    async with databases.fresh(template) as url:
+        database = await Database.open(url, settings=STORE_SETTINGS, clock=MovedClock(START))
+        yield database, create_app(app, database, UNLIMITED)
+        await database.close()
+
+
+@pytest.mark.parametrize("capability", [*CAPABILITIES, *ADMINISTRATORS])
+async def test_no_capability_leads_to_another(searched: tuple[Database, FastAPI], capability: str) -> None:
+    database, door = searched
+    held = start_from(capability)
+    org = "of:" + re.sub(r"[^a-z0-9:]", "_", capability)
+    async with database.transaction(None) as connection:
+        await furnish(connection, org, held)
+    start = Actor("sam", roles=frozenset({"searching"}), capabilities=held)
+    world = World(org, random.Random(f"{SEED} {capability}"), door, database, START, start)  # noqa: S311
+    world.clients.append(client_of(door, bearer(token(START, "sam", org, partition_id="north"))))
+    administers = any(start.can(name) for name in ADMINISTERING)
+    await search(world, STEPS_OF_ADMINISTRATORS_MAX if administers else STEPS_MAX)
+    for client in world.clients:
+        await client.aclose()
+    assert world.gained == {}, f"from {sorted(held)}, with ASSENT_TEST_SEED={SEED}"
+    if held >= ADMINISTERING:
+        assert len(world.accepted) > len(MOVES) / 2, "the search tries only what is refused anyway"
+
+
+def test_every_route_that_administers_is_searched() -> None:
+    tags = {"members", "roles", "keys", "delegations"}
+    routes = [route for router in ROUTERS for route in router.routes]
+    writes = {route.name for route in routes if tags & set(route.tags) and route.methods != {"GET"}}  # type: ignore[attr-defined]
+    assert writes == set(MOVES)
+
+
+def test_every_question_is_understood() -> None:
+    assert unexplained() == set()
+    assert {"members:manage", "audit:read", "workflows:retry", "invoice:create", "events:*"} < set(
+        CAPABILITIES
+    )

@@ -1,0 +1,389 @@
+"""Whoever may not read an object never gets its content: not in an answer, not in a header, not in a list.
+
+The routes come from the route table. Each is called by a member without roles, and by one who may do everything that
+takes a capability and may read nothing; a secret is planted in the content of every object.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import assent.http
+from assent.http.app import create_app
+from assent.model.actor import SYSTEM
+from assent.runtime.definitions import publish_flow
+from tests.http.application import PEOPLE as COMPANY
+from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
+from tests.http.test_other_orgs import CASES, ROUTES
+from tests.runtime.flows import rows
+
+BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} | {
+    "keep_approval_chain": ({"steps": []}, {}),
+    "create_entity": ({"data": {"title": "a new one"}}, {}),
+    "change_entity": ({"data": {"pages": 3}}, {"If-Match": "*"}),
+    "act_on_entity": ({"data": {"pages": 4}}, {}),
+    "reassign_approval": ({"from_user": "fin", "to_user": "bob"}, {}),
+    "reassign_form": ({"from_user": "max", "to_user": "bob"}, {}),
+    "submit_task": ({"type": "report.build", "input": {"month": "May"}}, {}),
+    "start_workflow": ({}, {}),
+    "advance_workflow": ({"event": "approved", "step": "sign"}, {}),
+}
+READS = {
+    "memo": {
+        "show_workflow": "mia",
+        "show_entity": "mia",
+        "list_entities_of_type": "mia",
+        "list_entity_versions": "mia",
+        "list_entity_audit": "mia",
+        "show_approval": "fin",
+        "show_form": "max",
+        "show_request": "mia",
+        "show_task": "olivia",
+    },
+    "diary": {"show_workflow": "alice", "show_form": "max", "show_request": "alice", "show_task": "olivia"},
+}
+"""Routes that do show the secret, and somebody to whom: a test that found it nowhere would prove nothing."""
+
+
+@pytest.fixture
+async def hidden(furnished, clock) -> People:
+    await furnish_hidden(furnished, DIARY, LEDGER)
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ('acme', 'olivia', 'O', '{chief}')"
+        )
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'chief', '*')"
+        )
+    settings = replace(SETTINGS, stream_s_max=1)
+    return People(create_app(app, furnished, settings, CALLBACKS), clock.now())
+
+
+async def planted(hidden, furnished, kind) -> dict[str, str]:
+    """An object of every noun, with the secret in it: of an entity that is hidden, or of a flow."""
+    if kind == "memo":
+        async with hidden("mia") as client:
+            entity = (await client.post("/api/entities/memo", json={"data": {"title": MARK}})).json()
+            place = f"/api/entities/memo/{entity['id']}"
+            await client.patch(place, json={"data": {"pages": 2}}, headers={"If-Match": "*"})
+            moved = await client.post(f"{place}/transitions/submit")
+            assert moved.status_code == 200, moved.text
+            instance = moved.json()["instance"]
+    else:
+        entity = {"id": "01890a5d-ac96-774b-bcce-b302099a8057"}
+        async with hidden("alice") as client:
+            started = await client.post(f"/ui/workflows/{kind}/start", json={"secret": MARK})
+            assert started.status_code == 201, started.text
+            instance = started.json()
+    steps = {step["name"]: step for step in instance["steps"]}
+    async with hidden("max") as client:
+        kept = await client.put(f"/api/forms/{steps['fill']['step_id']}/draft", json={"data": {"note": MARK}})
+        assert kept.status_code == 200, kept.text
+    (asked,) = await rows(furnished, "requests")
+    (task,) = await rows(furnished, "tasks")
+    definitions = await rows(furnished, "workflow_definitions")
+    (flow,) = [row for row in definitions if row["key"] == "diary"]
+    return {
+        "workflow_id": "diary",
+        "entity_type": "memo",
+        "entity_id": entity["id"],
+        "instance_id": instance["id"],
+        "request_id": steps["sign"]["request_id"],
+        "step_id": steps["fill"]["step_id"],
+        "asked_id": str(asked["id"]),
+        "task_id": str(task["id"]),
+        "definition_id": str(flow["id"]),
+        "other_id": str(flow["id"]),
+        "draft_id": str(flow["id"]),
+        "letter_id": str(task["id"]),
+        "key_id": entity["id"],
+        "delegation_id": entity["id"],
+        "user_id": "max",
+        "verb": "update",
+        "name": "submit",
+        "role": "clerk",
+        "key": "k",
+        "token": "t",
+        "a": "1",
+        "b": "2",
+    }
+
+
+async def call(hidden, user, route, ids, **more):
+    body, headers = BODIES.get(route.name, (None, {}))
+    given = ids | {"request_id": ids["asked_id"]} if "/api/requests/" in route.path else ids
+    (method,) = route.methods
+    async with hidden(user) as client:
+        path = route.path.format(**given)
+        return await client.request(method, path, json=body, headers={**headers, **more})
+
+
+def shows(answer) -> bool:
+    return MARK in answer.text or MARK in str(answer.headers)
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+async def test_no_answer_shows_what_its_caller_may_not_read(hidden, furnished, route, kind):
+    ids = await planted(hidden, furnished, kind)
+    for user in ("nobody", "agent"):
+        answer = await call(hidden, user, route, ids)
+        assert not shows(answer), (user, answer.status_code, answer.text)
+        again = await call(hidden, user, route, ids, **{"Idempotency-Key": "again"})
+        assert not shows(again), (user, again.status_code, again.text)
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+async def test_those_who_may_read_are_shown_it(hidden, furnished, kind):
+    ids = await planted(hidden, furnished, kind)
+    for route in ROUTES:
+        user = READS[kind].get(route.name)
+        if user is not None:
+            answer = await call(hidden, user, route, ids)
+            assert shows(answer), (route.name, user, answer.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [
+        ("/ui/workflows/{instance_id}", "nobody"),
+        ("/ui/workflows/{instance_id}/steps", "nobody"),
+        ("/ui/workflows/{instance_id}/events", "nobody"),
+        ("/api/approvals/{request_id}", "nobody"),
+        ("/api/forms/{step_id}", "nobody"),
+        ("/api/requests/{asked_id}", "nobody"),
+        ("/api/tasks/{task_id}", "ned"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+async def test_an_object_is_refused_to_those_who_may_not_read_it(hidden, furnished, path, user, kind):
+    ids = await planted(hidden, furnished, kind)
+    async with hidden(user) as client:
+        assert problem(await client.get(path.format(**ids)), 403)["code"] == "POLICY_DENIED"
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+@pytest.mark.parametrize("path", ["/ui/workflows", "/api/requests", "/api/tasks"])
+async def test_a_list_leaves_out_what_its_reader_may_not_read(hidden, furnished, path, kind):
+    """FINDINGS: x13, W21."""
+    await planted(hidden, furnished, kind)
+    async with hidden("ned") as client:
+        assert (await client.get(path)).json()["items"] == []
+    async with hidden("olivia") as client:
+        assert len((await client.get(path)).json()["items"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+async def test_a_command_that_is_allowed_to_one_who_may_not_read_answers_with_nothing(
+    hidden, furnished, kind
+):
+    """FINDINGS: B9, B10, and their class."""
+    ids = await planted(hidden, furnished, kind)
+    to_bob = {"reason": "away", "to_user": "bob"}
+    async with hidden("agent") as client:
+        for method, path, body in (
+            ("POST", "/api/approvals/{request_id}/reassign", {"from_user": "fin", **to_bob}),
+            ("POST", "/api/approvals/{request_id}/release", None),
+            ("POST", "/api/forms/{step_id}/reassign", {"from_user": "max", **to_bob}),
+            ("POST", "/api/forms/{step_id}/release", None),
+            ("POST", "/ui/workflows/{instance_id}/pause", {}),
+            ("POST", "/ui/workflows/{instance_id}/resume", None),
+            ("POST", "/api/tasks/{task_id}/cancel", None),
+            ("POST", "/api/operations/instances/{instance_id}/force-fail", {"reason": "x"}),
+        ):
+            answer = await client.request(method, path.format(**ids), json=body)
+            assert (answer.status_code, answer.text) == (204, ""), (path, answer.text)
+        # Nor does it let them read what they have operated.
+        assert (
+            problem(await client.get(f"/ui/workflows/{ids['instance_id']}"), 403)["code"] == "POLICY_DENIED"
+        )
+
+
+async def test_an_entity_is_written_without_being_shown_to_one_who_may_not_read_it(hidden, furnished):
+    async with hidden("agent") as client:
+        made = await client.post("/api/entities/memo", json={"data": {"title": "mine"}})
+        assert (made.status_code, made.text) == (204, "")
+        assert made.headers["etag"] == '"1"'
+        place = made.headers["location"]
+        changed = await client.patch(place, json={"data": {"pages": 1}}, headers={"If-Match": '"1"'})
+        assert (changed.status_code, changed.text, changed.headers["etag"]) == (204, "", '"2"')
+        moved = await client.post(f"{place}/transitions/submit", headers={"If-Match": '"2"'})
+        assert (moved.status_code, moved.text) == (204, "")
+        assert problem(await client.get(place), 403)["code"] == "POLICY_DENIED"
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+async def test_nobody_releases_a_form_that_is_none_of_theirs(hidden, furnished, kind):
+    """FINDINGS: B10."""
+    ids = await planted(hidden, furnished, kind)
+    async with hidden("nobody") as client:
+        refused = await client.post(f"/api/forms/{ids['step_id']}/release")
+        assert problem(refused, 403)["code"] == "POLICY_DENIED"
+    async with hidden("max") as client:
+        assert (await client.post(f"/api/forms/{ids['step_id']}/release")).status_code == 200
+        assert (await client.post(f"/api/forms/{ids['step_id']}/claim")).status_code == 200
+        assert (await client.post(f"/api/forms/{ids['step_id']}/release")).json()["claimed_by"] is None
+
+
+async def test_a_draft_is_for_those_who_could_answer(hidden, furnished):
+    """FINDINGS: W20. Who may read the flow sees the form, and not what somebody has begun to write."""
+    ids = await planted(hidden, furnished, "ledger")
+    path = f"/api/forms/{ids['step_id']}"
+    async with hidden("ned") as client:
+        seen = (await client.get(path)).json()
+    assert (seen["draft"], seen["draft_problems"], seen["draft_by"]) == (None, None, "max")
+    async with hidden("max") as client:
+        assert (await client.get(path)).json()["draft"] == {"note": MARK}
+
+
+async def test_those_who_take_part_in_a_flow_read_it(hidden, furnished):
+    """Who started it, who is asked, who stands in for them, and holders of a capability; nobody else."""
+    ids = await planted(hidden, furnished, "diary")
+    path = f"/ui/workflows/{ids['instance_id']}"
+
+    async def sees(user) -> tuple[int, int]:
+        async with hidden(user) as client:
+            listed = (await client.get("/ui/workflows")).json()["items"]
+            return (await client.get(path)).status_code, len(listed)
+
+    assert {user: await sees(user) for user in ("alice", "fin", "max", "olga", "olivia")} == dict.fromkeys(
+        ("alice", "fin", "max", "olga", "olivia"), (200, 1)
+    )
+    assert {user: await sees(user) for user in ("nobody", "agent", "bob", "mia", "ned")} == dict.fromkeys(
+        ("nobody", "agent", "bob", "mia", "ned"), (403, 0)
+    )
+    async with hidden("fin") as client:
+        made = await client.post("/api/delegations", json={"to_user": "bob"})
+        assert made.status_code == 201, made.text
+    assert await sees("bob") == (200, 1)
+    async with hidden("bob") as client:
+        assert (await client.get(f"/api/approvals/{ids['request_id']}")).status_code == 200
+
+
+async def test_trying_a_step_again_lets_nobody_read_what_follows(hidden, furnished):
+    """The steps that follow are recorded as the operator's, and are none that they answered."""
+    broken = {
+        "flow": "broken",
+        "version": 1,
+        "start": "break",
+        "steps": [
+            {"id": "break", "type": "webhook_out", "url": "{workflow.url}"},
+            {"id": "done", "type": "terminal"},
+        ],
+        "transitions": [{"from": "break", "to": "done"}],
+    }
+    async with furnished.transaction(None) as connection:
+        await publish_flow(connection, "acme", broken, SYSTEM, furnished.clock.now())
+    async with hidden("alice") as client:
+        body = {"secret": MARK, "url": ""}
+        started = (await client.post("/ui/workflows/broken/start", json=body)).json()
+    assert started["status"] == "paused"
+    async with hidden("agent") as client:
+        tried = await client.post(f"/ui/workflows/{started['id']}/retry", json={})
+        assert (tried.status_code, tried.text) == (204, "")
+        assert problem(await client.get(f"/ui/workflows/{started['id']}"), 403)
+    assert "agent" in {row["actor_user_id"] for row in await rows(furnished, "workflow_step_executions")}
+
+
+async def test_a_flow_names_the_roles_that_may_read_it(hidden, furnished):
+    ids = await planted(hidden, furnished, "ledger")
+    async with hidden("ned") as client:  # an auditor, who takes no part
+        assert MARK in (await client.get(f"/ui/workflows/{ids['instance_id']}")).text
+        assert len((await client.get("/ui/workflows")).json()["items"]) == 1
+        assert len((await client.get("/api/requests")).json()["items"]) == 1
+        assert MARK in (await client.get(f"/api/tasks/{ids['task_id']}")).text
+    async with hidden("mia") as client:
+        assert problem(await client.get(f"/ui/workflows/{ids['instance_id']}"), 403)
+
+
+async def test_a_flow_is_read_with_a_capability_of_its_own(hidden, furnished):
+    ids = await planted(hidden, furnished, "diary")
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'auditor', 'diary:read')"
+        )
+    async with hidden("ned") as client:
+        assert (await client.get(f"/ui/workflows/{ids['instance_id']}")).status_code == 200
+        assert len((await client.get("/ui/workflows")).json()["items"]) == 1
+
+
+async def test_definitions_are_named_to_everybody_and_read_by_those_who_may(hidden, furnished):
+    """FINDINGS: W14."""
+    ids = await planted(hidden, furnished, "diary")
+    async with hidden("nobody") as client:
+        listed = (await client.get("/api/definitions?kind=flow&own=true")).json()["items"]
+        assert "diary" in {one["key"] for one in listed}
+        for path in ("", "/diagram", f"/diff/{ids['definition_id']}"):
+            refused = await client.get(f"/api/definitions/{ids['definition_id']}{path}")
+            assert problem(refused, 403)["code"] == "POLICY_DENIED"
+    async with hidden("adam") as client:
+        assert MARK in (await client.get(f"/api/definitions/{ids['definition_id']}")).text
+
+
+@pytest.mark.parametrize("kind", ["memo", "ledger"])
+async def test_a_kept_answer_is_shown_only_while_its_caller_may_read_it(hidden, furnished, kind):
+    """FINDINGS: W35."""
+    ids = await planted(hidden, furnished, kind)
+    path = {"memo": "/api/entities/memo/{entity_id}/actions/update", "ledger": "/api/tasks/{task_id}/cancel"}[
+        kind
+    ]
+    body = {"data": {"pages": 9}} if kind == "memo" else None
+    user, role = {"memo": ("mia", "manager"), "ledger": ("olivia", "chief")}[kind]
+    repeat = {"Idempotency-Key": "k"}
+
+    async def send():
+        async with hidden(user) as client:
+            return await client.post(path.format(**ids), json=body, headers=repeat)
+
+    first, second = await send(), await send()
+    assert first.status_code == 200
+    assert MARK in first.text
+    assert second.text == first.text
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.members SET roles = '{clerk}' WHERE org_id = 'acme' AND user_id = $1", user
+        )
+    third = await send()
+    assert (third.status_code, third.text) == (204, "")
+    assert third.headers["Idempotent-Replayed"] == "true"
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.members SET roles = ARRAY[$2] WHERE org_id = 'acme' AND user_id = $1", user, role
+        )
+    assert (await send()).text == first.text
+
+
+SHAPES = (
+    "ApprovalBody",
+    "DecidedBody",
+    "Descriptor",
+    "DefinitionBody",
+    "DraftBody",
+    "EntityBody",
+    "FormBody",
+    "InstanceBody",
+    "RequestBody",
+    "TaskBody",
+    "TransitionBody",
+    "WholeRequest",
+)
+"""What carries content of an object; each is made in one module, which asks whether its caller may read it."""
+
+
+def test_content_leaves_through_one_module():
+    made = re.compile(rf"\b({'|'.join(SHAPES)})(\.of\w*)?\(")
+    folder = Path(assent.http.__file__).parent
+    found = {
+        path.name
+        for path in folder.glob("*.py")
+        for line in path.read_text().splitlines()
+        if made.search(line) and not line.lstrip().startswith(("class ", "def "))
+    }
+    assert found - {path.name for path in folder.glob("*_shapes.py")} == {"showing.py"}
+
+
+def test_members_of_the_company_are_those_of_the_other_tests():
+    assert {"alice", "fin", "max", "olga", "bob", "adam"} <= COMPANY.keys()

@@ -1,0 +1,101 @@
+"""The fences of tasks: what an attempt may do ends with it, also for a worker that has the task again."""
+
+import asyncio
+
+import pytest
+
+import assent
+from assent.app import App
+from assent.store.connect import connect
+from assent.store.database import Connection
+from assent.tasks.claim import release_lost
+from assent.tasks.claimed import Claimed
+from assent.tasks.outcome import Completed, Mark
+from assent.tasks.settle import hold_if_claimed, settle_if_claimed
+from tests.plain_sql import wait_until_blocked
+from tests.postgres import SETTINGS
+from tests.runtime.flows import ORG
+from tests.tasks.workshop import Opened, Workshop
+from tests.worker.queues import count
+
+
+@pytest.fixture
+def shop(app: App, opened: Opened) -> Workshop:
+    @app.task("tests.note")
+    async def note(what: str = "") -> str:
+        return what
+
+    return opened(released_batch_max=2)
+
+
+@pytest.fixture
+async def former(shop: Workshop) -> Claimed:
+    """The first attempt of a task whose worker was taken for gone, and has the task again as its second attempt."""
+    await shop.submit("tests.note")
+    (first,) = await shop.claim(1)
+    assert (await shop.sweep())["tasks"] == 1
+    (second,) = await shop.claim(1)
+    assert (second.id, second.attempt) == (first.id, 2)
+    return first
+
+
+async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_one(
+    shop: Workshop, former: Claimed
+) -> None:
+    async def settle(connection: Connection) -> set:
+        mark = Mark(former, Completed("late"), "complete")
+        return await settle_if_claimed(
+            connection, shop.duty._claims.worker_id, [mark], shop.database.clock.now()
+        )
+
+    assert await shop.database.run(settle, org_id=None) == set()
+    assert await shop.status() == "in_progress"
+    assert [one["outcome"] for one in await shop.attempts()] == ["lost"]
+
+
+async def test_a_former_attempt_of_the_same_worker_writes_nothing(shop: Workshop, former: Claimed) -> None:
+    async with shop.database.transaction(None) as connection:
+        assert not await hold_if_claimed(connection, former, shop.duty._claims.worker_id)
+
+
+async def test_a_former_attempt_of_the_same_worker_does_not_give_the_present_one_back(
+    shop: Workshop, former: Claimed
+) -> None:
+    async with shop.database.transaction(None) as connection:
+        assert await shop.duty._claims.give_back(connection, [former]) == 0
+    row = await shop.row()
+    assert (row["status"], row["attempts"]) == ("in_progress", 2)
+
+
+async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_again(shop: Workshop) -> None:
+    await shop.runtime.submit_many(ORG, [assent.NewTask("tests.note") for _ in range(5)])
+    assert len(await shop.claim(5)) == 5
+    assert (await shop.sweep())["tasks"] == 5
+    assert {row["status"] for row in await shop.rows()} == {"open"}
+    assert await count(shop.database, "task_leases") == 0
+
+
+async def test_a_worker_cannot_come_back_while_its_tasks_are_given_to_others(shop: Workshop) -> None:
+    await shop.submit("tests.note")
+    await shop.claim(1)
+    shop.database.clock.advance("2m")  # type: ignore[attr-defined]
+    now, claims = shop.database.clock.now(), shop.duty._claims
+    holder, sweeper, worker = [await connect(shop.database.url, SETTINGS) for _ in range(3)]
+
+    async def sweep() -> None:
+        async with sweeper.transaction():
+            await release_lost(sweeper, 2, now)
+
+    try:
+        async with holder.transaction():
+            # The sweep stands before the rows in which it says that attempts were lost.
+            await holder.execute("LOCK TABLE assent.task_attempts IN SHARE MODE")
+            sweeping = asyncio.create_task(sweep())
+            await wait_until_blocked(holder, sweeper)
+            renewing = asyncio.create_task(claims.renew(worker, now))
+            await wait_until_blocked(holder, worker)
+        await asyncio.gather(sweeping, renewing)
+    finally:
+        for connection in (holder, sweeper, worker):
+            await connection.close()
+    assert await shop.status() == "open"

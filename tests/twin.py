@@ -1,0 +1,341 @@
+"""The twin org: it stands beside the orgs of every test, and a test that touches it fails.
+
+A query of the owner's is held to an org by nothing but its own `org_id = …`. So the twin has what tests have, the names
+of people and roles, keys, and ids, in an org of its own; with addresses and rights that are its own too, and with work
+that is open and never due. Whatever forgets the org then changes its rows, sends to its addresses, or shows its mark.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import asyncpg
+
+from assent.compiler import COMPILER_VERSION
+from assent.model import ids as model_ids
+from assent.model.canonical import canonical_hash
+from assent.model.ids import IdSource
+from assent.store.connect import Connection, connect
+from tests.blank_rows import Row, row
+from tests.postgres import SETTINGS, START
+from tests.rows import change, write_entities
+
+TWIN: Final = "aatwin"
+"""Before the orgs of tests in every order; and the mark of all that is the twin's, which must be seen nowhere else."""
+
+NEVER: Final = datetime(2999, 1, 1, tzinfo=UTC)
+"""When the twin's work is due."""
+
+_SEED: Final = 7
+TWIN_ROWS: Final = 48
+"""How many ids the twin has, each in every table. Most tests make fewer; each more costs a test some twenty rows."""
+
+PEOPLE: Final = (
+    *(
+        "abe",
+        "adam",
+        "alice",
+        "ann",
+        "aud",
+        "bea",
+        "ben",
+        "bob",
+        "bot",
+        "cal",
+        "carl",
+        "carol",
+        "dan",
+        "dora",
+        "eve",
+    ),
+    *("fay", "fin", "flo", "gus", "joe", "kim", "max", "mia", "new", "olga", "ops", "robot", "zoe"),
+)
+ROLES: Final = (
+    *(
+        "admin",
+        "approver",
+        "auditor",
+        "clerk",
+        "director",
+        "finance",
+        "finance_manager",
+        "head",
+        "lead",
+        "legal",
+    ),
+    *("manager", "operator", "owner", "sales"),
+)
+EVENT_KEYS: Final = (
+    *(
+        "paid:7",
+        "payment:7",
+        "paid:8",
+        "paid:1",
+        "a:7",
+        "b:7",
+        "large:1",
+        "order:1",
+        "payment:o-7",
+        "k",
+        "go",
+    ),
+    *("payment:card:1", "payment:cash:1"),
+)
+FLOWS: Final = ("orders", "payment", "confirmation", "survey", "pair", "screening", "wait", "tell", "line")
+TASK_TYPES: Final = ("tests.note", "report.send", "report.build", "tests.odd", "tests.long", "tests.run")
+KEYS: Final = (
+    "k",
+    "k1",
+    "k2",
+    "may",
+    "june",
+    "a",
+    "key",
+    "mine",
+    "order-7",
+    "own",
+    "other",
+    "same",
+    "1",
+    "7",
+)
+
+
+Digest = dict[str, tuple[int, str]]
+
+
+@contextmanager
+def repeated_ids() -> Iterator[None]:
+    """Inside, this process makes the ids that the twin has, as long as the clock says START."""
+    source = model_ids._process_source
+    _begin(source)
+    try:
+        yield
+    finally:
+        source._random.seed(os.urandom(32))
+
+
+def _begin(source: IdSource) -> None:
+    source._last = 0
+    source._random.seed(_SEED)
+
+
+def _ids() -> list[UUID]:
+    source = IdSource()
+    _begin(source)
+    return [source.new(START) for _ in range(TWIN_ROWS)]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A database with the twin in it, and how the twin is as long as nobody touches it."""
+
+    template: str
+    statement: str
+    """What `digest` was read with."""
+    digest: Digest
+
+    @classmethod
+    async def settle(cls, url: str) -> Self:
+        """Let the twin move into a migrated database."""
+        connection = await connect(url, SETTINGS)
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT set_config('assent.now', $1, true)", START.isoformat())
+                await _insert_twin(connection)
+            statement = await connection.fetchval(_TEXT_OF_DIGEST)
+        finally:
+            await connection.close()
+        return cls(urlsplit(url).path.removeprefix("/"), statement, await _read(url, statement))
+
+    async def assert_untouched(self, url: str) -> None:
+        """Raise if the twin in a copy of the database is not as it was."""
+        now = await _read(url, self.statement)
+        touched = sorted(name for name in self.digest if self.digest[name] != now[name])
+        assert not touched, f"rows of the twin org were changed, by something that forgot the org: {touched}"
+
+
+async def _read(url: str, statement: str) -> Digest:
+    # A plain connection, once for each test: ours would also ask the server for its types.
+    connection = await asyncpg.connect(url, statement_cache_size=0)
+    try:
+        return {name: (number, digest) for name, number, digest in await connection.fetch(statement, TWIN)}
+    finally:
+        await connection.close()
+
+
+async def _insert_twin(connection: Connection) -> None:
+    """Write the twin's rows, in a transaction of the owner's."""
+    for table, rows in _rows().items():
+        await _insert(connection, table, rows)
+    entities = [
+        change(org_id=TWIN, entity_id=id, version_id=id, audit_id=id, data={"number": TWIN}) for id in _ids()
+    ]
+    await write_entities(connection, *entities)
+
+
+def assert_unseen(text: str) -> None:
+    """Raise if something of the twin's is in what was sent or shown."""
+    assert TWIN not in text.lower(), f"of the twin org, in what another org sees: {text[:2000]}"
+
+
+# Partitions are read through their parents. How far evidence was compacted is the worker's own note.
+_TEXT_OF_DIGEST: Final = """
+SELECT string_agg(format(
+         'SELECT %L AS name, count(*) AS number, coalesce(sum(hashtextextended(t::text, 0)), 0)::text AS digest '
+         'FROM assent.%I t WHERE org_id = $1', c.relname, c.relname), ' UNION ALL ')
+  FROM pg_class c
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id' AND NOT a.attisdropped
+ WHERE c.relnamespace = 'assent'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+   AND c.relname <> 'step_compactions'
+"""
+
+
+async def _insert(connection: Connection, table: str, rows: list[Row]) -> None:
+    columns = list(rows[0])
+    marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+    sql = f"INSERT INTO assent.{table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own
+    await connection.executemany(sql, [tuple(one[column] for column in columns) for one in rows])
+
+
+def _rows() -> Mapping[str, list[Row]]:
+    """What the twin has, in the order in which it can be inserted."""
+    ids = _ids()
+    text = {"text": TWIN}
+
+    def of(table: str, **given: Any) -> Row:
+        return row(table, org_id=TWIN, **given)
+
+    def each(table: str, *columns: str, **given: Any) -> list[Row]:
+        """One row for each id, which stands in all of these columns."""
+        return [of(table, **dict.fromkeys(columns, id), **given) for id in ids]
+
+    waits = [*EVENT_KEYS, *[None] * len(ids)]
+    steps = [
+        of(
+            "workflow_step_executions",
+            id=id,
+            instance_id=id,
+            created_at=START,
+            resume_at=NEVER,
+            waiting_for_event_key=key,
+            status="pending",
+            input_json=text,
+            output_json={"n": 1, "entered": 1},
+        )
+        for id, key in zip(ids, waits, strict=False)
+    ]
+    return {
+        "orgs": [of("orgs", name=TWIN)],
+        "members": [
+            of("members", user_id=name, name=TWIN, email=f"{name}@{TWIN}.example", roles=list(ROLES))
+            for name in PEOPLE
+        ],
+        "role_capabilities": [of("role_capabilities", role=role, capability="*") for role in ROLES],
+        "api_keys": [
+            of("api_keys", id=id, user_id=PEOPLE[n % len(PEOPLE)], name=TWIN) for n, id in enumerate(ids)
+        ],
+        "workflow_definitions": [
+            of(
+                "workflow_definitions",
+                id=id,
+                key=key,
+                name=TWIN,
+                status="published",
+                compiler_version=COMPILER_VERSION,
+            )
+            for id, key in zip(ids, FLOWS, strict=False)
+        ],
+        "workflow_instances": each(
+            "workflow_instances",
+            "id",
+            workflow_id="orders",
+            context_json=text,
+            expires_at=NEVER,
+        ),
+        "workflow_step_executions": steps,
+        "workflow_step_receipts": each("workflow_step_receipts", "instance_id", "step_execution_id"),
+        "workflow_events_outbox": each(
+            "workflow_events_outbox",
+            "id",
+            "instance_id",
+            created_at=START,
+            next_retry_at=NEVER,
+            payload_json=text,
+        ),
+        "workflow_kept_events": [
+            of("workflow_kept_events", id=id, event_key=key, payload=text, created_at=NEVER)
+            for id, key in zip(ids, EVENT_KEYS, strict=False)
+        ],
+        "workflow_side_effects_outbox": each(
+            "workflow_side_effects_outbox",
+            "id",
+            "instance_id",
+            "step_execution_id",
+            created_at=START,
+            next_retry_at=NEVER,
+            destination="email",
+            payload_json={"to": f"ann@{TWIN}.example"},
+        ),
+        "workflow_outbox_receipts": each("workflow_outbox_receipts", "instance_id"),
+        "effect_secrets": each("effect_secrets", "id")[:1],
+        "event_sources": [
+            of("event_sources", name=name, key_prefix=f"{name}:") for name in ("payment", "bank", "paid")
+        ],
+        "approval_chains": [
+            of("approval_chains", id=id, name=name) for id, name in zip(ids, ROLES, strict=False)
+        ],
+        "approval_chain_steps": each("approval_chain_steps", "chain_id", name=TWIN)[: len(ROLES)],
+        "approval_requests": each("approval_requests", "id", "instance_id", "step_execution_id", title=TWIN),
+        "workflow_seats": [
+            of("workflow_seats", id=id, request_id=id, instance_id=id, user_id=PEOPLE[n % len(PEOPLE)])
+            for n, id in enumerate(ids)
+        ],
+        "workflow_forms": each("workflow_forms", "id", "instance_id", title=TWIN),
+        "requests": each("requests", "id", "instance_id", "step_execution_id", name=TWIN, expires_at=NEVER),
+        "request_deliveries": each("request_deliveries", "id", "request_id", next_try_at=NEVER),
+        "request_items": each("request_items", "id", "request_id", "delivery_id"),
+        "request_history": each("request_history", "id", "request_id"),
+        "approval_delegations": [
+            of("approval_delegations", id=id, from_user=name, to_user=to, created_by=name, reason=TWIN)
+            for id, (name, to) in zip(ids, pairwise(PEOPLE), strict=False)
+        ],
+        "approval_turns": [of("approval_turns", role=role, last_at=NEVER) for role in ROLES],
+        "http_replies": [
+            of("http_replies", actor_id=name, key=key, body=TWIN, expires_at=NEVER)
+            for name in ("ann", "alice", "adam", "olga", "robot")
+            for key in KEYS
+        ],
+        "tasks": [
+            of("tasks", id=id, type=TASK_TYPES[n % len(TASK_TYPES)], run_at=NEVER) for n, id in enumerate(ids)
+        ],
+        "task_submissions": [
+            of(
+                "task_submissions",
+                id=id,
+                type=TASK_TYPES[n % len(TASK_TYPES)],
+                input=text,
+                instance_id=id,
+                step_id=id,
+                awaited=True,
+            )
+            for n, id in enumerate(ids)
+        ],
+        "task_keys": [
+            of(
+                "task_keys",
+                type=type,
+                key=key,
+                task_id=ids[0],
+                input_hash=bytes.fromhex(canonical_hash(TWIN)),
+            )
+            for type in TASK_TYPES
+            for key in KEYS
+        ],
+    }

@@ -1,0 +1,60 @@
+"""On whose behalf a token moves: who is first, who is last, and who has no rights."""
+
+import pytest
+
+from assent.engine.instance import Originators, Token
+from assent.model.actor import NOBODY, SYSTEM, Actor, Authority, Principal
+
+
+def authority(*ids: str) -> Authority:
+    first, *others = ids
+    return Authority((Principal(first),)).joined_by(Principal(one) for one in others)
+
+
+def test_requester_stays_first_and_the_last_who_acted_is_last() -> None:
+    found = authority("bob", "olga", "fin", "olga")
+    assert (found.requester.id, found.principal.id) == ("bob", "olga")
+    assert found.ids == ("bob", "fin", "olga")
+
+
+def test_requester_who_acts_again_is_first_and_last() -> None:
+    found = authority("bob", "olga", "bob")
+    assert (found.requester.id, found.principal.id, found.ids) == ("bob", "bob", ("olga", "bob"))
+    assert authority("bob", "olga", "bob", "olga") == authority("bob", "olga")
+
+
+def test_authority_is_read_as_it_was_written() -> None:
+    bot = Actor("bot", "service_account", frozenset({"clerk"}), maker_id="dual")
+    found = Authority.of(bot, "submit").joined_by([Principal("ann")])
+    assert Authority.from_json(found.to_json()) == found
+    assert found.people == ("bot", "dual", "ann")
+
+
+def test_token_that_nobody_sent_has_no_rights() -> None:
+    token = Token("0", "review", 1)
+    assert token.authority == NOBODY
+    actor = token.authority.principal.without_rights()
+    assert (actor.capabilities, actor.roles, actor.kind) == (frozenset(), frozenset(), "user")
+
+
+@pytest.mark.parametrize(
+    ("id", "kind"), [("system", "user"), ("system", "service_account"), ("ann", "system")]
+)
+def test_nobody_but_the_system_has_its_id(id: str, kind: str) -> None:
+    with pytest.raises(ValueError, match="the id of the system alone"):
+        Actor(id, kind)  # type: ignore[arg-type]
+
+
+def test_system_is_no_originator() -> None:
+    originators = Originators()
+    originators.add([SYSTEM.id, "ann", "ann"])
+    assert originators.ids == ("ann",)
+
+
+def test_originators_begin_again_only_after_an_approval_was_consumed() -> None:
+    originators = Originators(("ann",))
+    originators.begin_again_if_approved()
+    assert originators.ids == ("ann",)
+    originators.approved = True
+    originators.begin_again_if_approved()
+    assert (originators.ids, originators.approved) == ((), False)
