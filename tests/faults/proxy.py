@@ -136,6 +136,10 @@ class Proxy:
         """Reset every link; how many there were."""
         return _each(self._links, _Link.cut)
 
+    def cut_clients(self) -> int:
+        """Reset the client's side of every link, while the server hears nothing of it; how many there were."""
+        return _each(self._links, _Link.cut_client)
+
     def freeze(self) -> int:
         """Freeze every link that is open now; new ones work. How many there were."""
         return _each(self._links, _Link.freeze)
@@ -280,6 +284,9 @@ class _Link:
 
     def thaw(self) -> None:
         self._passing.set()
+
+    def cut_client(self) -> None:
+        self._client.cut()
 
     def cut(self) -> None:
         self._client.cut()

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from assent.store.gathering import LANES
+from assent.store.group_commit import LANES
 from tests.http.application import INVOICE_DATA
 from tests.http.callers import problem
 from tests.runtime.flows import rows

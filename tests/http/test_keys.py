@@ -36,12 +36,16 @@ async def test_a_key_is_shown_once_and_signs_its_owner_in(people, door, furnishe
 
 
 async def test_a_key_for_repeats_does_not_keep_the_secret(people, furnished):
-    answers = [
+    first, again = [
         await ask(people, "alice", "POST", "/api/keys", {"name": "x"}, **{"Idempotency-Key": "k"})
         for _ in range(2)
     ]
-    assert len({answer.json()["key"] for answer in answers}) == 2
-    assert await rows(furnished, "http_replies") == []
+    assert problem(again, 409)["code"] == "SHOWN_ONCE"
+    assert first.json()["id"] in problem(again, 409)["detail"]
+    kept = await rows(furnished, "http_replies")
+    assert [reply["status"] for reply in kept] == [409]
+    assert first.json()["key"] not in str(kept)
+    assert len(await rows(furnished, "api_keys")) == 1
 
 
 async def test_a_revoked_key_is_out_at_once(people, door):

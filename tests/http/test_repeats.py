@@ -95,7 +95,7 @@ async def test_what_was_not_done_was_not_answered(people, furnished):
     """The COMMIT of the command fails: then its reply is not kept either, and it runs when it is asked again."""
     async with furnished.transaction(None) as connection:
         await connection.execute(COMMITS_FAIL)
-    assert problem(await create(people, "k1"), 500)["code"] == "UNEXPECTED"
+    assert problem(await create(people, "k1"), 503)["code"] == "UNAVAILABLE"
     assert (await rows(furnished, "entities"), await rows(furnished, "http_replies")) == ([], [])
     async with furnished.transaction(None) as connection:
         await connection.execute("DROP TRIGGER commits_fail ON assent.entity_versions")

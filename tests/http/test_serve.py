@@ -12,7 +12,7 @@ from tests.worker.queues import wait_until_somebody_is_blocked
 
 
 async def _said(process) -> tuple[int, str]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         _, error = await process.communicate()
     return process.returncode, error.decode()
 
@@ -42,7 +42,7 @@ async def test_with_a_worker_what_waits_in_the_outbox_goes_on(database_url, data
         await alice.post(f"{path}/advance", json={"event": "completed", "input": {"rating": 5}})
         async with served.client("olga") as olga:
             assert (await olga.post("/api/events/payment:7", json={})).status_code == 202
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while (await alice.get(path)).json()["status"] != "completed":  # noqa: ASYNC110 - seen from outside
                 await asyncio.sleep(0.02)
         served.send(signal.SIGTERM)
@@ -72,7 +72,7 @@ async def test_it_is_ready_when_it_says_so(database_url):
                 )
             )["message"]
         )
-        async with httpx.AsyncClient(base_url=served.url) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=120) as client:
             assert (await client.get("/readyz")).json() == {"status": "ok"}
             assert (await client.get("/openapi.json")).json()["info"]["title"] == "Assent"
             assert "server" not in (await client.get("/healthz")).headers

@@ -11,7 +11,7 @@ from assent.app import App
 from assent.model.ids import new_id
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
-from assent.store.gathering import LANES
+from assent.store.group_commit import LANES
 from tests.authored import invoice_contract
 from tests.runtime.flows import ANN as CLERK
 from tests.runtime.flows import END, ORG, arrows, call, form, publish

@@ -69,7 +69,9 @@ class Session:
     async def reading(self) -> "AsyncIterator[Connection]":
         """One transaction, in which everything is as it was at one moment."""
         database = self.runtime.database
-        async with database.transaction(self.org_id, isolation="repeatable_read") as connection:
+        async with database.transaction(
+            self.org_id, isolation="repeatable_read", read_only=True
+        ) as connection:
             yield connection
 
 
@@ -90,7 +92,7 @@ def act(who: Acting, work: Callable[[Session], Awaitable[T]]) -> T:
 
 async def _act(who: Acting, application: "App", work: Callable[[Session], Awaitable[T]]) -> T:
     async with migrated_database() as database:
-        async with database.transaction(who.org_id) as connection:
+        async with database.transaction(who.org_id, read_only=True) as connection:
             actor = await _actor(connection, who)
         runtime = application.runtime(database).via(origin())
         return await work(Session(application, runtime, who.org_id, actor))

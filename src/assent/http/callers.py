@@ -100,7 +100,7 @@ class SignIn:
         self, org_id: str, user_id: str, told: frozenset[str], *, roles_from: str
     ) -> Actor | Rejection:
         """Roles may come from elsewhere; who has left here has left, whatever a token says."""
-        async with self._database.transaction(org_id, plans="kept") as connection:
+        async with self._database.transaction(org_id, plans="kept", read_only=True) as connection:
             row = await connection.fetchrow(
                 _SQL.read_caller, org_id, user_id, sorted(told), roles_from != "token"
             )

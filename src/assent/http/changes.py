@@ -137,7 +137,7 @@ class Changes:
     async def _look(self) -> None:
         instances = [topic for topic in self._topics if isinstance(topic.what, UUID)]
         inboxes = [topic for topic in self._topics if isinstance(topic.what, str)]
-        async with self._database.transaction(None) as connection:
+        async with self._database.transaction(None, read_only=True) as connection:
             found = {
                 **await look_at_instances(connection, instances),
                 **await look_at_inboxes(connection, inboxes, self._database.clock.now()),

@@ -28,7 +28,10 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.origin import By, Origin
 from assent.runtime import Runtime
 from assent.runtime.metrics_page import MetricsPage
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
+from assent.store.errors import OutcomeUnknown
+from assent.store.joined import JoinedDatabase
 from assent.telemetry import current_trace
 
 T = TypeVar("T")
@@ -103,31 +106,43 @@ class Desk:
             raise Refused(Rejection("UNKNOWN_ENTITY_TYPE", message, ("entity_type",)))
         return contracts[entity_type]
 
-    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        async with self.house.database.transaction(self.org_id, isolation="repeatable_read") as connection:
+    async def read(self, work: Callable[[Connection], Awaitable[T]], *, as_owner: bool = False) -> T:
+        org_id = None if as_owner else self.org_id
+        async with self.house.database.transaction(
+            org_id, isolation="repeatable_read", read_only=True
+        ) as connection:
             return await work(connection)
 
-    async def write(self, work: Work, names: Names | None = None) -> Response:
+    async def write(self, work: Work, names: Names | None = None, *, as_owner: bool = False) -> Response:
         """Run a command once: under a key that was used before, its reply comes again.
 
-        `work` refuses before it runs its command; whatever that has written by then is kept.
+        `work` refuses before it runs its command; whatever that has written by then is kept. `as_owner` is for what
+        only the owner of the tables may read or write, such as secrets.
         """
         repeat = await self._repeat_key()
         refused: list[Rejection] = []
+        proof = CommitProof()
 
         async def attempt(connection: Connection) -> Reply:
             refused.clear()  # what lost against others runs again
             if repeat is None:
-                return await self._answer(connection, work, names, refused)
+                return await self._answer(connection, work, names, refused, proof)
             now = self.house.database.clock.now()
             if found := await repeat.find(connection, now):
                 return await self.house.show_again(self, connection, found)
-            reply = await self._answer(connection, work, names, refused)
+            reply = await self._answer(connection, work, names, refused, proof)
             keep = timedelta(hours=self.house.settings.idempotency_keep_hours)
-            await repeat.keep(connection, reply, now, keep)
+            await repeat.keep(connection, reply.again or reply, now, keep)
             return reply
 
-        done = await self.house.database.run(attempt, org_id=self.org_id, plans="kept", by=self.by)
+        async def run() -> Reply:
+            org_id = None if as_owner else self.org_id
+            return await self.house.database.run(
+                attempt, org_id=org_id, plans="kept", by=self.by, proof=proof
+            )
+
+        done = await (run() if repeat is None else _run_until_known(run))
+        self.request.state.is_done = True
         await self._note(refused)
         return done.response()
 
@@ -146,7 +161,10 @@ class Desk:
             return await self.write(lambda session: _run_and_show(session, run, show), names)
         try:
             done = await run(self.house.runtime.via(self.origin))
-            async with self.house.database.transaction(self.org_id, plans="kept") as connection:
+            self.request.state.is_done = True
+            async with self.house.database.transaction(
+                self.org_id, plans="kept", read_only=True
+            ) as connection:
                 reply = await show(connection, done)
         except Refused as refusal:
             await self._note([refusal.rejection])
@@ -154,13 +172,21 @@ class Desk:
         return reply.response()
 
     async def _answer(
-        self, connection: Connection, work: Work, names: Names | None, refused: list[Rejection]
+        self,
+        connection: Connection,
+        work: Work,
+        names: Names | None,
+        refused: list[Rejection],
+        proof: CommitProof,
     ) -> Reply:
+        joined = JoinedDatabase(self.house.database, connection, self.org_id)
         try:
-            return await work(self._session(connection))
+            reply = await work(self._session(joined))
         except Refused as refusal:
             refused.append(refusal.rejection)
-            return self._problem(refusal.rejection, names)
+            reply = self._problem(refusal.rejection, names)
+        proof.audit_id = next(iter(joined.audit_ids), None)
+        return reply
 
     async def _note(self, refused: Sequence[Rejection]) -> None:
         for rejection in refused:
@@ -170,10 +196,10 @@ class Desk:
         stale = rejection.code == "VERSION_CONFLICT" and self.condition is not None
         return problem_reply(rejection, self.request.url.path, names=names, status=412 if stale else None)
 
-    def _session(self, connection: Connection) -> Session:
+    def _session(self, joined: JoinedDatabase) -> Session:
         """The application's runtime, in this transaction instead of its own."""
-        runtime = self.house.runtime.via(self.origin).joined(connection, self.org_id)
-        return Session(connection, runtime.kernel, runtime)
+        runtime = self.house.runtime.via(self.origin).joined_to(joined)
+        return Session(joined.connection, runtime.kernel, runtime)
 
     async def _repeat_key(self) -> RepeatKey | None:
         if self.repeat_key is None:
@@ -182,6 +208,17 @@ class Desk:
         what = f"{self.caller.partition_id or ''}{url.path}"
         hashed = request_hash(self.request.method, what, url.query, self.condition, await self.request.body())
         return RepeatKey(self.org_id, self.caller.actor.id, self.repeat_key, hashed)
+
+
+async def _run_until_known(run: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Run a command under a key for repeats; where its outcome is unknown, the reply that was kept for it says it."""
+    try:
+        return await run()
+    except OutcomeUnknown as unknown:
+        try:
+            return await run()
+        except Exception as error:
+            raise unknown from error
 
 
 ShowAgain = Callable[[Desk, Connection, Reply], Awaitable[Reply]]

@@ -14,7 +14,7 @@ from assent.http.refusals import note_command
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import PROBLEMS_MAX, Problem
 from assent.runtime.errors import StepFailed
-from assent.store.errors import StoreError
+from assent.store.errors import OutcomeUnknown, StoreError
 from assent.store.retry import LOST_AGAINST_OTHERS
 from assent.telemetry import telescope
 
@@ -22,6 +22,10 @@ _log = logging.getLogger(__name__)
 
 BUSY_STATES: Final = LOST_AGAINST_OTHERS | {"55P03", "57014"}
 """Lost against others too often, or waited too long: nothing was written, and later it may well work."""
+UNAVAILABLE_STATES: Final = ("08", "53", "57P", "58", "25006")
+"""How the states begin of a server that is starting, stopping, out of connections, memory or disk, or a standby."""
+
+_SEND_A_KEY: Final = "with an `Idempotency-Key`, a repeat is safe"
 
 _CODES: Final[Mapping[str, str]] = {
     "missing": "MISSING_KEY",
@@ -83,15 +87,49 @@ async def _http(request: Request, error: Any) -> Response:
 
 
 async def _database(request: Request, error: Any) -> Response:
-    if error.sqlstate in BUSY_STATES:
+    state = error.sqlstate or ""
+    if _is_done(request) or state.startswith(UNAVAILABLE_STATES):
+        return await _no_database(request, error)
+    if state in BUSY_STATES:
         return _busy(request)
     return await _unexpected(request, error)
 
 
 async def _no_database(request: Request, error: Any) -> Response:
-    _log.warning("the database cannot be used", extra={"error": str(error)})
-    rejection = Rejection("UNAVAILABLE", "the database cannot be used now")
-    return _problem(request, rejection, headers={"retry-after": "5"})
+    _log.warning("the database cannot be used", extra={"error": str(error), "path": request.url.path})
+    if _is_done(request):
+        return _done_without_reply(request)
+    message = "the database cannot be used now; nothing was changed"
+    return _problem(request, Rejection("UNAVAILABLE", message), headers={"retry-after": "5"})
+
+
+async def _outcome_unknown(request: Request, error: Any) -> Response:
+    """Say that a command may have been carried out or not, and how to find out."""
+    if request.method in ("GET", "HEAD") or _is_done(request):
+        return await _no_database(request, error)
+    about = {"path": request.url.path, "org_id": error.org_id, "audit_id": str(error.audit_id or "")}
+    _log.error("the outcome of a command is unknown", extra=about)
+    message = "the database was lost while this was being written; it may have been carried out or not"
+    if "idempotency-key" in request.headers:
+        hint = "repeat the same request with the same `Idempotency-Key`: it is carried out once"
+    elif error.audit_id is not None:
+        hint = f"it was carried out if the audit log has the entry {error.audit_id}; {_SEND_A_KEY}"
+    else:
+        hint = f"look at what it would have changed before you repeat it; {_SEND_A_KEY}"
+    return _problem(request, Rejection("OUTCOME_UNKNOWN", message, hint=hint), headers={"retry-after": "5"})
+
+
+def _done_without_reply(request: Request) -> Response:
+    message = "this was carried out, but its answer could not be read"
+    hint = (
+        "read what it changed; a repeat with the same `Idempotency-Key`, where one was sent, gives the answer"
+    )
+    return _problem(request, Rejection("OUTCOME_UNKNOWN", message, hint=hint), headers={"retry-after": "5"})
+
+
+def _is_done(request: Request) -> bool:
+    """Return whether the request's command was committed before something went wrong."""
+    return getattr(request.state, "is_done", False) is True
 
 
 def _busy(request: Request) -> Response:
@@ -108,7 +146,12 @@ async def _step_failed(request: Request, error: Any) -> Response:
 async def _unexpected(request: Request, error: Any) -> Response:
     _log.error("a request failed", exc_info=error, extra={"path": request.url.path})
     telescope.report(error, door="http")
-    return _problem(request, Rejection("UNEXPECTED", "something went wrong here; nothing was changed"))
+    became = (
+        "this was carried out, but its answer could not be made"
+        if _is_done(request)
+        else "nothing was changed"
+    )
+    return _problem(request, Rejection("UNEXPECTED", f"something went wrong here; {became}"))
 
 
 def _problem(
@@ -128,7 +171,9 @@ _HANDLERS: Final[Mapping[type[Exception], Any]] = {
     StepFailed: _step_failed,
     asyncpg.PostgresError: _database,
     asyncpg.InterfaceError: _no_database,
+    OutcomeUnknown: _outcome_unknown,
     StoreError: _no_database,
     ConnectionError: _no_database,
+    TimeoutError: _no_database,
     Exception: _unexpected,
 }

@@ -3,19 +3,18 @@
 Secrets are the owner's to read, so these routes work in transactions of the owner, for the caller's org only.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
-from assent.http.desk import Desk
+from assent.http.desk import Desk, Session
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
-from assent.http.problems import documented
+from assent.http.problems import documented, shown_once
 from assent.http.reply import Reply
 from assent.http.routing import Router
-from assent.http.signing import Reading, ShowingOnce, Writing
+from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NamePath, ShortText
 from assent.model.cursor import position_of, text_in
 from assent.runtime.event_sources import (
@@ -33,10 +32,8 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/event-sources", tags=["event sources"])
 
-T = TypeVar("T")
-
 Look = Annotated[Desk, Depends(Reading("sources:read"))]
-Write = Annotated[Desk, Depends(ShowingOnce(Writing("sources:write", "entities")))]
+Write = Annotated[Desk, Depends(Writing("sources:write", "entities"))]
 Secret = Annotated[str, StringConstraints(pattern=SECRET_PATTERN)]
 
 
@@ -86,10 +83,12 @@ async def list_sources(desk: Look, cursor: CursorQuery = None, limit: LimitQuery
     """For holders of `events:sources`."""
     after = position_of(cursor, text_in)
 
+    require_capability(desk.caller.actor, MANAGE_SOURCES)
+
     async def work(connection: Connection) -> list[EventSource]:
         return await list_event_sources(connection, desk.org_id, after, limit + 1)
 
-    return page_of(await _as_owner(desk, work), limit, SourceBody.of, lambda source: source.name)
+    return page_of(await desk.read(work, as_owner=True), limit, SourceBody.of, lambda source: source.name)
 
 
 @router.post(
@@ -102,11 +101,13 @@ async def list_sources(desk: Look, cursor: CursorQuery = None, limit: LimitQuery
 async def create_source(desk: Write, body: NewSource) -> Response:
     """For holders of `events:sources`. From now on events under its keys are taken only with a signature."""
 
-    async def work(connection: Connection) -> tuple[str, EventSource]:
-        told = (body.name, body.key_prefix, body.secret, desk.caller.actor.id, _now(desk))
-        return await create_event_source(connection, desk.org_id, *told)
+    require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    return _shown(*await _as_owner(desk, work), status=201)
+    async def work(session: Session) -> Reply:
+        source = (body.name, body.key_prefix, body.secret, desk.caller.actor.id, _now(desk))
+        return _shown(desk, *await create_event_source(session.connection, desk.org_id, *source), status=201)
+
+    return await desk.write(work, as_owner=True)
 
 
 @router.post(
@@ -118,10 +119,13 @@ async def create_source(desk: Write, body: NewSource) -> Response:
 async def rotate_source(desk: Write, name: NamePath, body: NewSecret) -> Response:
     """For holders of `events:sources`. The secret before holds beside the new one until it is retired."""
 
-    async def work(connection: Connection) -> tuple[str, EventSource]:
-        return await rotate_event_secret(connection, desk.org_id, name, body.secret, _now(desk))
+    require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    return _shown(*await _as_owner(desk, work))
+    async def work(session: Session) -> Reply:
+        secret = (name, body.secret, _now(desk))
+        return _shown(desk, *await rotate_event_secret(session.connection, desk.org_id, *secret))
+
+    return await desk.write(work, as_owner=True)
 
 
 @router.post(
@@ -133,10 +137,12 @@ async def rotate_source(desk: Write, name: NamePath, body: NewSecret) -> Respons
 async def retire_source_secret(desk: Write, name: NamePath) -> Response:
     """For holders of `events:sources`, once the sender has changed."""
 
-    async def work(connection: Connection) -> EventSource:
-        return await retire_former_secret(connection, desk.org_id, name)
+    require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    return Reply.of(SourceBody.of(await _as_owner(desk, work))).response()
+    async def work(session: Session) -> Reply:
+        return Reply.of(SourceBody.of(await retire_former_secret(session.connection, desk.org_id, name)))
+
+    return await desk.write(work, as_owner=True)
 
 
 @router.delete(
@@ -148,19 +154,18 @@ async def retire_source_secret(desk: Write, name: NamePath) -> Response:
 async def delete_source(desk: Write, name: NamePath) -> Response:
     """For holders of `events:sources`. Events under its keys are taken without a signature again."""
 
-    async def work(connection: Connection) -> EventSource:
-        return await delete_event_source(connection, desk.org_id, name)
-
-    return Reply.of(SourceBody.of(await _as_owner(desk, work))).response()
-
-
-async def _as_owner(desk: Desk, work: Callable[[Connection], Awaitable[T]]) -> T:
     require_capability(desk.caller.actor, MANAGE_SOURCES)
-    return await desk.house.database.run(work, org_id=None, by=desk.by)
+
+    async def work(session: Session) -> Reply:
+        return Reply.of(SourceBody.of(await delete_event_source(session.connection, desk.org_id, name)))
+
+    return await desk.write(work, as_owner=True)
 
 
-def _shown(secret: str, source: EventSource, status: int = 200) -> Response:
-    return Reply.of(SourceWithSecret(**SourceBody.of(source).model_dump(), secret=secret), status).response()
+def _shown(desk: Desk, secret: str, source: EventSource, status: int = 200) -> Reply:
+    reply = Reply.of(SourceWithSecret(**SourceBody.of(source).model_dump(), secret=secret), status)
+    message = f"the secret of `{source.name}` was set under this `Idempotency-Key`"
+    return shown_once(reply, desk.request.url.path, message)
 
 
 def _now(desk: Desk) -> datetime:

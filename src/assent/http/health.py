@@ -37,7 +37,7 @@ async def readyz(request: Request) -> HealthBody:
     """The database answers, and its schema is as new as this program."""
     house: House = request.app.state.house
     try:
-        async with house.database.transaction(None) as connection:
+        async with house.database.transaction(None, read_only=True) as connection:
             version = await connection.fetchval(_SQL.read_schema_version)
     except (OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
         raise Refused(Rejection("UNAVAILABLE", "the database does not answer")) from None

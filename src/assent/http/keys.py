@@ -24,10 +24,10 @@ from assent.http.api_keys import (
 from assent.http.desk import Desk, Session
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
-from assent.http.problems import documented
+from assent.http.problems import documented, shown_once
 from assent.http.reply import Reply
 from assent.http.routing import Router
-from assent.http.signing import Reading, ShowingOnce, Writing
+from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NameQuery, ShortText
 from assent.model.cursor import id_in, position_of
 from assent.model.grants import refuse_not_held, refuse_rights_not_held
@@ -42,7 +42,6 @@ MANAGE_KEYS: Final = "keys:manage"
 
 
 Look = Annotated[Desk, Depends(Reading("keys:read"))]
-Make = Annotated[Desk, Depends(ShowingOnce(Writing("keys:write", "entities")))]
 Write = Annotated[Desk, Depends(Writing("keys:write", "entities"))]
 
 
@@ -115,7 +114,7 @@ async def list_keys(
     summary="Make an API key",
     responses=documented(400, 404, 409, 413, 422),
 )
-async def create_key(desk: Make, body: NewKey) -> Response:
+async def create_key(desk: Write, body: NewKey) -> Response:
     """For oneself, or with `keys:manage` for a service account. It may do no more than the session that makes it."""
     whose = body.user or desk.caller.actor.id
     terms: dict[str, Any] = {
@@ -132,7 +131,10 @@ async def create_key(desk: Make, body: NewKey) -> Response:
             text, made = await create_api_key(
                 session.connection, *key, **terms, maker=_maker(desk, now), keys_max=keys_max
             )
-        return Reply.of(MadeKey(**KeyBody.of(made).model_dump(), key=text), 201)
+        reply = Reply.of(MadeKey(**KeyBody.of(made).model_dump(), key=text), 201)
+        return shown_once(
+            reply, desk.request.url.path, f"the key {made.id} was made under this `Idempotency-Key`"
+        )
 
     return await desk.write(work)
 

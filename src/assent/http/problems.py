@@ -1,6 +1,7 @@
 """Problems as RFC 9457 wants them: `application/problem+json`, with our stable `code` and a place for each field."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
@@ -68,6 +69,12 @@ def problem_reply(
         problems=_problems(rejection.problems or ([alone] if rejection.path else []), names or {}),
     )
     return Reply(status, body.model_dump_json(exclude_none=True), headers or {}, PROBLEM_JSON)
+
+
+def shown_once(reply: Reply, path: str, message: str) -> Reply:
+    """Return an answer that holds a secret; a repeat under the same key gets a problem in place of the secret."""
+    hint = "the first answer showed it; replace it where that answer was lost"
+    return replace(reply, again=problem_reply(Rejection("SHOWN_ONCE", message, hint=hint), path))
 
 
 def summary_of(number: int, each: str) -> str:

@@ -25,6 +25,8 @@ class Reply:
     media_type: str = JSON
     about: tuple[About, ...] = ()
     """What must be readable for the answer to be shown again."""
+    again: "Reply | None" = None
+    """What a repeat gets instead, where the answer itself is shown once: it holds a secret."""
 
     @classmethod
     def of(

@@ -4,9 +4,8 @@ Values are the owner's to keep, so these routes work in transactions of the owne
 has a value in it, and neither has the audit log.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field
@@ -21,7 +20,7 @@ from assent.effects.named_secrets import (
     list_secrets,
     put_secret,
 )
-from assent.http.desk import Desk
+from assent.http.desk import Desk, Session
 from assent.http.paging import (
     ITEMS_DEFAULT,
     CursorQuery,
@@ -32,7 +31,7 @@ from assent.http.paging import (
 from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.routing import Router
-from assent.http.signing import Reading, ShowingOnce, Writing
+from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NamePath, ShortText
 from assent.model.cursor import position_of, text_in
 from assent.runtime.rights import require_capability
@@ -40,10 +39,8 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/secrets", tags=["secrets"])
 
-T = TypeVar("T")
-
 Look = Annotated[Desk, Depends(Reading("secrets:read"))]
-Write = Annotated[Desk, Depends(ShowingOnce(Writing("secrets:write", "entities")))]
+Write = Annotated[Desk, Depends(Writing("secrets:write", "entities"))]
 
 
 class NewSecretValue(Body):
@@ -88,10 +85,12 @@ async def list_secrets_of_org(
     """For holders of `secrets:manage`. Values are never shown."""
     after = position_of(cursor, text_in)
 
+    require_capability(desk.caller.actor, MANAGE_SECRETS)
+
     async def work(connection: Connection) -> list[SecretRecord]:
         return await list_secrets(connection, desk.org_id, after, limit + 1)
 
-    return page_of(await _as_owner(desk, work), limit, SecretBody.of, lambda secret: secret.name)
+    return page_of(await desk.read(work, as_owner=True), limit, SecretBody.of, lambda secret: secret.name)
 
 
 @router.put(
@@ -103,11 +102,14 @@ async def list_secrets_of_org(
 async def put_secret_of_org(desk: Write, name: NamePath, body: NewSecretValue) -> Response:
     """For holders of `secrets:manage`. In place of the one of this name; definitions name it `{secret.<name>}`."""
 
-    async def work(connection: Connection) -> SecretRecord:
-        by, now = desk.caller.actor.id, desk.house.database.clock.now()
-        return await put_secret(connection, desk.org_id, name, body.value, body.hosts, by, now)
+    require_capability(desk.caller.actor, MANAGE_SECRETS)
 
-    return Reply.of(SecretBody.of(await _as_owner(desk, work))).response()
+    async def work(session: Session) -> Reply:
+        by, now = desk.caller.actor.id, desk.house.database.clock.now()
+        secret = (desk.org_id, name, body.value, body.hosts)
+        return Reply.of(SecretBody.of(await put_secret(session.connection, *secret, by, now)))
+
+    return await desk.write(work, as_owner=True)
 
 
 @router.delete(
@@ -119,12 +121,9 @@ async def put_secret_of_org(desk: Write, name: NamePath, body: NewSecretValue) -
 async def delete_secret_of_org(desk: Write, name: NamePath) -> Response:
     """For holders of `secrets:manage`. What would send it fails from now on."""
 
-    async def work(connection: Connection) -> SecretRecord:
-        return await delete_secret(connection, desk.org_id, name)
-
-    return Reply.of(SecretBody.of(await _as_owner(desk, work))).response()
-
-
-async def _as_owner(desk: Desk, work: Callable[[Connection], Awaitable[T]]) -> T:
     require_capability(desk.caller.actor, MANAGE_SECRETS)
-    return await desk.house.database.run(work, org_id=None, by=desk.by)
+
+    async def work(session: Session) -> Reply:
+        return Reply.of(SecretBody.of(await delete_secret(session.connection, desk.org_id, name)))
+
+    return await desk.write(work, as_owner=True)

@@ -88,19 +88,6 @@ class Writing:
         return Desk(_house(request), caller, request, idempotency_key, condition, _reason(reason))
 
 
-@dataclass(frozen=True)
-class ShowingOnce:
-    """A write whose answer is a secret: it is kept nowhere, so there is no key for repeats."""
-
-    writing: Writing
-
-    async def admit(self, request: Request) -> None:
-        await self.writing.admit(request)
-
-    async def __call__(self, request: Request, credentials: Credentials, reason: ReasonHeader = None) -> Desk:
-        return await self.writing(request, credentials, None, reason)
-
-
 def _reason(given: str | None) -> str | None:
     """What the database cannot keep is left out: a reason is nothing to be refused for."""
     text = unquote(given or "", errors="replace").replace("\x00", "").strip()

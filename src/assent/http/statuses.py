@@ -41,6 +41,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "NOT_OWN_ENTITY",
         "NOT_YET_ASKED",
         "PROJECTION_BEHIND",
+        "SHOWN_ONCE",
         "TASK_HAS_ENDED",
         "TASK_NOT_DEAD",
         "TASK_WAS_AWAITED",
@@ -70,7 +71,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
     428: ("IF_MATCH_REQUIRED",),
     429: ("TOO_MANY_REQUESTS",),
     500: ("UNEXPECTED", "STEP_FAILED"),
-    503: ("BUSY", "UNAVAILABLE", "KEYS_UNAVAILABLE"),
+    503: ("BUSY", "UNAVAILABLE", "OUTCOME_UNKNOWN", "KEYS_UNAVAILABLE"),
 }
 
 STATUS_OF: Final[Mapping[str, int]] = {code: status for status, codes in _CODES.items() for code in codes}

@@ -122,7 +122,7 @@ def _resolve(
     registry: Registry, contract: Contract, command: Command, verb: str, now: datetime
 ) -> tuple[Draft, list[Problem]]:
     action = registry.action(contract.name, verb)
-    new_entity_id = (command.entity_id if verb == "create" else None) or new_id(now)
+    new_entity_id = (command.entity_id if verb == "create" else None) or command.fresh_id or new_id(now)
     if action is not None and action.payload is None:
         return Draft(command, contract, verb, command.payload, new_entity_id, action), []
     if verb == "transition" and command.by_instance and command.to_state in contract.lifecycle.states:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from assent.kernel.changes import (
     Change,
@@ -27,9 +28,11 @@ from assent.kernel.registry import Registry
 from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.kernel.traced import traced
+from assent.model.ids import new_id
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
-from assent.store.gathering import Gathering
+from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
 from assent.telemetry import Span
 
@@ -69,7 +72,7 @@ class Kernel:
     def __init__(self, database: Database, registry: Registry) -> None:
         self.database = database
         self.registry = registry
-        self._gathering: Gathering[Command, Outcome] = Gathering(self._mutate_many, self._mutate_alone)
+        self._group_commit: GroupCommit[Command, Outcome] = GroupCommit(self._mutate_many, self._mutate_alone)
 
     async def mutate(self, command: Command) -> Mutation:
         """One command by itself; raises `Refused` when it is rejected."""
@@ -81,8 +84,10 @@ class Kernel:
 
     async def _mutate(self, command: Command) -> Outcome:
         if command.entity_id is None and not self.database.is_joined:
-            # A new entity waits for nobody, so those that are made at the same time are made together.
-            return await self._gathering.carry_out(command.org_id, command)
+            # A new entity waits for no lock, so entities that are created at the same time share a transaction. The id
+            # is drawn here: a command that were run twice would meet its own entity, not make a second one.
+            command = replace(command, fresh_id=new_id(self.database.clock.now()))
+            return await self._group_commit.run(command.org_id, command)
         return await self._mutate_alone(command)
 
     async def _mutate_alone(self, command: Command) -> Outcome:
@@ -102,10 +107,14 @@ class Kernel:
         if not any(isinstance(item, Draft) for item in drafts):
             return [item for item in drafts if isinstance(item, Rejection)]
 
-        async def work(connection: Connection) -> list[Outcome]:
-            return await _carry_out_all(connection, drafts, self.database.clock.now())
+        proof = CommitProof()
 
-        return await self.database.run(work, org_id=orgs.pop(), plans=_plans(commands))
+        async def work(connection: Connection) -> list[Outcome]:
+            outcomes = await _carry_out_all(connection, drafts, self.database.clock.now())
+            proof.audit_id = _first_audit_id(outcomes)
+            return outcomes
+
+        return await self.database.run(work, org_id=orgs.pop(), plans=_plans(commands), proof=proof)
 
     async def mutate_in(
         self, connection: Connection, commands: Sequence[Command], held: Held | None = None
@@ -121,6 +130,12 @@ class Kernel:
     def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
         now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
         return [draft(self.registry, command, now, limit) for command in commands]
+
+
+def _first_audit_id(outcomes: Sequence[Outcome]) -> UUID | None:
+    """Return the audit entry of one of the changes: all of them commit together."""
+    audit_ids = (outcome.audit_id for outcome in outcomes if isinstance(outcome, Mutation))
+    return next((audit_id for audit_id in audit_ids if audit_id is not None), None)
 
 
 def _plans(commands: Sequence[Command]) -> Plans:

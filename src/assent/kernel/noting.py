@@ -38,9 +38,12 @@ class Note:
     """For whom the actor acted, besides themselves."""
 
 
-async def note_commands(connection: Connection, notes: Sequence[Note], now: datetime) -> None:
-    if notes:
-        await connection.execute(_SQL.note_commands, [_row(note, now) for note in notes])
+async def note_commands(connection: Connection, notes: Sequence[Note], now: datetime) -> list[UUID]:
+    """Write an audit entry for each command; return their ids, in the same order."""
+    rows = [_row(note, now) for note in notes]
+    if rows:
+        await connection.execute(_SQL.note_commands, rows)
+    return [row["id"] for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

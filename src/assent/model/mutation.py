@@ -37,6 +37,8 @@ class Command:
     payload: Mapping[str, Any] = field(default_factory=dict)
     entity_id: UUID | None = None
     """Whom it is about; for `create` the id that the new entity gets, fresh when absent."""
+    fresh_id: UUID | None = None
+    """The id that the kernel has drawn for a new entity, before any transaction; only the kernel sets it."""
     expected_version: int | None = None
     """Refuse unless the entity is at this version."""
     reason: str | None = None

@@ -13,11 +13,10 @@ from typing import Any
 from assent.engine.nodes.base import Wish
 from assent.engine.visit import Visit
 from assent.kernel.held import Held
-from assent.kernel.noting import note_commands
 from assent.runtime.errors import StepFailed
 from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
-from assent.runtime.noting import notes_of
+from assent.runtime.noting import note_commands_of
 from assent.runtime.receipts import Receipt, take_receipts
 from assent.runtime.watch import Watch
 from assent.runtime.wishes import Fulfilling, fulfil
@@ -63,7 +62,7 @@ class Advancing:
                 break
         _note_traces(jobs)
         await write(connection, jobs, now, as_owner=as_owner)
-        await note_commands(connection, notes_of(jobs), now)
+        await note_commands_of(connection, jobs, now)
         await ignore_strays(connection, works, jobs, now)
         return jobs
 

@@ -81,13 +81,13 @@ class ApprovalCommands(Commands):
 
     async def _how_it_ended(self, org_id: str, request_id: UUID) -> Rejection:
         """The instance knows the requests of its present round only; one of an earlier round may have been decided."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             status, reason = await read_status(connection, org_id, request_id)
         return not_open(request_id, status, reason)
 
     async def _email_of(self, org_id: str, user_id: str, *, people_only: bool = False) -> str | None:
         """Where an active member is reached; nobody else can be asked, and to decide only people."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             people = await self.directory.by_id(connection, [(org_id, user_id)])
         person = people.get((org_id, user_id))
         if person is None or not person.active:

@@ -36,8 +36,9 @@ from assent.runtime.rights import may_operate, may_start
 from assent.runtime.view import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
 from assent.runtime.work import Birth, Job, Work
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
-from assent.store.gathering import Gathering
+from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
 from assent.telemetry import current_trace
 
@@ -59,7 +60,7 @@ class Commands:
 
     database: Database
     advancing: Advancing
-    gathering: Gathering[Asked, Answered]
+    group_commit: GroupCommit[Asked, Answered]
     origin: Origin = field(default=Origin(), init=False)
     """By which way its commands come, for the audit log."""
 
@@ -142,16 +143,17 @@ class Commands:
         Where somebody tells it, the audit log says who. With a partition it is for the instances of that one only.
         """
         checked({"key": key, "data": data})
+        proof = CommitProof()
 
         async def work(connection: Connection) -> bool:
             now = self.database.clock.now()
             event = arrival(org_id, key, now, cause, partition_id, data=data)
             new = await emit_events(connection, [event], now) == 1
             if new and actor is not None:
-                await self._note_event(connection, org_id, key, actor, cause)
+                proof.audit_id = await self._note_event(connection, org_id, key, actor, cause)
             return new
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def advance(  # noqa: PLR0913
         self,
@@ -213,12 +215,13 @@ class Commands:
 
     async def dead_letters(self, org_id: str, limit: int = 100) -> list[Mapping[str, Any]]:
         """The events that were given up, newest first."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             return [dict(row) for row in await connection.fetch(_SQL.list_dead_letters, org_id, limit)]
 
     async def revive(self, org_id: str, event_id: UUID, actor: Actor) -> None:
         """Try a dead letter again: the step that failed for it, or the event itself where none was recorded."""
         may_operate(actor, "retry")
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
@@ -226,16 +229,20 @@ class Commands:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
             again = Work(org_id, instance_id, command=Retry(self._id(), actor), origin=self.origin)
             await connection.execute(_SQL.lock_instances, [instance_id])
-            await self.advancing.advance(connection, [again], self.database.clock.now(), as_owner=False)
+            jobs = await self.advancing.advance(
+                connection, [again], self.database.clock.now(), as_owner=False
+            )
+            proof.audit_id = _first_audit_id(jobs)
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def _note_event(
         self, connection: Connection, org_id: str, key: str, actor: Actor, cause: str | None
-    ) -> None:
+    ) -> UUID:
         details = {"cause": cause} if cause else {}
         note = Note(org_id, actor, "event.emit", "event", key, self.origin, details, trace=current_trace())
-        await note_commands(connection, [note], self.database.clock.now())
+        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        return audit_id
 
     def _id(self) -> UUID:
         return new_id(self.database.clock.now())
@@ -258,10 +265,11 @@ class Commands:
     async def _carry_out(self, asked: Asked) -> Answered:
         if self.database.is_joined:
             return await self.run_waiting(asked)
-        return await self.gathering.carry_out(asked.org_id, asked)
+        return await self.group_commit.run(asked.org_id, asked)
 
     async def run_together(self, asked: Sequence[Asked]) -> list[Answered | Exception | None]:
         """In one transaction those whose instances are free, one command for each; none for the others."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> list[Answered | Exception | None]:
             found = await find_instances(connection, asked, self.database.clock.now())
@@ -270,14 +278,16 @@ class Commands:
                 if isinstance(one.work, Work) and one.held:
                     works.setdefault(one.work.instance_id, one.work)
             jobs = await self._advance(connection, list(works.values()), watch)
+            proof.audit_id = _first_audit_id(jobs)
             done = {job.work.instance_id: job for job in jobs}
             return [_answered(one, works, done) for one in found]
 
         with watching(self.database.clock.now, inline=True, alone=len(asked) == 1) as watch:
-            return await self.database.run(work, org_id=asked[0].org_id, plans="kept")
+            return await self.database.run(work, org_id=asked[0].org_id, plans="kept", proof=proof)
 
     async def run_waiting(self, asked: Asked) -> Answered:
         """In a transaction of its own, or the caller's, after whoever is busy with the instance."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> Answered:
             (found,) = await find_instances(connection, [asked], self.database.clock.now())
@@ -286,10 +296,11 @@ class Commands:
             if not found.held:
                 await connection.execute(_SQL.lock_instances, [found.work.instance_id])
             jobs = await self._advance(connection, [found.work], watch)
+            proof.audit_id = _first_audit_id(jobs)
             return Answered(jobs[0] if jobs else None)
 
         with watching(self.database.clock.now, inline=True, alone=True) as watch:
-            return await self.database.run(work, org_id=asked.org_id, plans="kept")
+            return await self.database.run(work, org_id=asked.org_id, plans="kept", proof=proof)
 
     async def _advance(self, connection: Connection, works: list[Work], watch: Watch | None) -> list[Job]:
         if not works:
@@ -311,6 +322,11 @@ def _answered(
         return one.work
     instance_id = one.work.instance_id
     return Answered(done.get(instance_id)) if works.get(instance_id) is one.work else None
+
+
+def _first_audit_id(jobs: Sequence[Job]) -> UUID | None:
+    """Return the audit entry of one of the commands: all of them commit together."""
+    return next((job.audit_id for job in jobs if job.audit_id is not None), None)
 
 
 def _in_partition(partition_id: str | None, key: str | None) -> str | None:

@@ -10,6 +10,7 @@ from assent.kernel.noting import Note, note_commands
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.telemetry import current_trace
 
@@ -23,11 +24,12 @@ class EffectLetters:
         self, org_id: str, destination: str | None = None, limit: int = 100
     ) -> list[Mapping[str, Any]]:
         """The effects of an org that were given up, or of one destination, newest first."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             return await dead_letters(connection, org_id, destination, limit)
 
     async def retry_effect(self, org_id: str, effect_id: UUID, actor: Actor = SYSTEM) -> None:
         """Send a dead letter again, under the key that it had."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             awaited = await was_awaited(connection, org_id, effect_id)
@@ -37,28 +39,31 @@ class EffectLetters:
                 message = f"nobody waits for effect {effect_id} any more: its step has failed"
                 raise Refused(Rejection("EFFECT_WAS_AWAITED", message, ("effect_id",), hint="retry the step"))
             await revive(connection, org_id, effect_id)
-            await self._note_retry(connection, org_id, str(effect_id), actor)
+            proof.audit_id = await self._note_retry(connection, org_id, str(effect_id), actor)
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def retry_effects(self, org_id: str, destination: str | None = None, actor: Actor = SYSTEM) -> int:
         """Send every dead letter of an org again, or those of one destination; answers how many there were.
 
         Those that were awaited stay: their steps are what is tried again.
         """
+        proof = CommitProof()
 
         async def work(connection: Connection) -> int:
             revived = await revive(connection, org_id, destination=destination)
             if revived:
-                await self._note_retry(connection, org_id, destination or "*", actor, effects=revived)
+                which = destination or "*"
+                proof.audit_id = await self._note_retry(connection, org_id, which, actor, effects=revived)
             return revived
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def _note_retry(
         self, connection: Connection, org_id: str, which: str, actor: Actor, **details: int
-    ) -> None:
+    ) -> UUID:
         """An effect by its id, all of a destination by its name, or all there are."""
         trace = current_trace()
         note = Note(org_id, actor, "effect.retry", "effect", which, self.origin, details, trace=trace)
-        await note_commands(connection, [note], self.database.clock.now())
+        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        return audit_id

@@ -21,7 +21,7 @@ class FormCommands(ApprovalCommands):
 
     async def read_form(self, org_id: str, step_id: UUID, *, partition_id: str | None = None) -> FormView:
         """A form with its schema and its draft, also after it has ended."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             found = await read_form(connection, org_id, step_id)
         if found is None or partition_id not in (None, found.partition_id):
             raise _not_found(step_id)

@@ -86,7 +86,7 @@ async def health(
 ) -> Health:
     """How it goes, for everybody, for one org, or for one partition of an org."""
     limits, now = limits or HealthLimits(), database.clock.now()
-    async with database.transaction(org_id, isolation="repeatable_read") as connection:
+    async with database.transaction(org_id, isolation="repeatable_read", read_only=True) as connection:
         # Before the queues, which are looked at by plans of their own.
         stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)
         queues = await look_at_queues(connection, now, partition_id)

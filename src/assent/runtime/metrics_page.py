@@ -44,7 +44,10 @@ class MetricsPage:
 
     async def _look(self, metrics: Metrics) -> bool:
         try:
-            async with asyncio.timeout(QUEUES_WITHIN_S), self._database.transaction(None) as connection:
+            async with (
+                asyncio.timeout(QUEUES_WITHIN_S),
+                self._database.transaction(None, read_only=True) as connection,
+            ):
                 queues = await look_at_queues(connection, self._database.clock.now())
         except (TimeoutError, OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             _log.warning("queues cannot be looked at", extra={"error": f"{type(error).__name__}: {error}"})

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, Final
 
 from assent.engine import inputs
 from assent.engine.inputs import Input
-from assent.kernel.noting import Note
+from assent.kernel.noting import Note, note_commands
 from assent.model.actor import SYSTEM_ID
 from assent.model.mutation import Rejection
 from assent.runtime.work import Job
+from assent.store.database import Connection
 
 ACTIONS: Final[Mapping[type[Input], str]] = {
     inputs.Start: "workflow.start",
@@ -35,13 +37,16 @@ ACTIONS: Final[Mapping[type[Input], str]] = {
 _KEPT_ELSEWHERE: Final = {"id", "actor", "data", "reason", "to_email"}
 
 
-def notes_of(jobs: Sequence[Job]) -> list[Note]:
-    """Of each job that a command was part of, the command, if it was taken: what is refused changes nothing."""
-    return [
-        _note(job, command)
+async def note_commands_of(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+    """Write the audit entry of each command that was taken; a refused one changes nothing and has none."""
+    taken = [
+        (job, command)
         for job in jobs
         if (command := job.work.command) is not None and _was_taken(job, command)
     ]
+    audit_ids = await note_commands(connection, [_note(job, command) for job, command in taken], now)
+    for (job, _), audit_id in zip(taken, audit_ids, strict=True):
+        job.audit_id = audit_id
 
 
 def _was_taken(job: Job, command: Input) -> bool:

@@ -22,6 +22,7 @@ from assent.runtime.inputs_of_events import ON_POKE
 from assent.runtime.load import pin_of
 from assent.runtime.rows import instance_from, step_from
 from assent.runtime.work import Work
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 from assent.telemetry import current_trace
@@ -37,13 +38,15 @@ class Repairs:
 
     async def rebuild(self, org_id: str, instance_id: UUID, actor: Actor = SYSTEM) -> bool:
         """Fold an instance's steps into its projection; true when that changed it."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> bool:
             await connection.execute(_SQL.lock_instances, [instance_id])
             row = await self._row(connection, org_id, instance_id)
             current = instance_from(row)
             rebuilt = await self._fold(connection, row)
-            await self._note_repair(connection, "workflow.rebuild", (org_id, instance_id), actor)
+            rebuilding = ("workflow.rebuild", (org_id, instance_id), actor)
+            proof.audit_id = await self._note_repair(connection, *rebuilding)
             if rebuilt == current:
                 return False
             await connection.execute(
@@ -51,11 +54,13 @@ class Repairs:
             )
             return True
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def folded(self, org_id: str, instance_id: UUID) -> tuple[Instance, Instance]:
         """The instance as it is kept, and as its steps make it; equal, or something is wrong (WF-15)."""
-        async with self.database.transaction(org_id, isolation="repeatable_read") as connection:
+        async with self.database.transaction(
+            org_id, isolation="repeatable_read", read_only=True
+        ) as connection:
             row = await self._row(connection, org_id, instance_id)
             return instance_from(row), await self._fold(connection, row)
 
@@ -70,12 +75,14 @@ class Repairs:
             {"cause": str(cause), "actor": actor.id, "authority": Authority.of(actor).to_json()},
             instance_id,
         )
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             await emit_events(connection, [event], now)
-            await self._note_repair(connection, "workflow.reenqueue", (org_id, instance_id), actor)
+            reenqueueing = ("workflow.reenqueue", (org_id, instance_id), actor)
+            proof.audit_id = await self._note_repair(connection, *reenqueueing)
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def repin(self, connection: Connection, pin: Pin, instance_id: UUID, to: Definition) -> None:
         """Pin an instance to an equal graph that was compiled anew (D31), by a control step."""
@@ -87,7 +94,7 @@ class Repairs:
 
     async def _note_repair(
         self, connection: Connection, action: str, place: tuple[str, UUID], actor: Actor
-    ) -> None:
+    ) -> UUID:
         org_id, instance_id = place
         note = Note(
             org_id,
@@ -99,7 +106,8 @@ class Repairs:
             instance_id=instance_id,
             trace=current_trace(),
         )
-        await note_commands(connection, [note], self.database.clock.now())
+        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        return audit_id
 
     async def _row(self, connection: Connection, org_id: str, instance_id: UUID) -> dict[str, Any]:
         work = Work(org_id, instance_id)

@@ -12,6 +12,7 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.bundle import Bundle, ResultStatus, read_bundle
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.telemetry import current_trace
 
@@ -45,6 +46,7 @@ class Results:
         self, org_id: str, request_id: UUID, bundle: Bundle, source: Source, actor: Actor | None = None
     ) -> Pushed:
         """Hand in a bundle that was read at a door."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> Pushed:
             by = actor.id if actor is not None else None
@@ -52,41 +54,46 @@ class Results:
             if pushed is None:
                 raise Refused(Rejection("NOT_FOUND", f"no request {request_id}", ("request_id",)))
             if actor is not None and pushed != "repeated":
-                await self._note(connection, org_id, actor, "result.push", str(request_id), key=bundle.key)
+                about = (org_id, actor, "result.push", str(request_id))
+                proof.audit_id = await self._note(connection, *about, key=bundle.key)
             return pushed
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def dead_results(self, org_id: str, limit: int = 100) -> list[Mapping[str, Any]]:
         """The bundles of an org that were given up, newest first."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             return await dead_deliveries(connection, org_id, limit)
 
     async def retry_result(self, org_id: str, delivery_id: UUID, actor: Actor = SYSTEM) -> None:
         """Take a bundle in that was given up, with all attempts anew."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             if not await revive_deliveries(connection, org_id, self.database.clock.now(), delivery_id):
                 message = f"no dead result {delivery_id}"
                 raise Refused(Rejection("NOT_FOUND", message, ("delivery_id",)))
-            await self._note(connection, org_id, actor, "result.retry", str(delivery_id))
+            proof.audit_id = await self._note(connection, org_id, actor, "result.retry", str(delivery_id))
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def retry_results(self, org_id: str, actor: Actor = SYSTEM) -> int:
         """Take every bundle in that was given up; answers how many there were."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> int:
             revived = await revive_deliveries(connection, org_id, self.database.clock.now())
             if revived:
-                await self._note(connection, org_id, actor, "result.retry", "*", results=revived)
+                about = (org_id, actor, "result.retry", "*")
+                proof.audit_id = await self._note(connection, *about, results=revived)
             return revived
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def _note(
         self, connection: Connection, org_id: str, actor: Actor, action: str, which: str, **details: Any
-    ) -> None:
+    ) -> UUID:
         """A result by its request or its delivery, or all that there are."""
         note = Note(org_id, actor, action, "result", which, self.origin, details, trace=current_trace())
-        await note_commands(connection, [note], self.database.clock.now())
+        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        return audit_id

@@ -19,7 +19,7 @@ from assent.runtime.results import Results
 from assent.runtime.task_commands import TaskCommands
 from assent.runtime.wishes import Fulfilling
 from assent.store.database import Connection, Database
-from assent.store.gathering import Gathering
+from assent.store.group_commit import GroupCommit
 from assent.store.guest import inside
 from assent.store.joined import JoinedDatabase
 
@@ -55,7 +55,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         """The kinds of tasks that the application declares, by name."""
         loader = Loader(kernel, self.definitions, self.directory)
         self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
-        self.gathering = Gathering(self.run_together, self.run_waiting)
+        self.group_commit = GroupCommit(self.run_together, self.run_waiting)
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:
@@ -73,7 +73,11 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
 
     def joined(self, connection: Connection, org_id: str) -> Self:
         """The runtime, in a transaction that is under way for an org, instead of ones of its own."""
+        return self.joined_to(JoinedDatabase(self.database, connection, org_id))
+
+    def joined_to(self, database: JoinedDatabase) -> Self:
+        """The runtime, with a transaction that is under way for its database."""
         joined = copy.copy(self)
-        joined.database = JoinedDatabase(self.database, connection, org_id)
+        joined.database = database
         joined.kernel = Kernel(joined.database, self.kernel.registry)
         return joined

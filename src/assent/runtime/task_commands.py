@@ -12,6 +12,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
 from assent.model.problems import Invalid
 from assent.model.task import PRIORITY_MAX
+from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.tasks.change import cancel_if_open, revive, was_awaited
 from assent.tasks.declared import TaskType
@@ -69,19 +70,21 @@ class TaskCommands:
         """Submit tasks, all or none, in as many statements as one takes."""
         trace = current_trace()
         submissions = [self._submission(org_id, task, actor or SYSTEM, trace) for task in tasks]
+        proof = CommitProof()
 
         async def work(connection: Connection) -> list[UUID]:
             ids = await submit_tasks(connection, submissions, self.database.clock.now())
             if actor is not None:
                 notes = [self._note_of_task(org_id, "submit", str(task_id), actor) for task_id in ids]
-                await note_commands(connection, notes, self.database.clock.now())
+                audit_ids = await note_commands(connection, notes, self.database.clock.now())
+                proof.audit_id = next(iter(audit_ids), None)
             return ids
 
-        return await self.database.run(work, org_id=org_id, plans="kept")
+        return await self.database.run(work, org_id=org_id, plans="kept", proof=proof)
 
     async def read_task(self, org_id: str, task_id: UUID, partition_id: str | None = None) -> TaskView:
         """A task with its input, its output and its attempts."""
-        async with self.database.transaction(org_id, plans="kept") as connection:
+        async with self.database.transaction(org_id, plans="kept", read_only=True) as connection:
             found = await read_task(connection, org_id, task_id, partition_id)
         if found is None:
             raise Refused(_not_found(task_id))
@@ -96,22 +99,25 @@ class TaskCommands:
         limit: int = 100,
     ) -> list[TaskItem]:
         """Tasks of an org, newest first; from one on, where that is given."""
-        async with self.database.transaction(org_id) as connection:
+        async with self.database.transaction(org_id, read_only=True) as connection:
             return await list_tasks(connection, org_id, wanted or TaskFilter(), after, limit)
 
     async def cancel_task(self, org_id: str, task_id: UUID, actor: Actor = SYSTEM) -> None:
         """Cancel a task that has not ended. One that runs is broken off where it can be, and comes to nothing."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             now = self.database.clock.now()
             if not await cancel_if_open(connection, org_id, task_id, f"cancelled by {actor.id}", now):
                 raise Refused(await self._why_not(connection, org_id, task_id))
-            await note_commands(connection, [self._note_of_task(org_id, "cancel", str(task_id), actor)], now)
+            note = self._note_of_task(org_id, "cancel", str(task_id), actor)
+            (proof.audit_id,) = await note_commands(connection, [note], now)
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def retry_task(self, org_id: str, task_id: UUID, actor: Actor = SYSTEM) -> None:
         """Open a dead task again, with as many attempts as it had."""
+        proof = CommitProof()
 
         async def work(connection: Connection) -> None:
             awaited = await was_awaited(connection, org_id, task_id)
@@ -122,25 +128,27 @@ class TaskCommands:
                 raise Refused(Rejection("TASK_WAS_AWAITED", message, ("task_id",), hint="retry the step"))
             now = self.database.clock.now()
             await revive(connection, org_id, now, task_id)
-            await note_commands(connection, [self._note_of_task(org_id, "retry", str(task_id), actor)], now)
+            note = self._note_of_task(org_id, "retry", str(task_id), actor)
+            (proof.audit_id,) = await note_commands(connection, [note], now)
 
-        await self.database.run(work, org_id=org_id)
+        await self.database.run(work, org_id=org_id, proof=proof)
 
     async def retry_tasks(self, org_id: str, type: str | None = None, actor: Actor = SYSTEM) -> int:
         """Open every dead task of an org again, or of one type; answers how many there were.
 
         Those that were awaited stay: their steps are what is tried again.
         """
+        proof = CommitProof()
 
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
             revived = await revive(connection, org_id, now, type=type)
             if revived:
                 note = self._note_of_task(org_id, "retry", type or "*", actor, tasks=revived)
-                await note_commands(connection, [note], now)
+                (proof.audit_id,) = await note_commands(connection, [note], now)
             return revived
 
-        return await self.database.run(work, org_id=org_id)
+        return await self.database.run(work, org_id=org_id, proof=proof)
 
     async def _why_not(self, connection: Connection, org_id: str, task_id: UUID) -> Rejection:
         found = await read_task(connection, org_id, task_id)

@@ -5,6 +5,7 @@ span of its own, and they are linked. What is seen counts when the batch has com
 nothing is told, for it is tried again at once, in halves; the failure of an instance by itself is.
 """
 
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,8 @@ from assent.model.mutation import Rejection
 from assent.runtime.traced import Traced, may_begin, start_batch, start_event
 from assent.runtime.work import Job, Work
 from assent.telemetry import Metrics, Span, Tracer, is_sampled, scope, span, telescope
+
+_log = logging.getLogger(__name__)
 
 Perform = Callable[[Job, Visit], Wish | None]
 
@@ -171,7 +174,11 @@ def watching(
         if alone:
             watch.failed(error)
         raise
-    watch.committed(now())
+    try:
+        watch.committed(now())
+    except Exception:
+        # The batch is committed: an error here would be taken for its failure, and what is done would be done again.
+        _log.exception("a committed batch could not be counted")
 
 
 @contextmanager

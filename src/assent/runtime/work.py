@@ -65,6 +65,8 @@ class Job:
     """Whether the row of a new instance is there already, because its entity's writes refer to it."""
     asked: set[UUID] = field(default_factory=set)
     """The waiting steps for which kept events were looked for."""
+    audit_id: UUID | None = None
+    """The audit entry of its command, once that was taken."""
     traces: dict[UUID, str] = field(default_factory=dict)
     """Step → the trace of its own span, where somebody traces."""
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from assent.store.errors import StoreError
+from assent.store.errors import RolledBack, StoreError
 from assent.store.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,6 +48,25 @@ def json_array(values: Iterable[object]) -> list[Json]:
     return [Json(value) for value in values]
 
 
+class CheckedConnection(asyncpg.Connection[asyncpg.Record] if TYPE_CHECKING else asyncpg.Connection):  # type: ignore[misc]
+    """A connection on which a COMMIT that rolls back is an error.
+
+    PostgreSQL answers COMMIT with `ROLLBACK`, and no error, after a statement of the transaction failed: where code
+    has caught that error, asyncpg would report success.
+    """
+
+    __slots__ = ()
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's
+        status: str = await super().execute(query, *args, timeout=timeout)
+        if status == "ROLLBACK" and query.startswith("COMMIT"):
+            raise RolledBack(
+                "A statement of the transaction failed, and its error was caught: nothing was changed. "
+                "Run statements that may fail inside `connection.transaction()`, a savepoint"
+            )
+        return status
+
+
 async def connect(url: str, settings: Settings) -> "asyncpg.Connection[asyncpg.Record]":
     """One connection of its own, outside every pool."""
     with _explained(url):
@@ -76,6 +95,7 @@ async def open_pool(url: str, settings: Settings) -> Pool:
 
 def _options(settings: Settings) -> dict[str, Any]:
     return {
+        "connection_class": CheckedConnection,
         "timeout": settings.connect_timeout_ms / 1000,
         "statement_cache_size": settings.prepared_statements_max,
         # Neither age nor size throws a prepared statement out: there is a known number of them.

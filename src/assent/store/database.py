@@ -17,6 +17,7 @@ import orjson
 from assent.model.clock import Clock
 from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
+from assent.store.commit import CommitProof, LostCommit, commit, resolve, roll_back
 from assent.store.connect import PLANS_ANEW, Connection, Pool, connect, open_pool
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
@@ -90,25 +91,41 @@ class Database:
             await asyncio.to_thread(self._server.stop)
 
     @asynccontextmanager
-    async def transaction(
+    async def transaction(  # noqa: PLR0913
         self,
         org_id: str | None,
         *,
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
         by: By | None = None,
+        proof: CommitProof | None = None,
+        read_only: bool = False,
     ) -> AsyncIterator[Connection]:
         """One transaction: confined to an org by row security, or, with None, as the owner of everything.
 
         Plans are kept for whoever looks up a few rows by key; whoever searches, or works in large sets, plans anew.
-        Whatever is administered in it is audited as done `by` somebody.
+        Whatever is administered in it is audited as done `by` somebody. An error means that nothing was changed, but
+        for `OutcomeUnknown`: the answer to COMMIT was lost, and `proof` did not help to find out. Of a transaction
+        that is `read_only` it does not matter: what was read is right.
         """
-        async with self._connection() as connection:
-            if plans == "kept":
-                await self._renew_plans(connection)
-            async with connection.transaction(isolation=isolation):
-                await self._enter(connection, org_id, plans, by)
-                yield connection
+        try:
+            async with self._connection() as connection:
+                if plans == "kept":
+                    await self._renew_plans(connection)
+                began_s = time.monotonic()
+                transaction = connection.transaction(isolation=isolation, readonly=read_only)
+                await transaction.start()
+                try:
+                    await self._enter(connection, org_id, plans, by)
+                    yield connection
+                except BaseException:
+                    await roll_back(connection, transaction)
+                    raise
+                await commit(connection, transaction, began_s)
+        except LostCommit as lost:
+            if not read_only:
+                audit_id = proof.audit_id if proof is not None else None
+                await resolve(lost, self.url, self.settings, org_id, audit_id)
 
     @asynccontextmanager
     async def glance(self) -> AsyncIterator[Connection]:
@@ -128,11 +145,18 @@ class Database:
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
         by: By | None = None,
+        proof: CommitProof | None = None,
     ) -> T:
-        """Run `work` in a transaction, again where it lost against others: it may run more than once."""
+        """Run `work` in a transaction, again where it lost against others: it may run more than once.
+
+        `work` names in `proof` an audit entry that it wrote, so that a lost answer to COMMIT can be looked up.
+        """
+        proof = proof if proof is not None else CommitProof()
 
         async def attempt() -> T:
-            async with self.transaction(org_id, isolation=isolation, plans=plans, by=by) as connection:
+            proof.audit_id = None  # of an attempt before this one nothing is left
+            entered = self.transaction(org_id, isolation=isolation, plans=plans, by=by, proof=proof)
+            async with entered as connection:
                 return await work(connection)
 
         return await retry_lost(attempt, attempts_max or self.settings.transaction_attempts_max)

@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
+from uuid import UUID
 
 from assent.model.origin import By
+from assent.store.commit import CommitProof
 from assent.store.connect import Connection
 from assent.store.database import Database, Isolation, Plans
 
@@ -20,28 +22,32 @@ class JoinedDatabase(Database):
 
     def __init__(self, database: Database, connection: Connection, org_id: str) -> None:
         super().__init__(database._pool, database.url, database.settings, database.clock)
-        self._joined = connection
+        self.connection = connection
         self._org_id = org_id
+        self.audit_ids: list[UUID] = []
+        """Audit entries that work in it wrote: each is a proof of the commit of the whole."""
 
     @property
     def is_joined(self) -> bool:
         return True
 
     @asynccontextmanager
-    async def transaction(
+    async def transaction(  # noqa: PLR0913
         self,
         org_id: str | None,
         *,
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
         by: By | None = None,
+        proof: CommitProof | None = None,
+        read_only: bool = False,
     ) -> AsyncIterator[Connection]:
         if org_id != self._org_id:
             raise ValueError(
                 f"expected work for org {self._org_id!r}, which the transaction is for, found {org_id!r}"
             )
-        async with self._joined.transaction():
-            yield self._joined
+        async with self.connection.transaction():
+            yield self.connection
 
     async def run(  # noqa: PLR0913
         self,
@@ -52,6 +58,10 @@ class JoinedDatabase(Database):
         isolation: Isolation = "read_committed",
         plans: Plans = "anew",
         by: By | None = None,
+        proof: CommitProof | None = None,
     ) -> T:
         async with self.transaction(org_id) as connection:
-            return await work(connection)
+            result = await work(connection)
+        if proof is not None and proof.audit_id is not None:
+            self.audit_ids.append(proof.audit_id)
+        return result

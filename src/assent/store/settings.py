@@ -34,6 +34,8 @@ class Settings:
     """How long commands go by the same plans; a plan that was made while a table was small is soon a bad one."""
     transaction_attempts_max: int = number(5, 1, 100)
     """How often a transaction that loses against others is run, the first time included."""
+    outcome_lookup_timeout_ms: int = number(5_000, 1, 600_000)
+    """How long the outcome of a COMMIT without an answer is looked up before it is reported as unknown."""
     payload_bytes_max: int = number(1_048_576, 1_024, 268_435_456)
     """The largest payload of a mutation, an event or an effect, as JSON text."""
 

@@ -12,6 +12,16 @@ discard plans;
 -- Tells the transaction what time our clock says and who acts; for the owning role, which is held to no org.
 select set_config('assent.now', $1, true), set_config('assent.acting', $2, true);
 
+-- name: find_audit_entry
+-- Whether an audit entry exists: the proof that the transaction which wrote it was committed.
+select exists (select from assent.audit_log where org_id = $1 and id = $2);
+
+-- name: find_server_process
+-- The server process of a session that began before a given age in seconds, ended where the caller wants it; null
+-- where it has ended. A later session with the same process id is younger.
+select case when $3::boolean then pg_terminate_backend(pid) else true end from pg_stat_activity
+ where pid = $1 and backend_start <= clock_timestamp() - make_interval(secs => $2::float8);
+
 -- name: find_time
 -- The function that tells the time, or null where no migration has made it.
 select to_regprocedure('assent.now()')::text;

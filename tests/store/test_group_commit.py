@@ -6,8 +6,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from assent.store import gathering
-from assent.store.gathering import LANES, Gathering
+from assent.store import group_commit
+from assent.store.group_commit import LANES, GroupCommit
 
 _CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
@@ -19,7 +19,7 @@ class Desk:
         self.batches: list[list[str]] = []
         self.waited: list[tuple[str, str]] = []
         self.open = asyncio.Event()
-        self.gathering: Gathering[str, str] = Gathering(self.together, self.alone)
+        self.group_commit: GroupCommit[str, str] = GroupCommit(self.together, self.alone)
 
     async def together(self, names: Sequence[str]) -> list[str | Exception | None]:
         self.batches.append(list(names))
@@ -40,7 +40,7 @@ class Desk:
         return f"{name} alone"
 
     def ask(self, name: str, org_id: str = "acme") -> "asyncio.Task[str]":
-        return asyncio.create_task(self.gathering.carry_out(org_id, name))
+        return asyncio.create_task(self.group_commit.run(org_id, name))
 
     async def keep_busy(self) -> "list[asyncio.Task[str]]":
         """As many as may be at work at once; whoever comes now has to wait."""
@@ -106,7 +106,7 @@ async def test_one_that_has_to_wait_keeps_nobody_waiting() -> None:
         await waits.wait()
         return f"{name} alone"
 
-    desk.gathering = Gathering(desk.together, alone)
+    desk.group_commit = GroupCommit(desk.together, alone)
     desk.open.set()
     busy = [desk.ask(f"busy{n}") for n in range(LANES + 1)]
     assert await desk.ask("ann") == "ANN"
@@ -118,7 +118,7 @@ async def test_one_that_has_to_wait_keeps_nobody_waiting() -> None:
 async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gathering, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(group_commit, "WAIT_S_MAX", 0.01)
     desk, carry_out = Desk(), Desk.together
 
     async def together(names: Sequence[str]) -> list[str | Exception | None]:
@@ -126,7 +126,7 @@ async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
             return await carry_out(desk, names)
         return [desk.result(name) for name in names]
 
-    desk.gathering = Gathering(together, desk.alone)
+    desk.group_commit = GroupCommit(together, desk.alone)
     slow = await desk.keep_busy()
     async with asyncio.timeout(10):
         assert await asyncio.gather(desk.ask("ann"), desk.ask("bob")) == ["ANN", "BOB"]

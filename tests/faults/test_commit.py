@@ -1,0 +1,175 @@
+"""The answer to COMMIT is lost: nothing is done twice, and callers hear what became of their command."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from assent.app import App
+from assent.runtime import Runtime
+from assent.store.database import Connection, Database
+from assent.store.errors import OutcomeUnknown, RolledBack
+from assent.store.group_commit import LANES
+from tests.authored import invoice_contract
+from tests.faults.proxy import COMMIT, Fault, Proxy
+from tests.postgres import SETTINGS
+from tests.runtime.flows import ORG
+from tests.runtime.invoices import FIN, LARGE, create, open_shop, request_id, submitted
+
+COUNT = LANES + 10
+IMPATIENT = replace(SETTINGS, outcome_lookup_timeout_ms=300)
+
+
+@pytest.fixture
+async def proxy(database_url: str) -> AsyncIterator[Proxy]:
+    async with Proxy.before(database_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def far(proxy: Proxy, database: Database) -> AsyncIterator[Database]:
+    """The database by way of the proxy; `database` is the same one without it."""
+    far = await Database.open(proxy.url, settings=SETTINGS, clock=database.clock)
+    try:
+        yield far
+    finally:
+        await far.close()
+
+
+@pytest.fixture
+async def runtime(far: Database, database: Database) -> Runtime:
+    await open_shop(database)
+    return App([invoice_contract()]).runtime(far)
+
+
+async def count_entities(database: Database) -> int:
+    async with database.transaction(ORG) as connection:
+        return int(await connection.fetchval("SELECT count(*) FROM assent.entities"))
+
+
+async def at_once(work: Callable[[int], Awaitable[Any]]) -> list[Any]:
+    return await asyncio.gather(*(work(number) for number in range(COUNT)), return_exceptions=True)
+
+
+@pytest.mark.parametrize("nth", [1, LANES + 1])
+async def test_documents_created_at_once_are_created_once_each(
+    runtime: Runtime, proxy: Proxy, database: Database, nth: int
+) -> None:
+    """FINDINGS section 2, B1: twelve callers were told success, and 22 documents existed."""
+    fault = proxy.arm(Fault(COMMIT, nth=nth))
+    entities = await at_once(lambda _: create(runtime, LARGE))
+    assert fault.struck
+    assert len({entity.id for entity in entities}) == COUNT
+    assert await count_entities(database) == COUNT
+
+
+async def test_approvers_whose_decisions_stand_hear_so(
+    runtime: Runtime, proxy: Proxy, database: Database
+) -> None:
+    views = [await submitted(runtime) for _ in range(COUNT)]
+    fault = proxy.arm(Fault(COMMIT, nth=LANES + 1))
+    decided = await at_once(
+        lambda number: runtime.decide(ORG, request_id(views[number], "finance"), "approved", FIN)
+    )
+    assert fault.struck
+    assert [view.id for view in decided] == [view.id for view in views]
+    async with database.transaction(ORG) as connection:
+        recorded = await connection.fetchval("SELECT count(*) FROM assent.approval_decisions")
+    assert recorded == COUNT
+
+
+async def test_a_commit_that_never_arrived_is_a_rollback_and_the_group_is_repeated(
+    runtime: Runtime, proxy: Proxy, database: Database
+) -> None:
+    fault = proxy.arm(Fault(COMMIT, nth=LANES + 1, moment="before"))
+    entities = await at_once(lambda _: create(runtime, LARGE))
+    assert fault.struck
+    assert len({entity.id for entity in entities}) == COUNT
+    assert await count_entities(database) == COUNT
+
+
+async def test_a_single_command_whose_commit_never_arrived_changed_nothing(
+    runtime: Runtime, proxy: Proxy, database: Database
+) -> None:
+    proxy.arm(Fault(COMMIT, moment="before"))
+    with pytest.raises(RolledBack):
+        await create(runtime, LARGE)
+    assert await count_entities(database) == 0
+
+
+async def test_a_commit_that_goes_silent_is_ended_and_looked_up(
+    runtime: Runtime, proxy: Proxy, database: Database
+) -> None:
+    """The server never got COMMIT, and waits for it: its process is ended, so that the answer is sure."""
+    fault = proxy.arm(Fault(COMMIT, moment="before", action="hold"))
+    creating = asyncio.create_task(create(runtime, LARGE))
+    await fault.wait()
+    proxy.cut_clients()
+    with pytest.raises(RolledBack):
+        await creating
+    fault.release()
+    assert await count_entities(database) == 0
+
+
+async def test_without_a_database_to_ask_the_outcome_is_unknown_and_names_its_proof(
+    proxy: Proxy, database: Database
+) -> None:
+    await open_shop(database)
+    far = await Database.open(proxy.url, settings=IMPATIENT, clock=database.clock)
+    try:
+        runtime = App([invoice_contract()]).runtime(far)
+        proxy.arm(Fault(COMMIT, nth=LANES + 1, on_strike=proxy.refuse))
+        outcomes = await at_once(lambda _: create(runtime, LARGE))
+        unknown = [outcome for outcome in outcomes if isinstance(outcome, OutcomeUnknown)]
+        assert len(unknown) == COUNT - LANES
+        assert await count_entities(database) == COUNT
+        async with database.transaction(ORG) as connection:
+            proofs = {error.audit_id for error in unknown}
+            found = await connection.fetch("SELECT id FROM assent.audit_log WHERE id = ANY ($1)", proofs)
+        assert {row["id"] for row in found} == proofs
+    finally:
+        await far.close()
+
+
+async def test_a_transaction_that_names_no_proof_is_unknown(far: Database, proxy: Proxy) -> None:
+    proxy.arm(Fault(COMMIT))
+    with pytest.raises(OutcomeUnknown) as raised:
+        async with far.transaction(ORG) as connection:
+            await connection.execute("SELECT 1")
+    assert raised.value.audit_id is None
+
+
+async def test_the_answer_of_a_server_that_ends_proves_nothing(far: Database, proxy: Proxy) -> None:
+    """A server process that is ended at COMMIT says FATAL 57P01, also where it has committed."""
+    fault = proxy.arm(Fault(COMMIT, moment="before", action="hold"))
+
+    async def work() -> None:
+        async with far.transaction(None) as connection:
+            pids.append(connection.get_server_pid())
+
+    pids: list[int] = []
+    working = asyncio.create_task(work())
+    await fault.wait()
+    async with far.transaction(None) as other:
+        await other.execute("SELECT pg_terminate_backend($1)", pids[0])
+    fault.release()
+    with pytest.raises(OutcomeUnknown):
+        await working
+
+
+async def test_a_caught_error_of_a_statement_does_not_become_a_success(far: Database) -> None:
+    """PostgreSQL answers COMMIT with ROLLBACK then, and asyncpg takes that for a success."""
+
+    async def work(connection: Connection) -> str:
+        await connection.execute("CREATE TEMPORARY TABLE marks (n integer)")
+        try:
+            await connection.execute("SELECT 1 / 0")
+        except asyncpg.DivisionByZeroError:
+            return "done"
+        return "never"
+
+    with pytest.raises(RolledBack, match="savepoint"):
+        await far.run(work, org_id=None)
