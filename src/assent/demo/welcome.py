@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Final
+from uuid import uuid4
 
 import asyncpg
 from rich.console import Console
@@ -77,5 +78,8 @@ class _Tries:
         return f"curl -s -H 'Authorization: Bearer {self.keys[who]}' '{self.address}{path}'"
 
     def _post(self, who: str, path: str, body: str, how: str = "-X POST") -> str:
-        head = f"-H 'Authorization: Bearer {self.keys[who]}' -H 'Content-Type: application/json'"
+        head = (
+            f"-H 'Authorization: Bearer {self.keys[who]}' -H 'Content-Type: application/json'"
+            f" -H 'Idempotency-Key: {uuid4()}'"
+        )
         return f"curl -s {how} {head} -d '{body}' '{self.address}{path}'"
