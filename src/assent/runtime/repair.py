@@ -22,6 +22,7 @@ from assent.runtime.inputs_of_events import ON_POKE
 from assent.runtime.load import pin_of
 from assent.runtime.rows import instance_from, step_from
 from assent.runtime.work import Work
+from assent.runtime.write import settle_deferred_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
@@ -49,9 +50,9 @@ class Repairs:
             proof.audit_id = await self._note_repair(connection, *rebuilding)
             if rebuilt == current:
                 return False
-            await connection.execute(
-                _SQL.overwrite_projection, _projection(rebuilt, self.database.clock.now())
-            )
+            now = self.database.clock.now()
+            await connection.execute(_SQL.overwrite_projection, _projection(rebuilt, now))
+            await settle_deferred_events(connection, [rebuilt], now)
             return True
 
         return await self.database.run(work, org_id=org_id, proof=proof)

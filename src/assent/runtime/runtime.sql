@@ -219,6 +219,13 @@ UPDATE assent.workflow_events_outbox e SET next_retry_at = NULL
  WHERE e.org_id = resumed.org_id AND e.instance_id = resumed.instance_id AND e.status IN ('pending', 'failed')
    AND e.next_retry_at = 'infinity';
 
+-- name: ignore_open_events
+-- The instance has ended: whatever is still open for it is too late, and no attempt was made.
+UPDATE assent.workflow_events_outbox e
+   SET status = 'completed', completed_at = $3, error = 'ignored', next_retry_at = NULL
+  FROM unnest($1::text[], $2::uuid[]) AS ended (org_id, instance_id)
+ WHERE e.org_id = ended.org_id AND e.instance_id = ended.instance_id AND e.status IN ('pending', 'failed');
+
 -- name: record_failure
 -- An attempt failed: when to try again, or a dead letter.
 UPDATE assent.workflow_events_outbox

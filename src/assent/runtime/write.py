@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 import asyncpg
 
@@ -57,7 +56,10 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)
-    await _release_events(connection, changed)
+    await _revive_dead_letters(connection, changed)
+    await settle_deferred_events(
+        connection, [job.run.instance for job in changed if _may_have_deferred(job)], now
+    )
 
 
 async def _write_steps(
@@ -294,15 +296,29 @@ def _keys(events: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     )
 
 
-async def _release_events(connection: Connection, jobs: Sequence[Job]) -> None:
-    """An instance that goes on again finds what waited for it; one that is tried again, also what was given up."""
-    again = _places_with(jobs, {"ctl:resume", "ctl:retry"})
-    if again:
-        await connection.execute(_SQL.release_deferred_events, *zip(*again, strict=True))
-    retried = _places_with(jobs, {"ctl:retry"})
+async def _revive_dead_letters(connection: Connection, jobs: Sequence[Job]) -> None:
+    """An instance that is tried again is given the events again that it could not take."""
+    retried = [job.work.key for job in jobs if any(step.node_id == "ctl:retry" for step in job.run.steps)]
     if retried:
         await connection.execute(_SQL.revive_dead_letters, *zip(*retried, strict=True))
 
 
-def _places_with(jobs: Sequence[Job], controls: set[str]) -> list[tuple[str, UUID]]:
-    return [job.work.key for job in jobs if any(step.node_id in controls for step in job.run.steps)]
+def _may_have_deferred(job: Job) -> bool:
+    """Whether events may wait for a pause of this instance to end: it was paused before, or for a while in this run."""
+    return job.status_before == "paused" or any(outcome == DEFERRED for _, outcome in job.run.outcomes)
+
+
+async def settle_deferred_events(
+    connection: Connection, instances: Sequence[Instance], now: datetime
+) -> None:
+    """Make the events due that waited for instances which run again, and end those of instances which ended (D27).
+
+    The one rule about events that wait for a pause to end. It goes by the status that an instance has now, so that no
+    way out of a pause can be forgotten.
+    """
+    running = [(one.org_id, one.id) for one in instances if one.status == "running"]
+    if running:
+        await connection.execute(_SQL.release_deferred_events, *zip(*running, strict=True))
+    ended = [(one.org_id, one.id) for one in instances if one.has_ended]
+    if ended:
+        await connection.execute(_SQL.ignore_open_events, *zip(*ended, strict=True), now)
