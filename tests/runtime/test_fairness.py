@@ -1,5 +1,8 @@
 """Fairness: one org's backlog is not another org's wait."""
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from assent.runtime import Runtime
@@ -42,3 +45,103 @@ async def test_backlog_of_one_org_does_not_make_another_wait(
     mine = [row for row in await rows(database, "workflow_instances") if row["org_id"] == small]
     done = [row["workflow_id"] for row in mine if row["status"] == "completed"]
     assert done == ["quick" if started else "paid"], view.id
+
+
+QUIET = """
+INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json,
+       event_idempotency_key, next_retry_at, status)
+SELECT 'quiet' || n, $1, gen_random_uuid(), gen_random_uuid(), 'on_poke', '{}', n::text, $2::text::timestamptz,
+       CASE WHEN $2 = 'infinity' THEN 'pending' ELSE 'failed' END
+  FROM generate_series(1, 9) AS n
+"""
+ONE_EACH = """
+INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json,
+       event_idempotency_key, next_retry_at)
+SELECT 'org' || n, $1::timestamptz + n * interval '1 microsecond', gen_random_uuid(),
+       CASE WHEN $2 THEN gen_random_uuid() END,
+       CASE WHEN $2 THEN 'on_poke' ELSE 'on_event' END,
+       CASE WHEN $2 THEN '{"cause": "x", "actor": "ann"}' ELSE jsonb_build_object('key', 'k') END, n::text,
+       -- Some were tried before and are due again; arrivals are never put off.
+       CASE WHEN $2 AND n % 3 = 0 THEN $1::timestamptz END
+  FROM generate_series(1, 1000) AS n
+"""
+
+
+@pytest.mark.parametrize("again_at", ["infinity", "tomorrow"])
+async def test_org_whose_events_wait_takes_no_share_of_a_batch(
+    runtime: Runtime, database: Database, clock: MovedClock, again_at: str
+) -> None:
+    """Nine orgs have events that are not due, by a pause or by a retry: another org's batch is full all the same."""
+    await publish(database, "quick", [script("one"), END], arrows("one", "end"), org="busy")
+    moment = again_at if again_at == "infinity" else (clock.now() + timedelta(days=1)).isoformat()
+    async with database.transaction(None) as connection:
+        await connection.execute(QUIET, clock.now(), moment)
+    await runtime.start_many("busy", "quick", ANN, [{} for _ in range(30)])
+    assert await runtime.process_events(20) == 20
+    assert await runtime.process_events(20) == 10
+
+
+@pytest.mark.without_twin
+@pytest.mark.parametrize("of_instances", [True, False], ids=["instances", "arrivals"])
+async def test_one_event_in_each_of_many_orgs_is_many_batches(
+    runtime: Runtime, database: Database, clock: MovedClock, of_instances: bool
+) -> None:
+    """A thousand orgs with one event each and batches of 200: five batches, and every org is served."""
+    async with database.transaction(None) as connection:
+        await connection.execute(ONE_EACH, clock.now(), of_instances)
+    work = runtime.process_events if of_instances else runtime.route_arrivals
+    handled = [await work(200) for _ in range(6)]
+    assert handled == [200, 200, 200, 200, 200, 0]
+    left = [row for row in await rows(database, "workflow_events_outbox") if row["status"] != "completed"]
+    assert left == []
+
+
+@pytest.mark.without_twin
+async def test_claim_locks_no_more_instances_than_its_batch_holds(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    async with database.transaction(None) as connection:
+        await connection.execute(ONE_EACH, clock.now(), True)
+    locks: list[int] = []
+    advance = runtime.advancing.advance
+
+    async def counted(connection: Any, *given: Any, **more: Any) -> Any:
+        sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        locks.append(await connection.fetchval(sql))
+        return await advance(connection, *given, **more)
+
+    runtime.advancing.advance = counted  # type: ignore[method-assign]
+    assert await runtime.process_events(50) == 50
+    assert locks == [50 + 1]  # the instances, and the batch's own
+
+
+@pytest.mark.without_twin
+async def test_orgs_whose_instances_are_all_busy_do_not_hide_the_others(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    """Another worker holds the first 20 orgs' instances: a claim of 10 orgs goes on until it finds a free one."""
+    async with database.transaction(None) as connection:
+        await connection.execute(ONE_EACH, clock.now(), True)
+    async with database.transaction(None) as other:
+        await other.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(instance_id::text, 0)) FROM (SELECT instance_id"
+            " FROM assent.workflow_events_outbox ORDER BY org_id LIMIT 20) AS held"
+        )
+        assert await runtime.process_events(10) == 10
+    done = [row["org_id"] for row in await rows(database, "workflow_events_outbox") if row["completed_at"]]
+    assert len(done) == 10
+
+
+@pytest.mark.without_twin
+async def test_every_org_gets_its_turn_under_steady_work_of_all(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    """Each org always has more: batches of 10 orgs out of 40 serve all of them within four."""
+    async with database.transaction(None) as connection:
+        for _ in range(5):
+            await connection.execute(ONE_EACH.replace("1000", "40"), clock.now(), True)
+            clock.advance("1s")
+    for _ in range(4):
+        assert await runtime.process_events(10) == 10
+    done = {row["org_id"] for row in await rows(database, "workflow_events_outbox") if row["completed_at"]}
+    assert len(done) == 40

@@ -7,6 +7,7 @@ from typing import Any, Final
 from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, PARTITION, Event
+from assent.runtime.turns import Turns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -32,9 +33,13 @@ def arrival(
     return Event(org_id, event_id, ON_EVENT, {"cause": cause or str(event_id), **about, **news}, None)
 
 
-async def route_arrivals(connection: Connection, limit: int, now: datetime) -> int:
+async def route_arrivals(connection: Connection, turns: Turns, limit: int, now: datetime) -> int:
     """Take a batch of arrivals to where they are waited for; answers how many there were."""
-    claimed = await connection.fetch(_SQL.claim_arrivals, limit, now)
+
+    async def claim(after: str) -> list[Any]:
+        return await connection.fetch(_SQL.claim_arrivals, limit, after)
+
+    claimed = await turns.claim(claim, limit, "id")
     if not claimed:
         return 0
     arrivals = [row for row in claimed if isinstance(row["payload_json"].get("key"), str)]

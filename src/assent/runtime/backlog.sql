@@ -1,5 +1,5 @@
 -- name: list_open_events
--- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own small index.
+-- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own index.
 SELECT * FROM (
   (SELECT id, event_type AS what, payload_json ->> 'key' AS event_key, status, instance_id, created_at, attempts,
           next_retry_at, error

@@ -33,11 +33,10 @@ async def settle_failure(
     (event,) = work.events.values()
     wait_s = _wait_without_attempt_s(error)
     if wait_s is not None:
-        await _postpone(connection, event, error, now + timedelta(seconds=wait_s))
+        await _postpone(connection, event, error, timedelta(seconds=wait_s))
     elif event["attempts"] + 1 < event["max_attempts"]:
-        await _record(
-            connection, event, "failed", error, now + jittered(backoff(event["attempts"] + 1, *_RETRIES))
-        )
+        wait = jittered(backoff(event["attempts"] + 1, *_RETRIES))
+        await _record(connection, event, "failed", error, wait)
     else:
         await _give_up(connection, advancing, work, event, error, now)
 
@@ -103,16 +102,16 @@ async def _advance_alone(  # noqa: PLR0913, PLR0917
     return jobs[0] if jobs else None
 
 
-async def _postpone(connection: Connection, event: Any, error: Exception, until: datetime) -> None:
+async def _postpone(connection: Connection, event: Any, error: Exception, wait: timedelta) -> None:
     keys = event["org_id"], event["created_at"], event["id"]
-    await connection.execute(_SQL.postpone_event, *keys, _text(error), until)
+    await connection.execute(_SQL.postpone_event, *keys, _text(error), wait)
 
 
 async def _record(
-    connection: Connection, event: Any, status: str, error: Exception, again_at: datetime | None
+    connection: Connection, event: Any, status: str, error: Exception, wait: timedelta | None
 ) -> None:
     keys = event["org_id"], event["created_at"], event["id"]
-    await connection.execute(_SQL.record_failure, *keys, status, _text(error), again_at)
+    await connection.execute(_SQL.record_failure, *keys, status, _text(error), wait)
     if telescope.metrics is not None:
         telescope.metrics.event_failed(event["event_type"], status)
 

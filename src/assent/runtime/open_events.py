@@ -1,7 +1,6 @@
 """The open events of instances whose lock is held: in order, and only where the first of them is due."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,7 +18,6 @@ Place = tuple[str, UUID]
 async def load_events(
     connection: Connection,
     places: Sequence[Place],
-    now: datetime,
     events_max: int | None = None,
     *,
     due_only: bool = True,
@@ -28,7 +26,7 @@ async def load_events(
 
     One event that must wait makes those behind it wait too.
     """
-    by_place = await _open_events(connection, places, now)
+    by_place = await _open_events(connection, places)
     ready = {place: rows for place, rows in by_place.items() if rows[0]["is_due"] or not due_only}
     works = [add_events(Work(*place), rows[:events_max]) for place, rows in ready.items()]
     waiting = [rows for place, rows in by_place.items() if place not in ready]
@@ -45,12 +43,10 @@ def add_events(work: Work, rows: Sequence[Any]) -> Work:
     return work
 
 
-async def _open_events(
-    connection: Connection, places: Sequence[Place], now: datetime
-) -> dict[Place, list[Any]]:
+async def _open_events(connection: Connection, places: Sequence[Place]) -> dict[Place, list[Any]]:
     orgs, ids = [org for org, _ in places], [instance_id for _, instance_id in places]
     found: dict[Place, list[Any]] = {}
-    for row in await connection.fetch(_SQL.load_open_events, orgs, ids, now):
+    for row in await connection.fetch(_SQL.load_open_events, orgs, ids):
         found.setdefault((row["org_id"], row["instance_id"]), []).append(row)
     return found
 

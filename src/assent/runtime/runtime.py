@@ -17,6 +17,7 @@ from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
 from assent.runtime.results import Results
 from assent.runtime.task_commands import TaskCommands
+from assent.runtime.turns import Turns
 from assent.runtime.wishes import Fulfilling
 from assent.store.database import Connection, Database
 from assent.store.group_commit import GroupCommit
@@ -56,6 +57,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         loader = Loader(kernel, self.definitions, self.directory)
         self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
         self.group_commit = GroupCommit(self.run_together, self.run_waiting)
+        self._turns, self._arrival_turns = Turns(), Turns()
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:

@@ -163,35 +163,60 @@ UPDATE assent.workflow_instances i
 SELECT assent.set_edit_windows($1::jsonb);
 
 -- name: claim_instances
--- Locks instances with events that are due and that nobody is busy with: org by org, oldest first, each org a fair share
--- of the batch. Two workers never claim the same.
-WITH RECURSIVE org AS (
-  (SELECT org_id FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') ORDER BY org_id, created_at, id LIMIT 1)
+-- Locks instances with events that are due and that nobody is busy with, of the first $1 orgs behind org $2 that have such
+-- events: each org a fair share of the batch, oldest first. Every org that was looked at is in the answer, also where all
+-- its instances are busy; so the caller knows where to go on. Two workers never claim the same.
+WITH RECURSIVE fresh (org_id, n) AS (
+  (SELECT org_id, 1 FROM assent.workflow_events_outbox
+    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at IS NULL AND org_id > $2
+    ORDER BY org_id, created_at, id LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.org_id > org.org_id
-           ORDER BY e.org_id, e.created_at, e.id LIMIT 1)
-    FROM org WHERE org.org_id IS NOT NULL
-), share AS (SELECT greatest(1, $1 / greatest(1, count(org_id)::integer)) AS events FROM org)
-SELECT DISTINCT due.org_id, due.instance_id
-  FROM org CROSS JOIN share CROSS JOIN LATERAL (
-    SELECT first.org_id, first.instance_id FROM (
-      SELECT e.org_id, e.instance_id FROM assent.workflow_events_outbox e
-       WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-         AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
-         -- Batches that run hold their instances' locks; of those that died, somebody finds out who killed them.
-         AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
-       -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
-       -- the oldest, so more are looked at than are wanted.
-       ORDER BY e.created_at, e.id LIMIT share.events * 50) AS first
+           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.next_retry_at IS NULL
+             AND e.org_id > fresh.org_id
+           ORDER BY e.org_id, e.created_at, e.id LIMIT 1), fresh.n + 1
+    FROM fresh WHERE fresh.org_id IS NOT NULL AND fresh.n < $1
+), retried (org_id, n) AS (
+  (SELECT org_id, 1 FROM assent.workflow_events_outbox
+    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at < 'infinity'
+      AND next_retry_at <= (SELECT assent.now()) AND org_id > $2
+    ORDER BY org_id, next_retry_at LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
+           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.next_retry_at < 'infinity'
+             AND e.next_retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
+           ORDER BY e.org_id, e.next_retry_at LIMIT 1), retried.n + 1
+    FROM retried WHERE retried.org_id IS NOT NULL AND retried.n < $1
+), org AS MATERIALIZED (
+  SELECT org_id FROM (SELECT org_id FROM fresh UNION SELECT org_id FROM retried) AS found
+   WHERE org_id IS NOT NULL ORDER BY org_id LIMIT $1
+), share AS (SELECT greatest(1, $1 / greatest(1, count(*)::integer)) AS events FROM org)
+SELECT DISTINCT org.org_id, due.instance_id
+  FROM org CROSS JOIN share LEFT JOIN LATERAL (
+    SELECT first.instance_id FROM (
+      -- Not sorted together: that would read all of a backlog. What is tried again was there before what is new.
+      (SELECT e.instance_id FROM assent.workflow_events_outbox e
+        WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+          AND e.next_retry_at < 'infinity' AND e.next_retry_at <= (SELECT assent.now())
+          -- Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
+          AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+        -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
+        -- the oldest, so more are looked at than are wanted.
+        ORDER BY e.next_retry_at LIMIT share.events * 50)
+      UNION ALL
+      (SELECT e.instance_id FROM assent.workflow_events_outbox e
+        WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
+          AND e.next_retry_at IS NULL
+          AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
+        ORDER BY e.created_at, e.id LIMIT share.events * 50)) AS first
      WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
-     LIMIT share.events) AS due;
+     LIMIT share.events) AS due ON true
+ ORDER BY 1;
 
 -- name: load_open_events
 -- The open events of instances whose lock is held, in the order in which they happened.
 SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
-       e.max_attempts, coalesce(e.next_retry_at <= $3, true) AS is_due, e.trace_id
+       e.max_attempts, coalesce(e.next_retry_at <= assent.now(), true) AS is_due, e.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
  CROSS JOIN LATERAL (
     SELECT * FROM assent.workflow_events_outbox o
@@ -227,9 +252,9 @@ UPDATE assent.workflow_events_outbox e
  WHERE e.org_id = ended.org_id AND e.instance_id = ended.instance_id AND e.status IN ('pending', 'failed');
 
 -- name: record_failure
--- An attempt failed: when to try again, or a dead letter.
+-- An attempt failed: how long to wait before the next one, or a dead letter.
 UPDATE assent.workflow_events_outbox
-   SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = $6
+   SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = assent.now() + $6::interval
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: put_off_events
@@ -261,7 +286,7 @@ SELECT org_id, created_at, id, instance_id, event_type, payload_json, attempts, 
 
 -- name: postpone_event
 -- Not now, and nobody's fault: later, with as many attempts as before.
-UPDATE assent.workflow_events_outbox SET error = $4, next_retry_at = $5
+UPDATE assent.workflow_events_outbox SET error = $4, next_retry_at = assent.now() + $5::interval
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: lock_event_keys
@@ -300,23 +325,28 @@ DELETE FROM assent.workflow_kept_events k USING taken
 RETURNING taken.place, k.org_id, k.id, k.payload, k.created_at;
 
 -- name: claim_arrivals
--- Events under a key that are for nobody in particular yet: org by org, oldest first, each org a fair share.
-WITH RECURSIVE org AS (
-  (SELECT org_id FROM assent.workflow_events_outbox
+-- Events under a key that are of no instance yet, of the first $1 orgs behind org $2 that have such events: each org a fair
+-- share, oldest first. Every org that was looked at is in the answer.
+WITH RECURSIVE found (org_id, n) AS (
+  (SELECT org_id, 1 FROM assent.workflow_events_outbox
     WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
+      AND (next_retry_at IS NULL OR next_retry_at <= (SELECT assent.now())) AND org_id > $2
     ORDER BY org_id, created_at, id LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
            WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
-             AND e.org_id > org.org_id
-           ORDER BY e.org_id, e.created_at, e.id LIMIT 1)
-    FROM org WHERE org.org_id IS NOT NULL
-), share AS (SELECT greatest(1, $1 / greatest(1, count(org_id)::integer)) AS events FROM org)
-SELECT arrival.* FROM org CROSS JOIN share CROSS JOIN LATERAL (
-  SELECT e.org_id, e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
-   WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
-     AND e.event_type = 'on_event' AND (e.next_retry_at IS NULL OR e.next_retry_at <= $2)
-   ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival;
+             AND (e.next_retry_at IS NULL OR e.next_retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
+           ORDER BY e.org_id, e.created_at, e.id LIMIT 1), found.n + 1
+    FROM found WHERE found.org_id IS NOT NULL AND found.n < $1
+), org AS MATERIALIZED (SELECT org_id FROM found WHERE org_id IS NOT NULL),
+share AS (SELECT greatest(1, $1 / greatest(1, count(*)::integer)) AS events FROM org)
+SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival.trace_id
+  FROM org CROSS JOIN share LEFT JOIN LATERAL (
+    SELECT e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
+     WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
+       AND e.event_type = 'on_event' AND (e.next_retry_at IS NULL OR e.next_retry_at <= (SELECT assent.now()))
+     ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival ON true
+ ORDER BY 1, 2, 3;
 
 -- name: give_up_arrivals
 -- Nobody can wait for an event without a key.

@@ -17,6 +17,7 @@ from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import route_arrivals
 from assent.runtime.failures import settle_failure
 from assent.runtime.open_events import Place, load_events
+from assent.runtime.turns import Turns
 from assent.runtime.watch import watching
 from assent.runtime.work import Work
 from assent.store.database import Connection, Database
@@ -48,6 +49,10 @@ class Worker:
     database: Database
     advancing: Advancing
     _batches: int = 0
+    _turns: Turns = field(default_factory=Turns, init=False)
+    """Which org's turn it is in claims of instances."""
+    _arrival_turns: Turns = field(default_factory=Turns, init=False)
+    """The same for events that are of no instance yet."""
 
     async def process_events(self, limit: int = BATCH_MAX) -> int:
         """Claim a batch and process it; returns how many events were handled."""
@@ -62,13 +67,16 @@ class Worker:
         """Events under a key: to every step that waits for it, else kept for the first that will (D32)."""
 
         async def work(connection: Connection) -> int:
-            return await route_arrivals(connection, limit, self.database.clock.now())
+            return await route_arrivals(connection, self._arrival_turns, limit, self.database.clock.now())
 
         return await self.database.run(work, org_id=None)
 
     async def _process_claimed(self, limit: int) -> int:
         async def claim(connection: Connection, now: datetime) -> list[Place]:
-            rows = await connection.fetch(_SQL.claim_instances, limit, now)
+            async def of_next_orgs(after: str) -> list[Any]:
+                return await connection.fetch(_SQL.claim_instances, limit, after)
+
+            rows = await self._turns.claim(of_next_orgs, limit, "instance_id")
             return [(row["org_id"], row["instance_id"]) for row in rows]
 
         batch = self._batch()
@@ -88,7 +96,7 @@ class Worker:
             if not batch.places:
                 return 0
             async with self._noted(connection, batch, now):
-                batch.works, put_off = await load_events(connection, batch.places, now, batch.events_max)
+                batch.works, put_off = await load_events(connection, batch.places, batch.events_max)
                 await self.advancing.advance(connection, batch.works, now, as_owner=True, watch=watch)
             return put_off + sum(len(item.events) for item in batch.works)
 
@@ -143,7 +151,7 @@ class Worker:
         async def work(connection: Connection) -> None:
             now = self.database.clock.now()
             places = await those_free([attempted.key])(connection, now)
-            works, _ = await load_events(connection, places, now, 1, due_only=False)
+            works, _ = await load_events(connection, places, 1, due_only=False)
             if works and _is_as_it_was(works[0], event):
                 await settle_failure(connection, self.advancing, works[0], error, now)
 

@@ -7,9 +7,16 @@ ALTER TABLE assent.workflow_instances
   ADD COLUMN chain_length integer NOT NULL DEFAULT 0,   -- automatic calls since somebody or something was waited for
   ADD COLUMN incident     jsonb;                        -- why it is paused or failed: code, message, node
 
--- The claim goes org by org, oldest first, so that one org's backlog is not another's wait.
-CREATE INDEX events_of_org_to_process ON assent.workflow_events_outbox (org_id, created_at, id)
-  WHERE status IN ('pending', 'failed');
+-- The claim goes org by org, oldest first, so that one org's backlog is not another's wait. What is due at once and what
+-- is to be tried again at some time are two indexes: so a claim finds the orgs that have work now, without a look at those
+-- that have not. What waits for a pause to end (infinity) is in neither.
+CREATE INDEX events_of_org_due ON assent.workflow_events_outbox (org_id, created_at, id)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at IS NULL;
+CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, next_retry_at)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at < 'infinity';
+-- The same of events under a key, which are of no instance yet.
+CREATE INDEX arrivals_of_org ON assent.workflow_events_outbox (org_id, created_at, id)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NULL;
 
 -- What is open for an instance, in order: read under its lock, by workers and by commands.
 CREATE INDEX events_of_instance_to_process ON assent.workflow_events_outbox (org_id, instance_id, created_at, id)
