@@ -59,6 +59,14 @@ def event_key(instance_id: UUID, event_type: str, payload: object, entity_versio
     return _digest(str(instance_id), event_type, canonical_hash(payload), str(entity_version))
 
 
+def arrival_key(event_key: str, cause: str, partition_id: str | None) -> str:
+    """WF-11 for events under a key that are of no instance yet: one cause is one event, whatever it says.
+
+    `assent.emit_event` in SQL makes the same key.
+    """
+    return _digest("arrival", partition_id or "", event_key, cause)
+
+
 def effect_key(step_execution_id: UUID, effect_type: str, payload: object) -> str:
     """WF-11 for the side-effect outbox."""
     return _digest(str(step_execution_id), effect_type, canonical_hash(payload))

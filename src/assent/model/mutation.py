@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.model.actor import SYSTEM_ID, Actor, Authority, Principal
 from assent.model.contract import EditWindow
-from assent.model.ids import event_key
+from assent.model.ids import arrival_key, event_key
 from assent.model.problems import Path, Problem, format_path
 
 NIL_ID: Final = UUID(int=0)
@@ -152,8 +152,8 @@ class Refused(Exception):
 class Event:
     """A row to be of the engine's outbox.
 
-    Its payload carries the id of its cause (D25): the same thing happening twice is two events, one thing
-    told twice is one.
+    Its payload carries the id of its cause (D25): the same thing happening twice is two events. An event under a key,
+    for the steps that wait for it, is its key and its cause, whatever else its payload says.
     """
 
     org_id: str
@@ -166,4 +166,8 @@ class Event:
 
     @property
     def key(self) -> str:
+        """The identity of the event, under which its receipt is kept."""
+        under = self.payload.get("key")
+        if self.instance_id is None and self.event_type == ON_EVENT and isinstance(under, str):
+            return arrival_key(under, self.payload["cause"], self.payload.get(PARTITION))
         return event_key(self.instance_id or NIL_ID, self.event_type, self.payload, self.entity_version)

@@ -17,7 +17,9 @@ BEGIN
   IF coalesce(key, '') = '' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'an event needs a key';
   END IF;
-  receipt := encode(sha256(convert_to(format('sql:%s:%s:%s', length(key), key, told), 'UTF8')), 'hex');
+  -- As assent.model.ids.arrival_key makes it: an event is its key and its cause, by whichever way it comes.
+  receipt := encode(sha256(convert_to(
+    format('7:arrival0:%s:%s%s:%s', length(key), key, length(told), told), 'UTF8')), 'hex');
   INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
   VALUES (org, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now())
   ON CONFLICT DO NOTHING;
