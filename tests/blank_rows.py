@@ -207,6 +207,11 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "started_at": START,
         "ended_at": START,
     },
+    "workflow_start_keys": lambda: {
+        "key": _word("key"),
+        "instance_id": _id(),
+        "request_hash": token_hex(32),
+    },
     "task_keys": lambda: {
         "type": "report.build",
         "key": _word("key"),

@@ -327,6 +327,10 @@ def _rows() -> Mapping[str, list[Row]]:
             )
             for n, id in enumerate(ids)
         ],
+        "workflow_start_keys": [
+            of("workflow_start_keys", key=key, instance_id=ids[0], request_hash=canonical_hash(TWIN))
+            for key in KEYS
+        ],
         "task_keys": [
             of(
                 "task_keys",

@@ -19,6 +19,7 @@ HISTORY = {
     "task_submissions": "submitted_by",
     "task_attempts": "ended_at",
     "task_keys": "task_id",
+    "workflow_start_keys": "instance_id",
 }
 """Tables that only grow, each with a column that nothing else protects."""
 

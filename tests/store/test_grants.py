@@ -57,6 +57,7 @@ MAY = {
     "task_submissions": APPEND,
     "task_attempts": APPEND,
     "task_keys": APPEND,
+    "workflow_start_keys": APPEND,
     "task_leases": set(),
     "workflow_rules": KEEP,
     "workflow_rule_evaluations": APPEND,

@@ -86,6 +86,8 @@ TRIGGERS = {
     "steps_keep_their_identity": "test_step_guards.test_identity_of_a_step_never_changes",
     "task_attempts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "task_attempts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "start_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "start_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "task_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "task_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "task_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",

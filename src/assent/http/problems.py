@@ -105,6 +105,7 @@ _DESCRIPTIONS: Final[Mapping[int, str]] = {
     403: "Whoever asks may not do this.",
     404: "There is no such thing in this org and partition.",
     409: "It cannot be done as things stand; nothing was changed.",
+    410: "It was there, has ended and was deleted since.",
     412: "It is not any more what `If-Match` names.",
     413: "The request is larger than is taken.",
     422: "What was sent is not what was expected; `problems` has each field.",

@@ -46,26 +46,36 @@ _STATUSES: Final = {"active": "running", "suspended": "paused"}
     status_code=201,
     response_model=InstanceBody,
     summary="Start a workflow",
-    responses=documented(400, 404, 409, 413, 422),
+    responses=documented(400, 404, 409, 410, 413, 422),
 )
 async def start_workflow(
     desk: Act,
     workflow_id: NamePath,
     data: Annotated[Data, JsonBody(default_factory=dict, examples=[_INPUT])],
 ) -> Response:
-    """The body is what the workflow begins with; the answer is the instance, after all that could happen at once."""
+    """The body is what the workflow begins with; the answer is the instance, after all that could happen at once.
+
+    An `Idempotency-Key` stands for this start in the whole org, for good: sent again by a caller who may read the
+    instance, it answers with that instance as it is then.
+    """
     caller = desk.caller
 
     async def work(session: Session) -> Reply:
         view = await session.runtime.start(
-            desk.org_id, workflow_id, caller.actor, data, partition_id=caller.partition_id
+            desk.org_id,
+            workflow_id,
+            caller.actor,
+            data,
+            idempotency_key=desk.repeat_key,
+            partition_id=caller.partition_id,
         )
         place = f"/ui/workflows/{view.id}"
         return await answer(
             show_instance(desk, session.connection, view, 201, location=place), location=place
         )
 
-    return await desk.write(work, {"data": "", "key": "workflow_id"})
+    names = {"data": "", "key": "workflow_id", "idempotency_key": "Idempotency-Key"}
+    return await desk.write(work, names)
 
 
 @router.get(

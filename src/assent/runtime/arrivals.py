@@ -30,7 +30,13 @@ def arrival(
     """
     event_id = new_id(now)
     about = {"key": key} | ({PARTITION: partition_id} if partition_id is not None else {})
-    return Event(org_id, event_id, ON_EVENT, {"cause": cause or str(event_id), **about, **news}, None)
+    return Event(
+        org_id,
+        event_id,
+        ON_EVENT,
+        {"cause": str(event_id) if cause is None else cause, **about, **news},
+        None,
+    )
 
 
 async def route_arrivals(connection: Connection, turns: Turns, limit: int, now: datetime) -> int:

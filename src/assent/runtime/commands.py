@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from uuid import UUID, uuid5
 
 import asyncpg
@@ -23,9 +23,10 @@ from assent.engine.inputs import (
 from assent.kernel.noting import Note, note_commands
 from assent.kernel.outbox import emit_events
 from assent.model.actor import Actor, Authority
-from assent.model.canonical import NotCanonical, require_canonical
+from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
+from assent.model.names import require_name
 from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.arrivals import arrival
@@ -42,9 +43,19 @@ from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
 from assent.telemetry import current_trace
 
+if TYPE_CHECKING:
+    from assent.runtime.runtime import Runtime
+
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
 """The namespace of instances that were started under a key: one key, one id, one lock."""
+KEY_CHARACTERS_MAX: Final = 255
+KEY_REUSED: Final = Rejection(
+    "IDEMPOTENCY_KEY_REUSED",
+    "this key was used for another start",
+    ("idempotency_key",),
+    hint="a new start needs a new key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +91,47 @@ class Commands:
         idempotency_key: str | None = None,
         partition_id: str | None = None,
     ) -> InstanceView:
-        """Start a flow. The same key again answers with the instance that it started before."""
+        """Start a flow. The same key again answers with the instance that it started before.
+
+        A key stands for its flow and input for good, in the whole org or in its partition: with another one it is
+        refused, and so it is after the instance was deleted, or to an actor who may not read the instance.
+        """
         now = self.database.clock.now()
-        keyed = f"{len(org_id)}:{org_id}{_in_partition(partition_id, idempotency_key)}"
-        instance_id = uuid5(_STARTED, keyed) if idempotency_key else new_id(now)
+        require_name(org_id, "org_id")
+        if idempotency_key is not None:
+            require_name(idempotency_key, "idempotency_key", length_max=KEY_CHARACTERS_MAX)
+        data = checked(data)
+        key = _in_partition(partition_id, idempotency_key)
+        instance_id = uuid5(_STARTED, f"{len(org_id)}:{org_id}{key}") if key is not None else new_id(now)
         birth = Birth(
             Wanted(org_id, "flow", flow),
             actor.id,
             partition_id=partition_id,
-            idempotency_key=_in_partition(partition_id, idempotency_key),
+            idempotency_key=key,
+            request_hash=canonical_hash({"flow": flow, "data": data}) if key is not None else None,
         )
-        return await self.run_input(org_id, instance_id, Start(new_id(now), actor, checked(data)), birth)
+        started = Asked(org_id, "instance", instance_id, Start(new_id(now), actor, data), birth)
+        job = await self.run_job(started)
+        view = view_of_job(job)
+        if not job.is_new and view.subject_id != actor.id:
+            await self._require_readable(view, actor)
+        return view
+
+    async def _require_readable(self, view: InstanceView, actor: Actor) -> None:
+        """Raise `Refused` where a key of somebody else's start leads to an instance that the actor may not read."""
+        from assent.runtime.readers import may_read_instance  # noqa: PLC0415 - readers build on the runtime
+
+        async with self.database.transaction(view.org_id) as connection:
+            try:
+                await may_read_instance(cast("Runtime", self), connection, view, actor)
+            except Refused:
+                raise Refused(KEY_REUSED) from None
 
     async def start_many(
         self, org_id: str, flow: str, actor: Actor, inputs: list[Mapping[str, Any]]
     ) -> list[UUID]:
         """Start a flow for each input, in the background; answers with the ids that the instances will have."""
+        require_name(org_id, "org_id")
         now = self.database.clock.now()
         ids = [new_id(now) for _ in inputs]
         known = [checked(data) for data in inputs]
@@ -142,7 +178,13 @@ class Commands:
 
         Where somebody tells it, the audit log says who. With a partition it is for the instances of that one only.
         """
-        checked({"key": key, "data": data})
+        require_name(org_id, "org_id")
+        require_name(key, "key")
+        if cause is not None:
+            require_name(cause, "cause")
+        if partition_id is not None:
+            require_name(partition_id, "partition_id")
+        checked({"data": data})
         proof = CommitProof()
 
         async def work(connection: Connection) -> bool:
@@ -239,7 +281,7 @@ class Commands:
     async def _note_event(
         self, connection: Connection, org_id: str, key: str, actor: Actor, cause: str | None
     ) -> UUID:
-        details = {"cause": cause} if cause else {}
+        details = {"cause": cause} if cause is not None else {}
         note = Note(org_id, actor, "event.emit", "event", key, self.origin, details, trace=current_trace())
         (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
         return audit_id
@@ -277,10 +319,12 @@ class Commands:
             for one in found:
                 if isinstance(one.work, Work) and one.held:
                     works.setdefault(one.work.instance_id, one.work)
-            jobs = await self._advance(connection, list(works.values()), watch)
+            refused = await take_start_keys(connection, list(works.values()))
+            able = [work for work in works.values() if work.instance_id not in refused]
+            jobs = await self._advance(connection, able, watch)
             proof.audit_id = _first_audit_id(jobs)
             done = {job.work.instance_id: job for job in jobs}
-            return [_answered(one, works, done) for one in found]
+            return [_answered(one, works, done, refused) for one in found]
 
         with watching(self.database.clock.now, inline=True, alone=len(asked) == 1) as watch:
             return await self.database.run(work, org_id=asked[0].org_id, plans="kept", proof=proof)
@@ -295,6 +339,8 @@ class Commands:
                 raise found.work
             if not found.held:
                 await connection.execute(_SQL.lock_instances, [found.work.instance_id])
+            for refused in (await take_start_keys(connection, [found.work])).values():
+                raise refused
             jobs = await self._advance(connection, [found.work], watch)
             proof.audit_id = _first_audit_id(jobs)
             return Answered(jobs[0] if jobs else None)
@@ -314,14 +360,41 @@ class Commands:
         return jobs
 
 
+async def take_start_keys(connection: Connection, works: Sequence[Work]) -> dict[UUID, Refused]:
+    """Take the keys under which these works start flows; return why not, by instance, where a key stands for another.
+
+    The locks of the instances are held, and an instance's id follows from its key: two starts under one key come here
+    one after the other.
+    """
+    births = [(work, work.birth) for work in works if work.birth and work.birth.idempotency_key is not None]
+    if not births:
+        return {}
+    wanted = [(w.org_id, b.idempotency_key, w.instance_id, b.request_hash) for w, b in births]
+    known = await connection.fetch(_SQL.take_start_keys, *map(list, zip(*wanted, strict=True)))
+    hashes = {work.instance_id: birth.request_hash for work, birth in births}
+    refused = {}
+    for row in known:
+        if row["request_hash"] != hashes[row["instance_id"]]:
+            refused[row["instance_id"]] = Refused(KEY_REUSED)
+        elif not row["is_there"]:
+            message = f"this key started instance {row['instance_id']}, which has ended and was deleted since"
+            hint = "a new start needs a new key"
+            refused[row["instance_id"]] = Refused(
+                Rejection("INSTANCE_DELETED", message, ("idempotency_key",), hint=hint)
+            )
+    return refused
+
+
 def _answered(
-    one: Found, works: Mapping[UUID, Work], done: Mapping[UUID, Job]
+    one: Found, works: Mapping[UUID, Work], done: Mapping[UUID, Job], refused: Mapping[UUID, Refused]
 ) -> "Answered | Exception | None":
     """What became of a command that came with others; none where its instance was busy, also with another of them."""
     if isinstance(one.work, Refused):
         return one.work
     instance_id = one.work.instance_id
-    return Answered(done.get(instance_id)) if works.get(instance_id) is one.work else None
+    if works.get(instance_id) is not one.work:
+        return None
+    return refused.get(instance_id) or Answered(done.get(instance_id))
 
 
 def _first_audit_id(jobs: Sequence[Job]) -> UUID | None:

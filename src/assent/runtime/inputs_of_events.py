@@ -54,7 +54,7 @@ def _birth(event: Row, payload: Mapping[str, Any]) -> Birth | None:
     if event["event_type"] == ON_START:
         wanted = Wanted(event["org_id"], "flow", payload["flow"])
         requester = _authority(payload).requester.id
-        return Birth(wanted, requester, idempotency_key=payload.get("idempotency_key"))
+        return Birth(wanted, requester)
     return None
 
 

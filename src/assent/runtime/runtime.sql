@@ -46,9 +46,18 @@ SELECT asked.place, found.instance_id, found.partition_id, found.entity_type,
     SELECT e.instance_id, e.partition_id, e.entity_type FROM assent.entities e
      WHERE asked.noun = 'entity' AND e.org_id = $1 AND e.id = asked.id) AS found;
 
--- name: find_instance_by_idempotency_key
--- The instance that this key started before.
-SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND idempotency_key = $2;
+-- name: take_start_keys
+-- Takes the keys of starts whose instances' locks are held, and answers with those that were taken before: what they were
+-- taken for, and whether the instance is still there. The answer does not see what this statement takes.
+WITH wanted AS (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[]) AS w (org_id, key, instance_id, request_hash)
+), taken AS (
+  INSERT INTO assent.workflow_start_keys (org_id, key, instance_id, request_hash) SELECT * FROM wanted
+  ON CONFLICT DO NOTHING
+)
+SELECT k.instance_id, k.request_hash, EXISTS (
+         SELECT FROM assent.workflow_instances i WHERE i.org_id = k.org_id AND i.id = k.instance_id) AS is_there
+  FROM wanted w JOIN assent.workflow_start_keys k ON k.org_id = w.org_id AND k.key = w.key;
 
 -- name: find_busy_entities
 -- Tries the locks of the instances that entities belong to, and says which entities somebody else is at work on (D28).

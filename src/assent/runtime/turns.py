@@ -1,4 +1,4 @@
-"""Turns of orgs in claims: a claim looks at a limited number of orgs, and the next one goes on behind the last of them."""
+"""Turns of orgs in claims: a claim looks at a limited number of orgs, and the next one goes on behind the last."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

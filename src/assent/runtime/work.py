@@ -24,6 +24,8 @@ class Birth:
     entity_id: UUID | None = None
     partition_id: str | None = None
     idempotency_key: str | None = None
+    request_hash: str | None = None
+    """Of what is started under the key: the flow and its input."""
 
 
 @dataclass(slots=True)

@@ -35,6 +35,23 @@ CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_ke
 SELECT assent.guard_by_org('assent.workflow_kept_events');
 GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_engine;
 
+-- Keys under which flows were started. A key stands for one start for good: it outlives the instance, which retention
+-- may delete, and is never used for another flow or input.
+CREATE TABLE assent.workflow_start_keys (
+  org_id       text        NOT NULL,
+  key          text        NOT NULL,  -- as in workflow_instances.idempotency_key: behind its partition, if it is of one
+  instance_id  uuid        NOT NULL,  -- no foreign key: the instance may be gone
+  request_hash text        NOT NULL,  -- of the flow and the input
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_start_keys_pkey PRIMARY KEY (org_id, key)
+);
+CREATE TRIGGER start_keys_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_start_keys
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER start_keys_are_never_emptied BEFORE TRUNCATE ON assent.workflow_start_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.workflow_start_keys');
+GRANT SELECT, INSERT ON assent.workflow_start_keys TO assent_engine;
+
 -- A worker notes whose events it is about to process before it starts (D26). A note whose worker is gone names the
 -- instances that may have killed it; they are run again one by one.
 CREATE TABLE assent.workflow_batches (
