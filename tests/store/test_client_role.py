@@ -103,6 +103,7 @@ async def test_client_reads_the_columns_of_this_list_and_writes_nowhere(client):
 async def test_client_executes_its_three_functions_and_what_row_security_asks(client):
     assert [found["proname"] for found in await client.fetch(FUNCTIONS, CLIENT_ROLE)] == [
         "emit_event",
+        "is_blank",
         "org_id",
         "push_result",
         "submit_task",

@@ -55,6 +55,8 @@ insert_task = partial(insert, table="tasks")
 insert_submission = partial(insert, table="task_submissions")
 insert_attempt = partial(insert, table="task_attempts")
 insert_task_key = partial(insert, table="task_keys")
+insert_start_key = partial(insert, table="workflow_start_keys")
+insert_kept_event = partial(insert, table="workflow_kept_events")
 
 
 async def insert_audit(connection, **given):
@@ -91,7 +93,8 @@ CHECKS = [
     ("task_attempt_that_failed_says_why", insert_attempt, {"outcome": "error"}),
     ("task_attempt_that_failed_says_why", insert_attempt, {"outcome": "error", "code": "X"}),
     ("task_attempt_that_failed_says_why", insert_attempt, {"error": "x"}),
-    ("task_key_is_short", insert_task_key, {"key": ""}),
+    ("task_key_is_not_blank", insert_task_key, {"key": ""}),
+    ("task_key_is_not_blank", insert_task_key, {"key": " \u200b"}),
     ("task_key_is_short", insert_task_key, {"key": "k" * 201}),
     ("reply_key_is_short", insert_reply, {"key": ""}),
     ("reply_key_is_short", insert_reply, {"key": "k" * 256}),
@@ -99,12 +102,20 @@ CHECKS = [
     ("reply_has_a_status_of_http", insert_reply, {"status": 0}),
     ("reply_has_a_status_of_http", insert_reply, {"status": 600}),
     ("reply_is_kept_for_a_time", insert_reply, {"expires_at": START}),
-    ("event_source_name_is_short", insert_source, {"name": ""}),
+    ("event_source_name_is_not_blank", insert_source, {"name": ""}),
+    ("event_source_name_is_not_blank", insert_source, {"name": "\t"}),
     ("event_source_name_is_short", insert_source, {"name": "n" * 201}),
-    ("event_source_prefix_is_short", insert_source, {"key_prefix": ""}),
+    ("event_source_prefix_is_not_blank", insert_source, {"key_prefix": ""}),
+    ("event_source_prefix_is_not_blank", insert_source, {"key_prefix": "\u00a0"}),
     ("event_source_prefix_is_short", insert_source, {"key_prefix": "p" * 201}),
     ("event_source_secret_is_one_of_standard_webhooks", insert_source, {"secret": "hunter2"}),
     ("former_event_secret_is_one_of_standard_webhooks", insert_source, {"former_secret": "hunter2"}),
+    ("member_id_is_not_blank", insert_member, {"user_id": " "}),
+    ("role_is_not_blank", insert_capability, {"role": "\u200b"}),
+    ("api_key_name_is_not_blank", insert_api_key, {"name": ""}),
+    ("start_key_is_not_blank", insert_start_key, {"key": ""}),
+    ("start_key_is_not_blank", insert_start_key, {"key": "\u00a0 "}),
+    ("kept_event_key_is_not_blank", insert_kept_event, {"event_key": " "}),
     ("org_id_is_a_short_word", insert_org, {"org_id": ""}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "two words"}),
     ("org_id_is_a_short_word", insert_org, {"org_id": "acme\n"}),
@@ -248,7 +259,7 @@ CHECKS = [
     ("partial_request_has_something", insert_outside_request, {"status": "partial", "received": 2}),
     ("outside_request_ends_when_its_status_says_so", insert_outside_request, {"status": "failed"}),
     ("outside_request_ends_when_its_status_says_so", insert_outside_request, {"ended_at": START}),
-    ("delivery_key_is_short", insert_delivery, {"key": ""}),
+    ("delivery_key_is_not_blank", insert_delivery, {"key": ""}),
     ("delivery_key_is_short", insert_delivery, {"key": "k" * 201}),
     ("delivery_source_is_known", insert_delivery, {"source": "pigeon"}),
     ("delivery_status_is_known", insert_delivery, {"status": "lost"}),

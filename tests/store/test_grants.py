@@ -167,6 +167,7 @@ async def test_application_can_execute_the_functions_of_this_list_only(owner):
         "bundle_problem",
         "emit_event",
         "input_hash",
+        "is_blank",
         "is_cargo",
         "is_enough",
         "is_readable",

@@ -11,6 +11,7 @@ from typing import Final
 from assent.model.actor import Actor
 from assent.model.grants import EVERYTHING, refuse_not_held
 from assent.model.mutation import Refused, Rejection
+from assent.model.names import require_name
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
@@ -43,6 +44,7 @@ async def set_capabilities(
     connection: Connection, org_id: str, role: str, capabilities: Collection[str], by: Actor
 ) -> Role:
     """Have a role carry exactly these; raises `Refused` where the editor gives or takes what they do not hold."""
+    require_name(role, "role")
     await lock_grants(connection, org_id)
     carried = set((await read_role(connection, org_id, role)).capabilities)
     wanted = set(capabilities)

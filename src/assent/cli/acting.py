@@ -16,6 +16,7 @@ import typer
 
 from assent.cli.application import load_app
 from assent.cli.opened import migrated_database, origin
+from assent.cli.options import named
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +33,7 @@ AppOption = Annotated[
     str,
     typer.Option("--app", envvar="ASSENT_APP", help="The application, as module:name of its App object."),
 ]
-OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.")]
+OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.", callback=named)]
 UserOption = Annotated[
     str,
     typer.Option("--as", metavar="USER", envvar="ASSENT_USER", help="Who acts: a member of the org."),

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import JsonOption, named
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.runtime.health import Health
 
-OrgOption = Annotated[str | None, typer.Option("--org", help="Only what belongs to this org.")]
+OrgOption = Annotated[
+    str | None, typer.Option("--org", help="Only what belongs to this org.", callback=named)
+]
 
 
 def health(org: OrgOption = None, json: JsonOption = False) -> None:

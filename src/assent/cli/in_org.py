@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from assent.cli.opened import migrated_database, operator
+from assent.cli.options import named
 from assent.cli.report import console
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.")]
+
+OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.", callback=named)]
 
 
 def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assent.cli.opened import migrated_database, operator
-from assent.cli.options import JsonOption
+from assent.cli.options import JsonOption, named
 
 if TYPE_CHECKING:
     from assent.compiler.source import Source
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from assent.runtime.definitions.publish_sources import PublishedSources
 
 OrgOption = Annotated[
-    str, typer.Option("--org", help="The org that patches and flows are for; '*' means everybody.")
+    str,
+    typer.Option(
+        "--org", help="The org that patches and flows are for; '*' means everybody.", callback=named
+    ),
 ]
 
 

@@ -17,6 +17,7 @@ from assent.http.scopes import EVERYTHING, covers_all, unknown_scopes
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
+from assent.model.names import require_name
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -137,6 +138,7 @@ async def create_api_key(  # noqa: PLR0913
     keys_max: int = KEYS_OF_MEMBER_MAX,
 ) -> tuple[str, ApiKey]:
     """A key for a member, and how it is listed from now on; nobody can show it again. Raises `Refused`."""
+    require_name(name, "name")
     terms = maker.bound(KeyTerms(scopes, expires_at, partition_id), now)
     await lock_grants(connection, org_id)
     if await connection.fetchval(_SQL.count_valid_api_keys, org_id, user_id, now) >= keys_max:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query
 from pydantic import AfterValidator, ConfigDict, Field
 
+from assent.model.names import is_blank
 from assent.model.parse import FewProblems
 
 TEXT_LENGTH_MAX: Final = 2_000
@@ -17,10 +18,16 @@ def _kept(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=TEXT_LENGTH_MAX), AfterValidator(_kept)]
-ShortText = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX), AfterValidator(_kept)]
+def _named(text: str) -> str:
+    if is_blank(text):
+        raise ValueError(f"expected a text with something to see in it, found {text!r}")
+    return _kept(text)
 
-NamePath = Annotated[str, Path(max_length=NAME_LENGTH_MAX), AfterValidator(_kept)]
+
+Text = Annotated[str, Field(max_length=TEXT_LENGTH_MAX), AfterValidator(_kept)]
+ShortText = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH_MAX), AfterValidator(_named)]
+
+NamePath = Annotated[str, Path(max_length=NAME_LENGTH_MAX), AfterValidator(_named)]
 NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH_MAX), AfterValidator(lambda t: t and _kept(t))]
 NamesQuery = Annotated[list[ShortText] | None, Query(max_length=20)]
 

@@ -16,6 +16,7 @@ from assent.http.settings import HttpSettings
 from assent.model.clock import Clock
 from assent.model.member_ids import problem_of_id
 from assent.model.mutation import Rejection
+from assent.model.names import is_blank
 
 ORG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 """An org's id; never `*`, which is everybody."""
@@ -129,7 +130,9 @@ def claim(payload: Mapping[str, Any], name: str) -> Any:
 
 
 def is_short_text(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= TEXT_LENGTH_MAX and value.isprintable()
+    if not isinstance(value, str) or is_blank(value):
+        return False
+    return len(value) <= TEXT_LENGTH_MAX and value.isprintable()
 
 
 def _roles(value: object) -> frozenset[str] | None:

@@ -74,7 +74,7 @@ async def start_workflow(
             show_instance(desk, session.connection, view, 201, location=place), location=place
         )
 
-    names = {"data": "", "key": "workflow_id", "idempotency_key": "Idempotency-Key"}
+    names = {"data": "", "key": "workflow_id", "flow": "workflow_id", "idempotency_key": "Idempotency-Key"}
     return await desk.write(work, names)
 
 

@@ -12,6 +12,7 @@ from assent.model.contract import Contract, FieldSpec, FieldType
 from assent.model.hints import nearest
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Rejection
+from assent.model.names import is_blank
 from assent.model.parse import shown
 from assent.model.policy import check_policy
 from assent.model.problems import Problem
@@ -90,6 +91,10 @@ def _check_frame(command: Command) -> Iterator[Problem]:
         if not _is_kept(getattr(command, name)):
             message = f"expected at most {TEXT_LENGTH_MAX} characters, without NUL and in valid UTF-8"
             yield Problem("TEXT_NOT_KEPT", message, (name,))
+    for name in ("org_id", "partition_id"):
+        text = getattr(command, name)
+        if text is not None and is_blank(text):
+            yield Problem("BLANK", f"expected a text with something to see in it, found {text!r}", (name,))
     payload: object = command.payload  # callers without a type checker send anything
     if not isinstance(payload, Mapping):
         found = type(payload).__name__

@@ -14,6 +14,7 @@ from assent.kernel.draft import Draft
 from assent.kernel.programs import RulePrograms, programs_of
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection
+from assent.model.names import is_blank
 from assent.model.views import actor_view
 
 if TYPE_CHECKING:
@@ -124,7 +125,11 @@ def _apply_one(
     if rule.outcome == "set":
         effects.sets |= programs.sets(variables)
     else:
-        effects.events.append(_emitted(rule, draft, programs, variables, evidence_id, now))
+        event = _emitted(rule, draft, programs, variables, evidence_id, now)
+        if is_blank(event.payload["key"]):
+            message = f"rule `{rule.name}` cannot be applied: the key of its event is blank"
+            return Rejection("RULE_BROKEN", message, ("rules", rule.name), hint="correct or disable the rule")
+        effects.events.append(event)
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from assent.model.cargo import parse_cargo
+from assent.model.names import is_blank
 from assent.model.parse import Declaration, FewProblems, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import refuse
@@ -27,6 +28,12 @@ def _kept(text: str) -> str:
     return text
 
 
+def _named(text: str) -> str:
+    if is_blank(text):
+        raise refuse("BLANK", f"expected a text with something to see in it, found {text!r}")
+    return text
+
+
 def _pointer(text: str) -> str:
     found = parse_cargo(text)
     if isinstance(found, Problem):
@@ -35,9 +42,11 @@ def _pointer(text: str) -> str:
 
 
 Cargo = Annotated[str, AfterValidator(_pointer)]
-Key = Annotated[str, Field(min_length=1, max_length=KEY_LENGTH_MAX), AfterValidator(_kept)]
+Key = Annotated[
+    str, Field(min_length=1, max_length=KEY_LENGTH_MAX), AfterValidator(_kept), AfterValidator(_named)
+]
 ErrorText = Annotated[str, Field(max_length=ERROR_LENGTH_MAX), AfterValidator(_kept)]
-Kind = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_kept)]
+Kind = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_kept), AfterValidator(_named)]
 
 
 class BundleItem(Declaration):

@@ -98,8 +98,11 @@ class Commands:
         """
         now = self.database.clock.now()
         require_name(org_id, "org_id")
+        require_name(flow, "flow")
         if idempotency_key is not None:
             require_name(idempotency_key, "idempotency_key", length_max=KEY_CHARACTERS_MAX)
+        if partition_id is not None:
+            require_name(partition_id, "partition_id")
         data = checked(data)
         key = _in_partition(partition_id, idempotency_key)
         instance_id = uuid5(_STARTED, f"{len(org_id)}:{org_id}{key}") if key is not None else new_id(now)
@@ -132,6 +135,7 @@ class Commands:
     ) -> list[UUID]:
         """Start a flow for each input, in the background; answers with the ids that the instances will have."""
         require_name(org_id, "org_id")
+        require_name(flow, "flow")
         now = self.database.clock.now()
         ids = [new_id(now) for _ in inputs]
         known = [checked(data) for data in inputs]

@@ -18,6 +18,7 @@ import asyncpg
 from standardwebhooks import Webhook
 
 from assent.model.mutation import NIL_ID, Refused, Rejection
+from assent.model.names import require_name
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
@@ -70,6 +71,8 @@ async def create_event_source(  # noqa: PLR0913, PLR0917
     now: datetime,
 ) -> tuple[str, EventSource]:
     """A source and its secret, a fresh one unless the sender has given us theirs; raises `Refused`."""
+    require_name(name, "name")
+    require_name(key_prefix, "key_prefix")
     secret = secret or _new_secret()
     given = (org_id, name, key_prefix, secret, created_by, now)
     row = await connection.fetchrow(_SQL.insert_event_source_if_new, *given)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assent.approvals.directory import Directory, MembersDirectory
 from assent.kernel import Kernel
+from assent.model.names import require_name
 from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.definitions import Definitions
@@ -70,6 +71,7 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         What is done in the block commits, or rolls back, with the caller's own rows; what is refused undoes itself
         alone. The caller's role must be allowed to become the engine's role; whoever migrated is.
         """
+        require_name(org_id, "org_id")
         async with inside(self.database, caller, org_id) as connection:
             yield self.joined(connection, org_id)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from assent.kernel.noting import Note, note_commands
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
+from assent.model.names import require_name
 from assent.model.origin import Origin
 from assent.model.problems import Invalid
 from assent.model.task import PRIORITY_MAX
@@ -162,6 +163,11 @@ class TaskCommands:
         return Note(org_id, actor, f"task.{verb}", "task", which, self.origin, details, trace=trace)
 
     def _submission(self, org_id: str, task: NewTask, actor: Actor, trace: str | None) -> Submission:
+        require_name(org_id, "org_id")
+        if task.key is not None:
+            require_name(task.key, "key")
+        if task.partition_id is not None:
+            require_name(task.partition_id, "partition_id")
         kind = self.tasks.get(task.type)
         if kind is None:
             raise Refused(Rejection("UNKNOWN_TASK", f"no task `{task.type}` is registered", ("type",)))

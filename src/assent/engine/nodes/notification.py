@@ -12,6 +12,7 @@ from assent.engine.programs import Payload
 from assent.language import Scope
 from assent.model.effect import Effect
 from assent.model.graph import Node
+from assent.model.names import is_blank
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -57,4 +58,6 @@ def _recipients_max(settings: Mapping[str, Any]) -> int:
 def _people(to: Any) -> list[str]:
     """Those who are to be told, each once: a member's id, an address, a number, or several of them."""
     found = to if isinstance(to, list) else [to]
-    return list(dict.fromkeys(text for one in found if one is not None and (text := str(one).strip())))
+    return list(
+        dict.fromkeys(text for one in found if one is not None and not is_blank(text := str(one).strip()))
+    )

@@ -9,6 +9,7 @@ from assent.engine.programs import Values, template
 from assent.language import Scope
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
+from assent.model.names import is_blank
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -22,8 +23,8 @@ class WaitEvent(Handler):
 
     def enter(self, visit: "Visit") -> Rest | Failure:
         key = str(self._key.value(visit.variables) or "")
-        if not key:
-            return Failure("KEY_MISSING", f"the key of `{self.node.name}` is empty")
+        if is_blank(key):
+            return Failure("KEY_MISSING", f"the key of `{self.node.name}` is blank: {key!r}")
         return Rest(resume_at=deadline(visit), event_key=key)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Rejection:

@@ -15,6 +15,7 @@ from assent.language import Scope
 from assent.model.effect import Effect
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
+from assent.model.names import is_blank
 from assent.model.outside_request import REQUEST_KEY
 from assent.model.problems import Problem
 
@@ -38,7 +39,7 @@ class WebhookOut(Handler):
         url = self._url.value(visit.variables)
         if isinstance(url, Problem):
             return Failure(url.code, f"the URL of `{self.node.name}` cannot be called: {url.message}")
-        if not isinstance(url, str) or not url:
+        if not isinstance(url, str) or is_blank(url):
             return Failure("URL_MISSING", f"the URL of `{self.node.name}` is empty")
         payload = self._payload(visit, url)
         if self._awaits_results:

@@ -13,10 +13,21 @@ CREATE FUNCTION assent.now() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN pg_catalog.now();
 
--- The org that this transaction acts for; null means none, and then row security shows nothing.
+-- Whether a text names nothing: it is empty, or has only blanks and invisible characters in it. The same as is_blank of
+-- assent.model.names; a test compares every code point.
+CREATE FUNCTION assent.is_blank(given text) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN given !~ ('[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890-\u0891\u08E2'
+    || '\u115F-\u1160\u1680\u17B4-\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F'
+    || '\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB\U000110BD\U000110CD'
+    || '\U00013430-\U0001343F\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0001'
+    || '\U000E0020-\U000E007F\U000E0100-\U000E01EF]');
+
+-- The org that this transaction acts for; null means none, and then row security shows nothing. A blank id is none.
 CREATE FUNCTION assent.org_id() RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN nullif(current_setting('assent.org_id', true), '');
+RETURN CASE WHEN NOT assent.is_blank(current_setting('assent.org_id', true))
+  THEN current_setting('assent.org_id', true) END;
 
 -- The role that called, seen from inside a SECURITY DEFINER function, where current_user is the owner.
 CREATE FUNCTION assent.calling_role() RETURNS name
@@ -92,6 +103,7 @@ CREATE TABLE assent.members (
   CONSTRAINT members_pkey PRIMARY KEY (org_id, user_id),
   CONSTRAINT member_kind_is_known CHECK (kind IN ('user', 'service_account')),
   CONSTRAINT member_id_is_not_a_reserved_word CHECK (user_id NOT IN ('', 'system')),
+  CONSTRAINT member_id_is_not_blank CHECK (NOT assent.is_blank(user_id)),
   CONSTRAINT manager_is_a_member FOREIGN KEY (org_id, manager_id) REFERENCES assent.members (org_id, user_id),
   CONSTRAINT nobody_manages_themselves CHECK (manager_id <> user_id)
 );
@@ -103,6 +115,7 @@ CREATE TABLE assent.role_capabilities (
   role       text NOT NULL,
   capability text NOT NULL,
   CONSTRAINT role_capabilities_pkey PRIMARY KEY (org_id, role, capability),
+  CONSTRAINT role_is_not_blank CHECK (NOT assent.is_blank(role)),
   CONSTRAINT capability_is_a_path CHECK (capability ~ '^(\*|[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)*(:\*)?)$')
 );
 
@@ -120,6 +133,7 @@ CREATE TABLE assent.api_keys (
   revoked_at   timestamptz,
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT api_key_belongs_to_a_member FOREIGN KEY (org_id, user_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT api_key_name_is_not_blank CHECK (NOT assent.is_blank(name)),
   CONSTRAINT api_key_is_kept_as_sha256 CHECK (key_hash ~ '^[0-9a-f]{64}$'),
   CONSTRAINT api_key_hash_is_unique UNIQUE (org_id, key_hash)
 );
@@ -134,4 +148,4 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members, assent.role_capabilities
 GRANT SELECT, INSERT, UPDATE (name, scopes, expires_at, revoked_at) ON assent.api_keys TO assent_engine;
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION assent.now(), assent.org_id() TO assent_engine;
+GRANT EXECUTE ON FUNCTION assent.now(), assent.org_id(), assent.is_blank(text) TO assent_engine;

@@ -29,7 +29,8 @@ CREATE TABLE assent.workflow_kept_events (
   event_key  text        NOT NULL,
   payload    jsonb       NOT NULL,
   created_at timestamptz NOT NULL,
-  CONSTRAINT workflow_kept_events_pkey PRIMARY KEY (org_id, id)
+  CONSTRAINT workflow_kept_events_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT kept_event_key_is_not_blank CHECK (NOT assent.is_blank(event_key))
 );
 CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_key, id);
 SELECT assent.guard_by_org('assent.workflow_kept_events');
@@ -43,7 +44,8 @@ CREATE TABLE assent.workflow_start_keys (
   instance_id  uuid        NOT NULL,  -- no foreign key: the instance may be gone
   request_hash text        NOT NULL,  -- of the flow and the input
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
-  CONSTRAINT workflow_start_keys_pkey PRIMARY KEY (org_id, key)
+  CONSTRAINT workflow_start_keys_pkey PRIMARY KEY (org_id, key),
+  CONSTRAINT start_key_is_not_blank CHECK (NOT assent.is_blank(key))
 );
 CREATE TRIGGER start_keys_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_start_keys
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();

@@ -14,8 +14,12 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = 'an event needs an org',
       HINT = 'SELECT set_config(''assent.org_id'', ''acme'', true) first, in the same transaction.';
   END IF;
-  IF coalesce(key, '') = '' THEN
-    RAISE invalid_parameter_value USING MESSAGE = 'an event needs a key';
+  IF coalesce(assent.is_blank(key), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'an event needs a key', DETAIL = format('Found %L.', key);
+  END IF;
+  IF assent.is_blank(cause) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the cause of an event is not blank',
+      DETAIL = format('Found %L.', cause), HINT = 'Leave it out where there is none.';
   END IF;
   -- As assent.model.ids.arrival_key makes it: an event is its key and its cause, by whichever way it comes.
   receipt := encode(sha256(convert_to(

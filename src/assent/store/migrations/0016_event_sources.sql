@@ -13,6 +13,8 @@ CREATE TABLE assent.event_sources (
   rotated_at    timestamptz,
   CONSTRAINT event_sources_pkey PRIMARY KEY (org_id, name),
   CONSTRAINT event_source_prefix_is_unique UNIQUE (org_id, key_prefix),
+  CONSTRAINT event_source_name_is_not_blank CHECK (NOT assent.is_blank(name)),
+  CONSTRAINT event_source_prefix_is_not_blank CHECK (NOT assent.is_blank(key_prefix)),
   CONSTRAINT event_source_name_is_short CHECK (length(name) BETWEEN 1 AND 200),
   CONSTRAINT event_source_prefix_is_short CHECK (length(key_prefix) BETWEEN 1 AND 200),
   CONSTRAINT event_source_secret_is_one_of_standard_webhooks CHECK (secret ~ '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$'),

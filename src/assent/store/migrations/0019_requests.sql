@@ -90,6 +90,7 @@ CREATE TABLE assent.request_deliveries (
   CONSTRAINT delivery_key_is_taken_once UNIQUE (org_id, request_id, key),
   CONSTRAINT delivery_is_to_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.requests (org_id, id),
   CONSTRAINT delivery_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
+  CONSTRAINT delivery_key_is_not_blank CHECK (NOT assent.is_blank(key)),
   CONSTRAINT delivery_source_is_known CHECK (source IN ('http', 'callback', 'sql', 'python')),
   CONSTRAINT delivery_status_is_known CHECK (status IN ('pending', 'processed', 'dead_letter')),
   CONSTRAINT delivery_attempts_are_counted CHECK (attempts >= 0),
@@ -219,6 +220,7 @@ CREATE FUNCTION assent.bundle_problem(key text, items jsonb, status text, error 
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE
   WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 200 THEN 'a result needs a key of 1 to 200 characters'
+  WHEN assent.is_blank(key) THEN 'the key of a result is not blank'
   WHEN status IS NULL OR status NOT IN ('completed', 'failed', 'expired')
     THEN 'the status of a result is completed, failed or expired'
   WHEN length(error) > 2000 THEN 'the error of a result has 2000 characters at most'

@@ -114,7 +114,8 @@ CREATE TABLE assent.task_keys (
   task_id    uuid  NOT NULL,
   input_hash bytea NOT NULL,
   CONSTRAINT task_keys_pkey PRIMARY KEY (org_id, type, key),
-  CONSTRAINT task_key_is_short CHECK (length(key) BETWEEN 1 AND 200)
+  CONSTRAINT task_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
+  CONSTRAINT task_key_is_not_blank CHECK (NOT assent.is_blank(key))
 );
 
 -- Until when each worker is taken to be alive. Workers belong to no org.

@@ -26,6 +26,13 @@ BEGIN
   IF jsonb_typeof(input) IS DISTINCT FROM 'object' THEN
     RAISE invalid_parameter_value USING MESSAGE = 'the input of a task is an object';
   END IF;
+  IF coalesce(assent.is_blank(type), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a task needs a type', DETAIL = format('Found %L.', type);
+  END IF;
+  IF assent.is_blank(key) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the key of a task is not blank', DETAIL = format('Found %L.', key),
+      HINT = 'Leave it out where there is none.';
+  END IF;
   IF key IS NOT NULL THEN
     INSERT INTO assent.task_keys (org_id, type, partition_id, key, task_id, input_hash)
     VALUES (org, type, '', key, task, assent.input_hash(input)) ON CONFLICT DO NOTHING;

@@ -4,7 +4,7 @@
 -- security, and calls three functions. It reads no key, secret or kept reply, no queue, and no column in which a receiver's
 -- credentials, an outsider's answer or a person's unfinished draft may stand.
 GRANT USAGE ON SCHEMA assent TO assent_client;
-GRANT EXECUTE ON FUNCTION assent.org_id() TO assent_client; -- the policies of row security ask it
+GRANT EXECUTE ON FUNCTION assent.org_id(), assent.is_blank(text) TO assent_client; -- the policies of row security ask them
 GRANT SELECT ON
   assent.entities, assent.entity_versions, assent.current_entities, assent.audit_log, assent.role_capabilities,
   assent.workflow_instances, assent.workflow_seats, assent.workflow_rules, assent.workflow_rule_evaluations,

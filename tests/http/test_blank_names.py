@@ -1,0 +1,189 @@
+"""Blank ids, keys, causes and names are refused by every door, and leave nothing behind."""
+
+import json
+from datetime import UTC, datetime
+from urllib.parse import quote
+from uuid import UUID
+
+import pytest
+
+from assent.approvals.roles import set_capabilities
+from assent.effects.named_secrets import put_secret
+from assent.http.api_keys import create_api_key
+from assent.model.actor import Actor
+from assent.model.mutation import Command, Refused
+from assent.runtime.event_sources import create_event_source
+from tests.cli.desk import Desk
+from tests.http.application import app
+from tests.http.callers import problem
+from tests.runtime.flows import ORG, rows
+
+BLANKS = ["", " ", "\t", "\u00a0", "\u200b"]
+ADMIN = Actor("adam", roles=frozenset({"admin"}), capabilities=frozenset({"*"}))
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+TABLES = (
+    "workflow_instances",
+    "workflow_start_keys",
+    "workflow_events_outbox",
+    "workflow_outbox_receipts",
+    "tasks",
+    "task_keys",
+    "entities",
+    "event_sources",
+    "named_secrets",
+)
+"""What a blank name would have left something in."""
+
+PYTHON = {
+    "start org": lambda run, blank: run.start(blank, "pair", ADMIN),
+    "start flow": lambda run, blank: run.start(ORG, blank, ADMIN),
+    "start key": lambda run, blank: run.start(ORG, "pair", ADMIN, idempotency_key=blank),
+    "start partition": lambda run, blank: run.start(ORG, "pair", ADMIN, partition_id=blank),
+    "start_many org": lambda run, blank: run.start_many(blank, "pair", ADMIN, [{}]),
+    "start_many flow": lambda run, blank: run.start_many(ORG, blank, ADMIN, [{}]),
+    "emit org": lambda run, blank: run.emit(blank, "paid:7"),
+    "emit key": lambda run, blank: run.emit(ORG, blank),
+    "emit cause": lambda run, blank: run.emit(ORG, "paid:7", cause=blank),
+    "emit partition": lambda run, blank: run.emit(ORG, "paid:7", partition_id=blank),
+    "submit org": lambda run, blank: run.submit(blank, "report.build", {}),
+    "submit type": lambda run, blank: run.submit(ORG, blank, {}),
+    "submit key": lambda run, blank: run.submit(ORG, "report.build", {}, key=blank),
+    "push_result key": lambda run, blank: run.push_result(ORG, UUID(int=7), blank, items=[]),
+    "mutate org": lambda run, blank: run.kernel.mutate(Command(blank, "expense.create", ADMIN, {})),
+    "mutate action": lambda run, blank: run.kernel.mutate(Command(ORG, blank, ADMIN, {})),
+    "mutate partition": lambda run, blank: run.kernel.mutate(
+        Command(ORG, "expense.create", ADMIN, {}, partition_id=blank)
+    ),
+}
+"""Door and name → a call of the runtime with a blank in that place."""
+
+AS_OWNER = {
+    "event source name": lambda c, blank: create_event_source(c, ORG, blank, "payment:", None, "adam", NOW),
+    "event source prefix": lambda c, blank: create_event_source(c, ORG, "bank", blank, None, "adam", NOW),
+    "secret name": lambda c, blank: put_secret(c, ORG, blank, "hunter22", ["erp.example"], "adam", NOW),
+    "secret host": lambda c, blank: put_secret(c, ORG, "erp", "hunter22", [blank], "adam", NOW),
+    "role": lambda c, blank: set_capabilities(c, ORG, blank, ["events:emit"], ADMIN),
+    "API key name": lambda c, blank: create_api_key(c, ORG, "adam", blank, NOW),
+}
+"""The same for what is administered."""
+
+HTTP = {
+    "start flow": ("POST", "/ui/workflows/{}/start", {}),
+    "emit key": ("POST", "/api/events/{}", {}),
+    "emit cause": ("POST", "/api/events/paid:7", {"cause": ...}),
+    "task type": ("POST", "/api/tasks", {"type": ..., "input": {}}),
+    "task key": ("POST", "/api/tasks", {"type": "report.build", "input": {}, "key": ...}),
+    "result key": (
+        "POST",
+        "/api/requests/00000000-0000-0000-0000-000000000007/results",
+        {"key": ..., "items": []},
+    ),
+    "event source name": ("POST", "/api/event-sources", {"name": ..., "key_prefix": "p:"}),
+    "event source prefix": ("POST", "/api/event-sources", {"name": "bank", "key_prefix": ...}),
+    "secret name": ("PUT", "/api/secrets/{}", {"value": "hunter22", "hosts": ["erp.example"]}),
+    "secret host": ("PUT", "/api/secrets/erp", {"value": "hunter22", "hosts": [...]}),
+    "member id": ("POST", "/api/members", {"user_id": ..., "name": "Dora"}),
+    "member name": ("POST", "/api/members", {"user_id": "dora", "name": ...}),
+    "role": ("PUT", "/api/roles/{}", {"capabilities": []}),
+    "API key name": ("POST", "/api/keys", {"name": ...}),
+    "chain": ("PUT", "/api/approval-chains/{}", {"steps": []}),
+}
+"""What is named → method, path and body; the blank is in the path, or in the place of the ellipsis."""
+
+CLI = {
+    "start key": ("start", "pair", "--key", ...),
+    "start flow": ("start", ...),
+    "emit key": ("events", "emit", ...),
+    "emit cause": ("events", "emit", "paid:7", "--cause", ...),
+    "org": ("events", "emit", "paid:7", "--org", ...),
+    "key name": ("keys", "create", "--user", "adam", "--name", ...),
+    "member": ("members", "add", ...),
+    "role": ("roles", "set", ..., "events:emit"),
+}
+
+
+async def contents(database):
+    return [await rows(database, table) for table in TABLES]
+
+
+def filled(given, blank):
+    """The body with the blank in the place of the ellipsis."""
+    if given is ...:
+        return blank
+    if isinstance(given, dict):
+        return {name: filled(value, blank) for name, value in given.items()}
+    return [filled(one, blank) for one in given] if isinstance(given, list) else given
+
+
+@pytest.mark.parametrize("name", PYTHON)
+async def test_python_refuses_a_blank_name(furnished, name):
+    before = await contents(furnished)
+    for blank in BLANKS:
+        with pytest.raises(Refused) as caught:
+            await PYTHON[name](app.runtime(furnished), blank)
+        assert caught.value.rejection.message, blank
+    assert await contents(furnished) == before
+
+
+@pytest.mark.parametrize("name", AS_OWNER)
+async def test_administration_refuses_a_blank_name(furnished, name):
+    for blank in BLANKS:
+        with pytest.raises(Refused):
+            async with furnished.transaction(None) as connection:
+                await AS_OWNER[name](connection, blank)
+
+
+@pytest.mark.parametrize("name", HTTP)
+async def test_http_refuses_a_blank_name(people, furnished, name):
+    """422 with the place; an empty part of a path is another route, and none."""
+    method, path, body = HTTP[name]
+    before = await contents(furnished)
+    async with people("adam", roles=["admin"]) as client:
+        for blank in BLANKS:
+            answer = await client.request(
+                method, path.format(quote(blank, safe="")), json=filled(body, blank)
+            )
+            expected = (404, 405, 307) if "{}" in path and not blank else (422,)
+            assert answer.status_code in expected, (blank, answer.text)
+            if answer.status_code == 422:
+                assert problem(answer, 422)["problems"], blank
+    assert await contents(furnished) == before
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=ascii)
+async def test_http_refuses_a_blank_key_for_repeats(people, furnished, blank):
+    async with people("adam") as client:
+        headers = [(b"idempotency-key", blank.encode())]
+        answer = await client.post("/ui/workflows/pair/start", json={}, headers=headers)
+    assert problem(answer, 422)["problems"][0]["path"] == ["header", "Idempotency-Key"]
+    assert await rows(furnished, "workflow_instances") == []
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=ascii)
+@pytest.mark.parametrize("claimed", ["org", "partition_id"])
+async def test_http_refuses_a_token_with_a_blank_name(people, blank, claimed):
+    async with people("adam", **{claimed: blank}) as client:
+        answer = await client.get("/ui/workflows")
+    assert problem(answer, 401)["code"] == "TOKEN_REFUSED"
+
+
+@pytest.mark.parametrize("name", CLI)
+async def test_command_line_refuses_a_blank_name(furnished, name):
+    before = await contents(furnished)
+    for blank in BLANKS:
+        words = [blank if word is ... else word for word in CLI[name]]
+        result = await Desk(furnished.url).run(*words, user="adam", code=None)
+        assert result.exit_code in (1, 2), (blank, result.output)
+        assert result.stderr, blank
+        assert "Traceback" not in result.output
+    assert await contents(furnished) == before
+
+
+async def test_refusal_says_what_was_found(people, furnished):
+    async with people("adam") as client:
+        answer = await client.post("/api/events/paid:7", json={"cause": "\u200b"})
+    (found,) = problem(answer, 422)["problems"]
+    assert found["path"] == ["cause"]
+    assert "something to see" in found["message"]
+    assert json.dumps("\u200b").strip('"') in json.dumps(found["message"])
