@@ -57,7 +57,7 @@ async def _copy_receipts(connection: Connection, receipts: Sequence[Receipt], no
             "workflow_step_receipts",
             schema_name="assent",
             columns=_COLUMNS,
-            records=[(org, instance, key, step, now) for org, instance, key, step, _ in receipts],
+            records=((org, instance, key, step, now) for org, instance, key, step, _ in receipts),
         )
     except asyncpg.UniqueViolationError as error:
         taken = next((one for one in receipts if one[2] in (error.detail or "")), receipts[0])

@@ -70,7 +70,7 @@ async def _write_steps(connection: Connection, steps: Sequence[Step], *, as_owne
             "workflow_step_executions",
             schema_name="assent",
             columns=STEP_COLUMNS,
-            records=[step_record(step) for step in steps],
+            records=map(step_record, steps),  # one at a time: a batch has thousands
         )
     else:
         await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
