@@ -38,7 +38,7 @@ bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs
 lock: ## resolve the dependencies anew into requirements/ (needs uv)
 	uv pip compile pyproject.toml --extra http --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
 	uv pip compile pyproject.toml --extra http --extra telemetry --extra sentry --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
-	uv pip compile pyproject.toml --extra http --group build --group bench --universal --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
+	uv pip compile pyproject.toml --extra http --group build --group bench --universal --no-strip-extras --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,6 +14,7 @@ from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from assent.worker.options import Options
 from bench.child import Run
+from bench.server import server_cpu_s
 
 ORG = "bench"
 LANES = Options().events_lanes
@@ -46,20 +47,29 @@ async def measure(url: str, workflows: int, warm_up: int) -> Run:
         runtime = app.runtime(database)
         async with database.transaction(None) as connection:
             await publish_flow(connection, ORG, FLOW, SYSTEM, database.clock.now())
-        await _drain(runtime, warm_up)
+            backend = connection.get_server_pid()
+        await _drain(runtime, warm_up, backend)
         before = await _steps(database)
-        seconds = await _drain(runtime, workflows)
-        return Run(await _steps(database) - before, seconds)
+        seconds, python_s, server_s = await _drain(runtime, workflows, backend)
+        steps = await _steps(database) - before
+        cpu = {"python_us": python_s / steps * 1e6, "postgresql_us": server_s / steps * 1e6}
+        return Run(steps, seconds, cpu)
     finally:
         await database.close()
 
 
-async def _drain(runtime: Runtime, workflows: int) -> float:
+async def _drain(runtime: Runtime, workflows: int, backend: int) -> tuple[float, float, float]:
+    """Run the workflows; return the seconds that it took, and those of CPU in this process and in the server."""
     inputs: list[Mapping[str, Any]] = [{"number": number} for number in range(workflows)]
     await runtime.start_many(ORG, FLOW["flow"], SYSTEM, inputs)
-    started = time.perf_counter()
+    started = _clocks(backend)
     await asyncio.gather(*(_process_all(runtime) for _ in range(LANES)))
-    return time.perf_counter() - started
+    wall_s, python_s, server_s = (now - then for now, then in zip(_clocks(backend), started, strict=True))
+    return wall_s, python_s, server_s
+
+
+def _clocks(backend: int) -> tuple[float, float, float]:
+    return time.perf_counter(), time.process_time(), server_cpu_s(backend)
 
 
 async def _process_all(runtime: Runtime) -> None:

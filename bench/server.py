@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
+
 from assent.store.cluster import OWNER, SUPERUSER
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
@@ -57,6 +59,14 @@ class Server:
             yield connection
         finally:
             await connection.close()
+
+
+def server_cpu_s(backend_pid: int) -> float:
+    """Return the CPU seconds that a server on this machine has used so far: all its processes, ended ones included."""
+    postmaster = psutil.Process(psutil.Process(backend_pid).ppid())
+    times = [process.cpu_times() for process in (postmaster, *postmaster.children())]
+    ended = postmaster.cpu_times()
+    return sum(one.user + one.system for one in times) + ended.children_user + ended.children_system
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ so that a noisy machine is noisy for everybody, and every run is a new process w
 from dataclasses import dataclass
 from statistics import median
 
-from bench.child import run_child
+from bench.child import Run, run_child
 from bench.peers import absurd_steps
 from bench.report import Measurement, Report, progress
 from bench.server import Server, fresh_server
@@ -33,15 +33,15 @@ CONTENDERS = (OURS, DBOS, ABSURD)
 
 
 async def measure() -> Report:
-    rates: dict[Contender, list[float]] = {contender: [] for contender in CONTENDERS}
+    runs: dict[Contender, list[Run]] = {contender: [] for contender in CONTENDERS}
     async with fresh_server() as server:
         await _prepare(server)
         for number in range(ROUNDS + 1):
             for contender in CONTENDERS:
-                rates[contender].append(await _rate(server, contender))
-            latest = ", ".join(f"{contender.name} {made[-1]:,.0f}" for contender, made in rates.items())
+                runs[contender].append(await _run(server, contender))
+            latest = ", ".join(f"{contender.name} {made[-1].rate:,.0f}" for contender, made in runs.items())
             progress(f"{f'round {number} of {ROUNDS}' if number else 'warm-up'}: {latest} steps/s")
-    return _report({contender: made[1:] for contender, made in rates.items()})
+    return _report({contender: made[1:] for contender, made in runs.items()})
 
 
 async def _prepare(server: Server) -> None:
@@ -50,18 +50,22 @@ async def _prepare(server: Server) -> None:
     absurd_steps.prepare(await server.create(ABSURD.name))
 
 
-async def _rate(server: Server, contender: Contender) -> float:
+async def _run(server: Server, contender: Contender) -> Run:
     await server.settle(contender.name)
     arguments = [server.url(contender.name), contender.workflows, contender.warm_up]
-    return (await run_child(contender.module, arguments, contender.workflows * 10)).rate
+    return await run_child(contender.module, arguments, contender.workflows * 10)
 
 
-def _report(rates: dict[Contender, list[float]]) -> Report:
+def _report(runs: dict[Contender, list[Run]]) -> Report:
+    rates = {contender: [run.rate for run in made] for contender, made in runs.items()}
     medians = {contender: median(made) for contender, made in rates.items()}
+    # A busy machine changes rates by half and these by a tenth: they say whether a change made steps cheaper.
+    cpu = {name: median(run.facts[name] for run in runs[OURS]) for name in ("python_us", "postgresql_us")}
     return Report(
         "steps",
         "Workflows of ten automatic steps, one worker process each",
         [Measurement(f"{c.name}: {c.mode}", "steps/s", made) for c, made in rates.items()],
         {contender.name: medians[contender] for contender in CONTENDERS}
-        | {f"ratio_{peer.name}": medians[OURS] / medians[peer] for peer in (DBOS, ABSURD)},
+        | {f"ratio_{peer.name}": medians[OURS] / medians[peer] for peer in (DBOS, ABSURD)}
+        | {f"cpu_{name}_per_step": took for name, took in cpu.items()},
     )

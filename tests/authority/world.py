@@ -1,7 +1,8 @@
 """The world of the authority matrix: one company, three shapes of work, and everything that can lie between.
 
-`dual` has a part in the content and holds the approver's role as well. Whatever happens between the work and the
-approval, nobody may forget it. `fin` is the other approver.
+`dual` has a part in the content and holds the approvers' roles as well. Whatever happens between the work and the
+approval, nobody may forget it. `fin` is the other approver; the second approval, which `flo` could give, is left to its
+default.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,8 +23,9 @@ from assent.testing.sandbox import ORG, Sandbox
 
 PEOPLE: Final = {
     "ann": ["clerk"],
-    "dual": ["clerk", "finance"],
+    "dual": ["clerk", "finance", "treasury"],
     "fin": ["finance"],
+    "flo": ["treasury"],
     "kim": ["helper"],
     "olga": ["operator"],
     "adm": ["admin"],
@@ -67,6 +69,14 @@ APPROVAL: Final[dict[str, Any]] = {
     "approvers": {"role": "finance"},
     "escalate": {"after": "20d", "to": {"user": "dual"}},
 }
+BY_DEFAULT: Final[dict[str, Any]] = {
+    "id": "late",
+    "type": "approval",
+    "approvers": {"role": "treasury"},
+    "timeout": "1d",
+    "default": "approved",
+}
+"""The second approval: time gives it."""
 
 
 @dataclass
@@ -77,6 +87,8 @@ class Company:
     calls: dict[str, int] = field(default_factory=dict)
     instance_id: UUID | None = None
     entity_id: UUID | None = None
+    trying: str = "dual"
+    """Who tries the routes to an approval."""
 
     async def actor(self, name: str) -> Actor:
         return await self.sandbox.actor(name)
@@ -285,6 +297,11 @@ BETWEENS: Final = (
 )
 
 
+AMENDMENT: Final = Between("amendment", (WAIT,), _time)
+"""What was asked is edited and asked again; how depends on the shape."""
+MATRIX_BETWEENS: Final = (*BETWEENS, AMENDMENT)
+
+
 def in_slot(between: Between, slot: str, ends: tuple[str, str] = ("in", "out")) -> dict[str, Any]:
     """The nodes of a slot that has these between its ends."""
     first, last = ends
@@ -302,16 +319,25 @@ def _edges(between: Between, first: str, last: str) -> list[tuple[str, str, str 
 _FLOW_TYPES: Final = {"form": "action", "wait_timer": "wait", "wait_event": "wait"}
 
 
-def flow_of(name: str, before: list[dict[str, Any]], between: Between, after: list[dict[str, Any]]) -> Any:
-    """A flow: `before`, then what lies between, then `after`; its last step leads to the end."""
+def flow_of(
+    name: str,
+    before: list[dict[str, Any]],
+    between: Between,
+    after: list[dict[str, Any]],
+    rejected: str = "end",
+) -> Any:
+    """A flow: `before`, then what lies between, then `after`, then the end; a rejection leads to `rejected`."""
     nodes = [{**n, "type": _FLOW_TYPES.get(n["type"], n["type"])} for n in between.nodes]
     steps = [*before, *nodes, *after, {"id": "end", "type": "terminal"}]
     arrows = [{"from": a["id"], "to": b["id"]} for a, b in pairwise(before)]
     arrows += [{"from": a, "to": b} for a, b, _ in _edges(between, before[-1]["id"], after[0]["id"])]
-    arrows += [{"from": a["id"], "to": b["id"]} for a, b in pairwise(after)]
-    last = after[-1]
-    outcomes = ["approved", "rejected"] if last["type"] == "approval" else ["completed"]
-    arrows += [{"from": last["id"], "event": event, "to": "end"} for event in outcomes]
+    for step, following in pairwise([*after, {"id": "end"}]):
+        asks = step["type"] == "approval"
+        arrows.append(
+            {"from": step["id"], "event": "approved" if asks else "completed", "to": following["id"]}
+        )
+        if asks:
+            arrows.append({"from": step["id"], "event": "rejected", "to": rejected})
     return {"flow": name, "version": 1, "start": steps[0]["id"], "steps": steps, "transitions": arrows}
 
 
@@ -323,6 +349,16 @@ def patch_with(**slots: Any) -> dict[str, Any]:
 ASK_IN_SLOT: Final = {
     "nodes": [APPROVAL],
     "edges": [{"from": "in", "to": "ask"}, {"from": "ask", "to": "out", "on": "approved"}],
+}
+
+
+ASK_TWICE_IN_SLOT: Final = {
+    "nodes": [APPROVAL, BY_DEFAULT],
+    "edges": [
+        {"from": "in", "to": "ask"},
+        {"from": "ask", "to": "late", "on": "approved"},
+        {"from": "late", "to": "out", "on": "approved"},
+    ],
 }
 
 
@@ -364,66 +400,112 @@ async def submitted_by_dual(company: Company, between: Between) -> None:
     await between.pass_(company)
 
 
-async def filled_in_by_dual(company: Company, between: Between) -> None:
-    view = await company.runtime.start(ORG, "claim", await company.actor("ann"))
-    company.instance_id = view.id
-    await company.runtime.advance(ORG, view.id, "completed", await company.actor("dual"), {"amount": 5})
+async def edited_by_dual(company: Company, between: Between) -> None:
+    await new_bill(company, "ann")
+    await submit(company, "ann")
+    await between.pass_(company)
+    await edit_bill(company, "dual", total=200)
+    await submit(company, "ann")
     await between.pass_(company)
 
 
+async def filled_in_by_dual(company: Company, between: Between) -> None:
+    await _start_claim(company)
+    await _fill_in(company, "dual")
+    await between.pass_(company)
+
+
+async def filled_in_again_by_dual(company: Company, between: Between) -> None:
+    """A rejected flow goes back to its form: what is asked then is what `dual` made of it."""
+    await _start_claim(company)
+    await _fill_in(company, "ann")
+    await between.pass_(company)
+    request = await company.open_request()
+    await company.runtime.decide(ORG, request["id"], "rejected", await company.actor("fin"))
+    await _fill_in(company, "dual")
+    await between.pass_(company)
+
+
+async def _start_claim(company: Company) -> None:
+    view = await company.runtime.start(ORG, "claim", await company.actor("ann"))
+    company.instance_id = view.id
+
+
+async def _fill_in(company: Company, by: str) -> None:
+    actor = await company.actor(by)
+    await company.runtime.advance(ORG, company.instance_id, "completed", actor, {"amount": 5})
+
+
 async def written_by_a_flow_of_dual(company: Company, between: Between) -> None:
-    bill = await new_bill(company, "ann")
-    target = {"target": str(bill.id)}
+    await new_bill(company, "ann")
+    await _launder(company, between)
+    await submit(company, "ann")
+
+
+async def amended_by_a_flow_of_dual(company: Company, between: Between) -> None:
+    await new_bill(company, "ann")
+    await submit(company, "ann")
+    asked = await company.open_request()
+    await _launder(company, between)
+    await submit(company, "ann")
+    assert (await company.open_request())["id"] != asked["id"], "what is asked now is the amended bill"
+
+
+async def _launder(company: Company, between: Between) -> None:
+    """Let a flow that `dual` started write the bill, behind what lies between."""
+    target = {"target": str(company.entity_id)}
     view = await company.runtime.start(ORG, "launder", await company.actor("dual"), target)
     asking, company.instance_id = company.instance_id, view.id
     await between.pass_(company)
     company.instance_id = asking
     await company.sandbox.drain()
     (row,) = await company.rows(
-        "SELECT data ->> 'total' AS total FROM assent.current_entities WHERE id = $1", bill.id
+        "SELECT data ->> 'total' AS total FROM assent.current_entities WHERE id = $1", company.entity_id
     )
     assert row["total"] == "990000", "the flow has written"
-    await submit(company, "ann")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kind of work: what is published for it, and how it comes to the approval."""
+
+    sources: Callable[[Between], list[Any]]
+    work: Callable[[Company, Between], Awaitable[None]]
+    amended: Callable[[Company, Between], Awaitable[None]]
+    """The same where `dual` edits what others were asked to approve."""
+
+    async def ask(self, company: Company, between: Between) -> None:
+        """Let everything happen until the approval is asked."""
+        await (self.amended if between is AMENDMENT else self.work)(company, between)
+
+
+def _bill(between: Between) -> list[Any]:
+    slots = {"draft_to_submit": in_slot(between, "")} if between.nodes else {}
+    return [patch_with(**slots, submitted_to_approved=ASK_TWICE_IN_SLOT)]
+
+
+def _claim(between: Between) -> list[Any]:
+    fill_in = {"id": "form", "type": "action", "assignee": {"role": "clerk"}}
+    return [flow_of("claim", [fill_in], between, [APPROVAL, BY_DEFAULT], rejected="form")]
+
+
+def _bill_and_a_flow(between: Between) -> list[Any]:
+    begin = {"id": "begin", "type": "script", "set": {"begun": "true"}}
+    write = {
+        "id": "write",
+        "type": "mutation",
+        "action": "bill.update",
+        "entity": "workflow.target",
+        "payload": {"total": 990000},
+    }
+    return [
+        patch_with(submitted_to_approved=ASK_TWICE_IN_SLOT),
+        flow_of("launder", [begin], between, [write]),
+    ]
 
 
 SHAPES: Final = {
-    "entity": (
-        submitted_by_dual,
-        lambda between: (
-            [patch_with(draft_to_submit=in_slot(between, ""), submitted_to_approved=ASK_IN_SLOT)]
-            if between.nodes
-            else [patch_with(submitted_to_approved=ASK_IN_SLOT)]
-        ),
-    ),
-    "flow": (
-        filled_in_by_dual,
-        lambda between: [
-            flow_of(
-                "claim",
-                [{"id": "form", "type": "action", "assignee": {"role": "clerk"}}],
-                between,
-                [APPROVAL],
-            )
-        ],
-    ),
-    "entity written by a flow": (
-        written_by_a_flow_of_dual,
-        lambda between: [
-            patch_with(submitted_to_approved=ASK_IN_SLOT),
-            flow_of(
-                "launder",
-                [{"id": "begin", "type": "script", "set": {"begun": "true"}}],
-                between,
-                [
-                    {
-                        "id": "write",
-                        "type": "mutation",
-                        "action": "bill.update",
-                        "entity": "workflow.target",
-                        "payload": {"total": 990000},
-                    }
-                ],
-            ),
-        ],
-    ),
+    "entity": Shape(_bill, submitted_by_dual, edited_by_dual),
+    "flow": Shape(_claim, filled_in_by_dual, filled_in_again_by_dual),
+    "entity written by a flow": Shape(_bill_and_a_flow, written_by_a_flow_of_dual, amended_by_a_flow_of_dual),
 }

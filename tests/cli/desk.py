@@ -22,10 +22,10 @@ APP = "tests.cli.application:app"
 class Desk:
     """Runs commands as one person; `code` is the exit code that is expected; none: any."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, application: str = APP) -> None:
         self.environment = {
             "ASSENT_DATABASE_URL": url,
-            "ASSENT_APP": APP,
+            "ASSENT_APP": application,
             "ASSENT_ORG": ORG,
             "COLUMNS": "200",
         }
@@ -33,13 +33,17 @@ class Desk:
     async def run(
         self, *arguments: object, user: str = "ann", code: int | None = 0, text: str | None = None
     ) -> Result:
-        """In this process, in a thread of its own because a command has an event loop of its own."""
+        result = await self.attempt(*arguments, user=user, text=text)
+        assert code in (None, result.exit_code), result.output
+        return result
+
+    async def attempt(self, *arguments: object, user: str = "ann", text: str | None = None) -> Result:
+        """Run a command in this process, in a thread because it has an event loop of its own; any exit code will do."""
         environment = {**self.environment, "ASSENT_USER": user}
         words = [str(argument) for argument in arguments]
         result = await asyncio.to_thread(CliRunner().invoke, app, words, input=text, env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        assert code in (None, result.exit_code), result.output
         return result
 
     async def json(self, *arguments: object, user: str = "ann", code: int = 0) -> Any:

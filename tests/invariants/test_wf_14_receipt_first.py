@@ -1,4 +1,4 @@
-"""WF-14: receipt first. Without its receipt no handler runs, and nothing of the attempt is left."""
+"""WF-14: receipt first. Without it a step does nothing outside of the engine, and nothing of the attempt is left."""
 
 from typing import Any
 from uuid import UUID
@@ -79,6 +79,60 @@ async def test_handler_runs_only_after_its_receipt_is_there(runtime: Runtime, da
     view = await runtime.start(ORG, "looking", ANN)
     await runtime.advance(ORG, view.id, "done", ANN, {"id": str(view.id)})
     assert seen == [1]
+
+
+async def test_steps_that_only_compute_have_receipts_before_the_first_operation_runs(
+    runtime: Runtime, database: Database
+) -> None:
+    """Scripts and conditions run in memory; what comes after them reaches outside, and finds their receipts."""
+    seen: list[set[str]] = []
+
+    async def look(connection: Any, arguments: Any) -> None:
+        sql = "SELECT idempotency_key FROM assent.workflow_step_receipts WHERE org_id = 'acme'"
+        seen.append({row["idempotency_key"] for row in await connection.fetch(sql)})
+
+    runtime.advancing.operations["tests.look"] = look
+    steps = [script("one"), script("two"), call("write", "tests.look"), script("three"), END]
+    await publish(database, "looking", steps, arrows("one", "two", "write", "three", "end"))
+    ids = await runtime.start_many(ORG, "looking", ANN, [{}] * 3)
+    await drain(runtime)
+    led_there = {step_key(one, node, "0", 0) for one in ids for node in ("one", "two", "write")}
+    assert [led_there - keys for keys in seen] == [set()] * 3
+    receipts = [row["idempotency_key"] for row in await rows(database, "workflow_step_receipts")]
+    steps_written = await rows(database, "workflow_step_executions")
+    assert sorted(receipts) == sorted(step["idempotency_key"] for step in steps_written)
+
+
+@pytest.mark.parametrize("node", ["one", "two", "end"])
+async def test_script_whose_receipt_is_taken_leaves_nothing_and_holds_nobody_back(
+    runtime: Runtime, database: Database, clock: MovedClock, node: str
+) -> None:
+    await publish(database, "counting", [script("one"), script("two"), END], arrows("one", "two", "end"))
+    ids = await runtime.start_many(ORG, "counting", ANN, [{}] * 5)
+    await take(database, ids[3], node)
+    for _ in range(6):
+        await drain(runtime)
+        clock.advance("1h")
+    found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
+    assert found == {instance_id: "completed" for instance_id in ids if instance_id != ids[3]}
+    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead_letter"]
+    assert dead["instance_id"] == ids[3]
+    assert dead["error"].startswith(f"ReceiptTaken: instance {ids[3]} has done {node} before")
+    assert ids[3] not in {step["instance_id"] for step in await rows(database, "workflow_step_executions")}
+
+
+async def test_command_into_a_script_whose_receipt_is_taken_changes_nothing(
+    runtime: Runtime, database: Database
+) -> None:
+    steps = [form("ask"), script("one"), script("two"), END]
+    transitions = [*arrows("ask", "one", event="done"), *arrows("one", "two", "end")]
+    await publish(database, "counting", steps, transitions)
+    view = await runtime.start(ORG, "counting", ANN)
+    await take(database, view.id, "two")
+    before = await everything(database)
+    with pytest.raises(ReceiptTaken, match="has done two before"):
+        await runtime.advance(ORG, view.id, "done", ANN)
+    assert await everything(database) == before
 
 
 async def test_step_that_no_handler_runs_has_a_receipt_of_its_own_too(

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from assent.engine.nodes import handler_for
 from assent.engine.programs import program
+from assent.engine.step import RunAs
 from assent.language import OPEN, Program, Scope, scope_of
 from assent.model.actor import Principal
 from assent.model.contract import Contract, EditWindow
@@ -31,18 +32,18 @@ class PlannedEdge:
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
+    id: str
     node: Node
     kind: NodeKind
+    type: str
+    """The kind as steps name it; asked of an enum it takes longer than any other look-up here."""
     handler: "Handler"
     answers: Mapping[str, tuple[PlannedEdge, ...]]
     """Outcome → the edges that answer it, in the order in which they are asked."""
     everything: tuple[PlannedEdge, ...]
     asks: bool
     """Whether an edge asks something; most do not, and then nobody has to know the answers."""
-
-    @property
-    def id(self) -> str:
-        return self.node.id
+    run_as: RunAs
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +133,14 @@ def _planned_node(
     for edge in outgoing:
         answers[edge.label] = (*answers.get(edge.label, ()), edge)
     asks = any(edge.condition or edge.qualifies for edge in outgoing)
-    return PlannedNode(node, node.kind, handler_for(node, scope), answers, tuple(outgoing), asks)
+    return PlannedNode(
+        id=node.id,
+        node=node,
+        kind=node.kind,
+        type=node.kind.value,
+        handler=handler_for(node, scope),
+        answers=answers,
+        everything=tuple(outgoing),
+        asks=asks,
+        run_as=node.config.get("run_as", "actor"),
+    )

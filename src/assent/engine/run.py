@@ -1,8 +1,8 @@
 """One instance in one transaction: inputs go in, steps come out. Pure.
 
-The runtime asks for the next visit, takes its receipt, has it performed, and fulfils the wish that it may have;
-again and again, for many instances at once, until every token rests. One visit at a time for each instance: so
-the steps do not depend on which others are in the batch.
+The runtime asks for the next visit, has it performed, takes its receipt and fulfils the wish that it may have; again
+and again, for many instances at once, until every token rests. One visit at a time for each instance: so the steps do
+not depend on which others are in the batch.
 """
 
 from collections import deque
@@ -16,19 +16,7 @@ from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried, root_id
 from assent.engine.joins import fire_join, join_is_complete
 from assent.engine.nodes.asking import messages_to
-from assent.engine.nodes.base import (
-    Ask,
-    AskRule,
-    Call,
-    CheckTask,
-    Done,
-    Failure,
-    Mutate,
-    Rest,
-    Stay,
-    Verdict,
-    Wish,
-)
+from assent.engine.nodes.base import WISHES, Done, Failure, Rest, Stay, Verdict, Wish
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
@@ -91,15 +79,14 @@ class Run:
             self.outcomes.append((given, self._offer(given)))
 
     def perform(self, visit: Visit) -> Wish | None:
-        """Run the node's handler; the receipt was taken. A wish is answered with `answer`."""
-        visit.receipted = True
+        """Run the node's handler, which is pure. A wish is answered with `answer`, once the receipt is taken."""
         handler = visit.node.handler
         error = self.failing.get(visit.node.id)
         if error is not None:
             verdict: Verdict | Wish = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
         else:
             verdict = handler.enter(visit)
-        if isinstance(verdict, Mutate | Call | CheckTask | AskRule | Ask):
+        if isinstance(verdict, WISHES):
             return verdict
         self.conclude(visit, verdict)
         return None
@@ -109,12 +96,12 @@ class Run:
 
     def conclude(self, visit: Visit, verdict: Verdict) -> None:
         """Turn a verdict into a step, and the step into the instance's new position."""
-        if isinstance(verdict, Rest):
+        if isinstance(verdict, Done):
+            self._done(visit, verdict)
+        elif isinstance(verdict, Rest):
             self._rest(visit, verdict)
         elif isinstance(verdict, Stay):
             self._stay(visit, verdict)
-        elif isinstance(verdict, Done):
-            self._done(visit, verdict)
         else:
             self._fail(visit, verdict)
 
@@ -138,14 +125,18 @@ class Run:
         return self.visit(token)
 
     def _ready_token(self) -> Token | None:
-        tokens = list(self.instance.tokens.values())
-        if len(tokens) == 1 and tokens[0].state == "ready":
-            return tokens[0]  # nearly always
+        tokens = self.instance.tokens.values()
+        if len(tokens) == 1:
+            (token,) = tokens
+            if token.state == "ready":
+                return token  # nearly always
         able = [token for token in tokens if token.state == "ready" or join_is_complete(self, token)]
-        token = min(able, key=path_order, default=None)
-        if token is not None and token.state == "split":
-            fire_join(self, token)
-        return token
+        if not able:
+            return None
+        first = min(able, key=path_order)
+        if first.state == "split":
+            fire_join(self, first)
+        return first
 
     def _chain_is_too_long(self) -> bool:
         return self.chain_steps_max is not None and self.instance.chain_length >= self.chain_steps_max
@@ -194,28 +185,33 @@ class Run:
         self._enqueue(self._step(visit, "pending", {}), told)
 
     def _enqueue(self, step: Step, effects: tuple[Effect, ...], task: WantedTask | None = None) -> None:
-        self.effects += ((step, effect) for effect in effects)
+        if effects:
+            self.effects += [(step, effect) for effect in effects]
         if task is not None:
             self.tasks.append((step, task))
 
     def _done(self, visit: Visit, done: Done) -> None:
-        variables = visit.variables_with(done.sets) if visit.node.asks else {}
+        node = visit.node
+        variables = visit.variables_with(done.sets) if node.asks else {}
         edges, evaluations = self._edges(visit, done, variables)
-        if not edges and visit.node.kind is not NodeKind.END:
+        if not edges and node.kind is not NodeKind.END:
             self._no_way_on(visit, done, evaluations)
             return
-        output = _output(done.outcome, edges, evaluations) | dict(done.output)
-        if absorbed := not_qualified(visit, edges, variables):
+        output = _output(done.outcome, edges, evaluations)
+        output.update(done.output)
+        if node.asks and (absorbed := not_qualified(visit, edges, variables)):
             output["absorbed"] = absorbed
         sets = dict(done.sets)
-        if visit.node.node.waives_approval:
+        if node.node.waives_approval:
             sets["_waived"] = int(root_id(visit.token.id))
         if sets:
             output["set"] = sets
-        if visit.node.kind is NodeKind.PARALLEL_JOIN:
+        if node.kind is NodeKind.PARALLEL_JOIN:
             output["authority"] = visit.token.authority.to_json()
         self._leave(visit, edges)
-        self._enqueue(self._finish(visit, "completed", output), done.effects, done.task)
+        step = self._finish(visit, "completed", output)
+        if done.effects or done.task is not None:
+            self._enqueue(step, done.effects, done.task)
 
     def _edges(
         self, visit: Visit, done: Done, variables: Mapping[str, Any]
@@ -270,9 +266,10 @@ class Run:
             raise AssertionError(f"step at {step.node_id} does not say which edges it chose")
 
     def _step(self, visit: Visit, status: Any, output: dict[str, Any]) -> Step:
+        """Return the step that a visit comes to; `output` becomes the step's own."""
         token, now = visit.token, self.world.now
         if status != "pending":
-            output = {**output, "n": self.instance.version + 1}
+            output["n"] = self.instance.version + 1
             if visit.by is not None:
                 output["principal"] = visit.by.to_json()
         if self.actor.id != token.authority.principal.id and visit.by is None:
@@ -286,13 +283,13 @@ class Run:
             id=token.step_id or visit.step_id,
             created_at=token.step_at or now,
             node_id=visit.node.id,
-            node_type=visit.node.kind.value,
+            node_type=visit.node.type,
             token_id=visit.step_token_id,
             entity_version=token.version,
             key=visit.key,
             status=status,
             actor_id=self.actor.id,
-            run_as=visit.node.node.config.get("run_as", "actor"),
+            run_as=visit.node.run_as,
             output=output,
             completed_at=None if status == "pending" else now,
             is_new=not rested,
@@ -315,9 +312,10 @@ class Run:
         """Apply a step, and keep it to be written. An end within the transaction completes the new row itself."""
         known = self.instance.originators.ids
         evolve(self.plan, self.instance, step)
-        if self.instance.originators.ids != known:
-            self._exclude_originators()
-        self._close_request(step)
+        if self.world.requests:
+            if self.instance.originators.ids != known:
+                self._exclude_originators()
+            self._close_request(step)
         opened = self._open.get(step.id) if not step.is_new else None
         if opened is None:
             self.steps.append(step)

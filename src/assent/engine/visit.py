@@ -46,7 +46,7 @@ class World:
         return {**self.requests, **self.forms}
 
 
-@dataclass
+@dataclass(slots=True)
 class Visit:
     """One token at one node."""
 

@@ -5,9 +5,13 @@ import os
 from datetime import datetime
 from random import Random
 from threading import Lock
-from uuid import UUID
+from typing import Final
+from uuid import UUID, SafeUUID
 
 from assent.model.canonical import canonical_hash
+
+_VERSION_AND_VARIANT: Final = 0x7 << 76 | 0b10 << 62
+_SAFETY_UNKNOWN: Final = SafeUUID.unknown
 
 
 class IdSource:
@@ -19,6 +23,8 @@ class IdSource:
 
     def __init__(self) -> None:
         self._last = 0
+        self._at: datetime | None = None
+        self._stamp = 0
         self._lock = Lock()
         # Ids must be distinct, not secret; asking the kernel for each would cost more than all the rest.
         self._random = Random(os.urandom(32))  # noqa: S311
@@ -28,12 +34,25 @@ class IdSource:
         self._random.seed(os.urandom(32))
 
     def new(self, now: datetime) -> UUID:
-        stamp = int(now.timestamp() * 1000) << 12
         with self._lock:
-            self._last = max(self._last + 1, stamp)
-            ticks, random = self._last, self._random.getrandbits(62)
-        millis, counter = ticks >> 12, ticks & 0xFFF
-        return UUID(int=(millis & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | random)
+            if now is not self._at:  # a batch makes all of its ids at one time
+                self._at, self._stamp = now, int(now.timestamp() * 1000) << 12
+            self._last = ticks = max(self._last + 1, self._stamp)
+            random = self._random.getrandbits(62)
+        millis, counter = (ticks >> 12) & 0xFFFF_FFFF_FFFF, ticks & 0xFFF
+        return _uuid(millis << 80 | counter << 64 | _VERSION_AND_VARIANT | random)
+
+
+def _uuid(number: int) -> UUID:
+    """Return the UUID of 128 bits that need no check.
+
+    `UUID(int=…)` looks at each of its seven arguments and takes twice as long (1.5 µs, this 0.7). Python 3.14 makes its
+    own UUIDv7 in the same way.
+    """
+    made = object.__new__(UUID)
+    object.__setattr__(made, "int", number)
+    object.__setattr__(made, "is_safe", _SAFETY_UNKNOWN)
+    return made
 
 
 _process_source = IdSource()
@@ -46,7 +65,10 @@ def new_id(now: datetime) -> UUID:
 
 def step_key(instance_id: UUID | str, node_id: str, token_id: str, entity_version: int) -> str:
     """WF-02: one step per instance, node, token and entity version."""
-    return _digest(str(instance_id), node_id, token_id, str(entity_version))
+    instance, version = str(instance_id), str(entity_version)
+    # As `_digest` does it, in one text: every step has a key (2.4 µs against 4.3).
+    text = f"{len(instance)}:{instance}{len(node_id)}:{node_id}{len(token_id)}:{token_id}{len(version)}:{version}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def join_key(instance_id: UUID, join_node_id: str, entity_version: int, epoch: str) -> str:

@@ -1,11 +1,15 @@
-"""Receipts: whoever is given one may do the step; nobody is given it twice (WF-02, WF-14, WF-16)."""
+"""Receipts: the row whose insertion permits a step. No receipt is given twice (WF-02, WF-14, WF-16)."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+import asyncpg
+
+from assent.engine.visit import Visit
 from assent.runtime.errors import ReceiptTaken
+from assent.runtime.work import Job
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -14,15 +18,57 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 Receipt = tuple[str, UUID, str, UUID, str]
 """Org, instance, key, step and node."""
 
+_COLUMNS: Final = ("org_id", "instance_id", "idempotency_key", "step_execution_id", "created_at")
 
-async def take_receipts(connection: Connection, wanted: Iterable[Receipt], now: datetime) -> None:
-    """Take all of them in one statement. One that is taken already stops everything: its step was done before."""
-    if not (receipts := list(wanted)):
+
+def receipts_of_steps(job: Job) -> list[Receipt]:
+    """Return the receipts of the job's new steps that were not taken yet; the caller takes them."""
+    steps = job.run.steps[job.steps_receipted :]
+    job.steps_receipted += len(steps)
+    return [
+        (step.org_id, step.instance_id, step.key, step.id, step.node_id)
+        for step in steps
+        if step.is_new and not step.receipted
+    ]
+
+
+def receipt_of_visit(visit: Visit) -> Receipt:
+    """Return the receipt of a step that is about to reach outside of the engine; the caller takes it."""
+    visit.receipted = True
+    return visit.instance.org_id, visit.instance.id, visit.key, visit.step_id, visit.node.id
+
+
+async def take_receipts(
+    connection: Connection, receipts: Sequence[Receipt], now: datetime, *, as_owner: bool
+) -> None:
+    """Take all of them in one statement; raise ReceiptTaken if one was taken before: its step was done."""
+    if not receipts:
         return
+    if as_owner:
+        await _copy_receipts(connection, receipts, now)
+    else:
+        await _insert_receipts(connection, receipts, now)
+
+
+async def _copy_receipts(connection: Connection, receipts: Sequence[Receipt], now: datetime) -> None:
+    # INSERT … ON CONFLICT looks every key up before it inserts it: 4 µs a step more on the server, and 3 in Python.
+    try:
+        await connection.copy_records_to_table(
+            "workflow_step_receipts",
+            schema_name="assent",
+            columns=_COLUMNS,
+            records=((org, instance, key, step, now) for org, instance, key, step, _ in receipts),
+        )
+    except asyncpg.UniqueViolationError as error:
+        taken = next((one for one in receipts if one[2] in (error.detail or "")), receipts[0])
+        raise ReceiptTaken(taken[1], taken[4]) from error
+
+
+async def _insert_receipts(connection: Connection, receipts: Sequence[Receipt], now: datetime) -> None:
+    """For the engine's role, which may not COPY under row security."""
     orgs, instances, keys, steps, nodes = zip(*receipts, strict=True)
     rows = await connection.fetch(_SQL.take_receipts, orgs, instances, keys, steps, now)
-    if len(rows) == len(receipts):
-        return
-    given = {row["step_execution_id"] for row in rows}
-    refused = next(place for place, step in enumerate(steps) if step not in given)
-    raise ReceiptTaken(instances[refused], nodes[refused])
+    if len(rows) < len(receipts):
+        given = {row["step_execution_id"] for row in rows}
+        refused = next(place for place, step in enumerate(steps) if step not in given)
+        raise ReceiptTaken(instances[refused], nodes[refused])

@@ -65,6 +65,8 @@ class Job:
     status_before: str = "running"
     inserted: bool = False
     """Whether the row of a new instance is there already, because its entity's writes refer to it."""
+    steps_receipted: int = 0
+    """How many of the run's steps have their receipts."""
     asked: set[UUID] = field(default_factory=set)
     """The waiting steps for which kept events were looked for."""
     audit_id: UUID | None = None

@@ -19,7 +19,7 @@ from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.model.task import WantedTask
-from assent.runtime.receipts import Receipt, take_receipts
+from assent.runtime.receipts import receipts_of_steps, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
     changed_instance_row,
@@ -41,7 +41,9 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     """Steps and their effects, then the projection, then windows, then the events that brought it about."""
     changed = [job for job in jobs if job.run.steps]
     steps = [step for job in changed for step in job.run.steps]
-    await _write_steps(connection, [step for step in steps if step.is_new], now, as_owner=as_owner)
+    receipts = [receipt for job in changed for receipt in receipts_of_steps(job)]
+    await take_receipts(connection, receipts, now, as_owner=as_owner)
+    await _write_steps(connection, [step for step in steps if step.is_new], as_owner=as_owner)
     await _end_steps(connection, [step for step in steps if not step.is_new])
     await _write_times(connection, jobs)
     await write_requests(connection, [r for job in jobs for r in job.run.world.requests.values()], now)
@@ -62,25 +64,18 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     )
 
 
-async def _write_steps(
-    connection: Connection, steps: Sequence[Step], now: datetime, *, as_owner: bool
-) -> None:
+async def _write_steps(connection: Connection, steps: Sequence[Step], *, as_owner: bool) -> None:
     if not steps:
         return
-    await take_receipts(connection, [_receipt(step) for step in steps if not step.receipted], now)
     if as_owner:
         await connection.copy_records_to_table(
             "workflow_step_executions",
             schema_name="assent",
             columns=STEP_COLUMNS,
-            records=[step_record(step) for step in steps],
+            records=map(step_record, steps),  # one at a time: a batch has thousands
         )
     else:
         await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
-
-
-def _receipt(step: Step) -> Receipt:
-    return step.org_id, step.instance_id, step.key, step.id, step.node_id
 
 
 def _effects(job: Job) -> list[Wanted]:

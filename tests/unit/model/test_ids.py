@@ -14,6 +14,7 @@ def test_an_id_is_a_uuid_of_version_7_with_its_time() -> None:
     made = new_id(NOW)
     assert (made.version, made.variant) == (7, RFC_4122)
     assert made.int >> 80 >= int(NOW.timestamp() * 1000)
+    assert (made, hash(made), repr(made)) == (UUID(str(made)), hash(UUID(str(made))), repr(UUID(str(made))))
 
 
 def test_ids_of_one_instant_are_distinct_and_in_order() -> None:
@@ -48,6 +49,12 @@ def test_each_part_of_a_key_counts() -> None:
         effect_key(A, "sms", {}),
     ]
     assert all(one != other for one, other in combinations(keys, 2))
+
+
+def test_key_of_a_step_never_changes() -> None:
+    """Receipts outlive releases: another key for the same step would let it be done again."""
+    made = step_key(A, "sys:gate:approve", "0/3.1!2", 12)
+    assert made == "0f8af4f75c9027b981d2f2531c39a37f720597eafd7ab1ec29181e5061aab6d8"
 
 
 def test_parts_do_not_run_into_each_other() -> None:

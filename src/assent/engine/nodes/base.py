@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from assent.language import Scope
@@ -120,6 +120,7 @@ class Ask:
 
 Verdict = Done | Rest | Stay | Failure
 Wish = Mutate | Call | CheckTask | AskRule | Ask
+WISHES: Final = (Mutate, Call, CheckTask, AskRule, Ask)
 
 
 class Handler:
