@@ -72,15 +72,26 @@ def messages_to(
     request: Seated,
     seats: Sequence[Seat],
     occasion: Occasion = "asked",
+    round_of_reminders: int = 0,
 ) -> tuple[Effect, ...]:
-    """What those who are asked are told, by the channel that the node names; without one, nothing."""
+    """What those who are asked are told, by the channel that the node names; without one, nothing.
+
+    A person with several seats is told once.
+    """
     channel = config.get("notify")
     if channel is None:
         return ()
-    return tuple(_message(visit, channel, request, seat, occasion) for seat in seats)
+    by_person = {seat.user_id: seat for seat in reversed(seats)}
+    return tuple(
+        _message(visit, channel, request, seat, occasion, round_of_reminders)
+        for seat in seats
+        if by_person[seat.user_id] is seat
+    )
 
 
-def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion: Occasion) -> Effect:
+def _message(  # noqa: PLR0913
+    visit: "Visit", channel: str, request: Seated, seat: Seat, occasion: Occasion, round_of_reminders: int
+) -> Effect:
     node = visit.node.node
     about = request.title or request.entity_type or visit.plan.workflow.key
     begin = {
@@ -106,4 +117,18 @@ def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion
         "request": str(request.id),
         "instance": str(request.instance_id),
     }
-    return Effect(cast(EffectType, channel), payload)
+    identity = {
+        **{name: payload[name] for name in ("channel", "to", "user", "occasion")},
+        **{"group": seat.group, "position": seat.position, "reassigned": _reassignments(request, seat)},
+        "round": round_of_reminders,
+    }
+    return Effect(cast(EffectType, channel), payload, identity=identity)
+
+
+def _reassignments(request: Seated, seat: Seat) -> int:
+    """Return how often a seat was handed on: whoever gets it back is told again."""
+    replaced = {one.id: one.replaces for one in (*request.seats, seat)}
+    count, former = 0, seat.replaces
+    while former is not None:
+        count, former = count + 1, replaced.get(former)
+    return count
