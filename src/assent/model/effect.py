@@ -26,7 +26,7 @@ class Effect:
     """Whether it may be sent again after an attempt that may have arrived: sent, and no answer came."""
     max_attempts: int = ATTEMPTS_MAX
     identity: Mapping[str, Any] | None = None
-    """What tells it from the step's other effects, where the payload holds times or ids of the moment; else the payload."""
+    """What tells it from the step's other effects, where its payload holds times or ids of the moment."""
 
     def key(self, key_of_step: str) -> str:
         """WF-11: also what the receiver gets to see as `Idempotency-Key`."""
