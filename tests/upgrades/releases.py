@@ -27,6 +27,11 @@ class Release:
             (folder / "assent" / "store" / "migrations" / f"{version:04}_further.sql").write_text(sql)
         return cls(folder)
 
+    @classmethod
+    def installed(cls) -> Self:
+        """The present code."""
+        return cls(ROOT / "src")
+
     @property
     def variables(self) -> dict[str, str]:
         """What makes a process run this release instead of the installed one."""

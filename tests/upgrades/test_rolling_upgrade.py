@@ -191,8 +191,7 @@ async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
 
 async def test_old_release_migrates_nothing_and_says_so(database_url: str, release: Release) -> None:
     assert (await asyncio.to_thread(release.run, "migrate", url=database_url)).returncode == 0
-    present = Release(Path())  # the installed code
-    again = await asyncio.to_thread(present.run, "migrate", url=database_url)
+    again = await asyncio.to_thread(Release.installed().run, "migrate", url=database_url)
     assert again.returncode == 0, again.stderr
     name = f"{code_version().version + 1:04}_further"
     assert again.stdout == (

@@ -109,11 +109,11 @@ async def migrate(
     now = "" if isinstance(target, str) else time_for_sql(target.clock)
     url, settings = _place(target)
     applied: list[Migration] = []
-    async with _own_connection(target) as connection:
-        await _read_status(connection, known)
+    async with owner_connection(target) as connection:
+        await read_status(connection, known)
         await ensure_roles(connection)
         await require_roles(connection)
-        while pending := (await _read_status(connection, known)).pending:
+        while pending := (await read_status(connection, known)).pending:
 
             async def apply_next() -> Migration | None:
                 return await _apply_next(connection, known, now)
@@ -128,14 +128,14 @@ async def migrate(
 async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> Status:
     """What is applied and what is missing; writes nothing."""
     known = load_migrations() if migrations is None else migrations
-    async with _own_connection(target) as connection:
-        return await _read_status(connection, known)
+    async with owner_connection(target) as connection:
+        return await read_status(connection, known)
 
 
 async def require_ready(database: Database) -> None:
     """Raise `StoreError`, which says what to do, where the schema, a role or a right of the roles is missing."""
-    async with _own_connection(database) as connection:
-        if pending := (await _read_status(connection, load_migrations())).pending:
+    async with owner_connection(database) as connection:
+        if pending := (await read_status(connection, load_migrations())).pending:
             names = ", ".join(str(migration) for migration in pending)
             raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
         await require_roles(connection)
@@ -164,7 +164,7 @@ def code_version() -> Migration:
 
 async def examine(target: Database | str) -> Report:
     """How roles and their rights stand; writes nothing."""
-    async with _own_connection(target) as connection:
+    async with owner_connection(target) as connection:
         return await examine_roles(connection)
 
 
@@ -172,7 +172,7 @@ async def _apply_next(connection: Connection, known: Sequence[Migration], now: s
     """Apply the first file that is missing, in the transaction that is open; none where another process was first."""
     await connection.execute(_QUERIES.lock_migrations)
     await connection.execute(_QUERIES.enter_as_owner, now, "")
-    pending = (await _read_status(connection, known)).pending
+    pending = (await read_status(connection, known)).pending
     if not pending:
         return None
     await _apply(connection, pending[0])
@@ -203,7 +203,7 @@ def _line(migration: Migration, error: asyncpg.PostgresError) -> str:
     return f" at line {migration.sql.count(chr(10), 0, int(error.position) - 1) + 1}"
 
 
-async def _read_status(connection: Connection, known: Sequence[Migration]) -> Status:
+async def read_status(connection: Connection, known: Sequence[Migration]) -> Status:
     """Compare the database with the known migrations; raise `StoreError` where this code cannot use what it has."""
     if await connection.fetchval(_QUERIES.find_migrations_table) is None:
         return Status([], known)
@@ -251,7 +251,7 @@ def _place(target: Database | str) -> tuple[str, Settings]:
 
 
 @asynccontextmanager
-async def _own_connection(target: Database | str) -> AsyncIterator[Connection]:
+async def owner_connection(target: Database | str) -> AsyncIterator[Connection]:
     """A connection whose statements may take as long as a migration needs."""
     url, settings = _place(target)
     connection = await connect(url, replace(settings, statement_timeout_ms=0))

@@ -19,8 +19,8 @@ LOST_AGAINST_OTHERS: Final = frozenset({"40001", "40P01"})
 
 
 SCHEMA_CHANGED: Final = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
-"""A migration added to a table whose rows a prepared statement returns. asyncpg has forgotten what it knew of them by the
-time that it raises this, for all connections of the pool, and the transaction is rolled back."""
+"""A migration added to a table whose rows a prepared statement returns. By the time that asyncpg raises this it has
+forgotten what it knew, for all connections of the pool, and the transaction is rolled back."""
 
 
 def is_lost(error: BaseException) -> bool:
