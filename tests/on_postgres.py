@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from assent.store.cluster import OWNER, Cluster
-from tests.postgres import fastest_folder
+from tests.postgres import PROGRAMS_VARIABLE, fastest_folder
 
 ROOMS: Final = (
     "tests/store",
@@ -61,7 +61,7 @@ def main(version: int, arguments: list[str]) -> int:
         cluster.make(fast=True)
         try:
             url = cluster.start().url(OWNER, "postgres")
-            return _run_pytest(url, arguments)
+            return _run_pytest(url, programs, arguments)
         finally:
             cluster.stop()
 
@@ -122,10 +122,11 @@ def _unpack(archive: Path, folder: Path) -> None:
         target.symlink_to(os.path.relpath(root / link["source"], target.parent))
 
 
-def _run_pytest(url: str, arguments: list[str]) -> int:
+def _run_pytest(url: str, programs: Path, arguments: list[str]) -> int:
     paths = [] if any(Path(argument.split("::")[0]).exists() for argument in arguments) else _rooms()
     command = [sys.executable, "-m", "pytest", *paths, *arguments]
-    return subprocess.run(command, check=False, env=os.environ | {"ASSENT_TEST_DATABASE_URL": url}).returncode
+    variables = {"ASSENT_TEST_DATABASE_URL": url, PROGRAMS_VARIABLE: str(programs)}
+    return subprocess.run(command, check=False, env=os.environ | variables).returncode
 
 
 def _rooms() -> list[str]:
