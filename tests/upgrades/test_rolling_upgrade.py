@@ -6,6 +6,7 @@ most. What callers got is compared with the tables, and with what a receiver got
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -121,6 +122,19 @@ async def shop(live: Database) -> AsyncIterator[Receiver]:
         yield receiver
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def readiness(port: int) -> tuple[int, str]:
+    """What a worker answers to an orchestrator."""
+    async with httpx.AsyncClient(timeout=WAIT_MAX_S) as client:
+        answer = await client.get(f"http://127.0.0.1:{port}/readyz")
+    return answer.status_code, answer.text
+
+
 async def stop(process: Any) -> None:
     process.send(signal.SIGTERM)
     assert await process.ended() == 0
@@ -159,7 +173,8 @@ async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
     async with AsyncExitStack() as processes:
         enter = processes.enter_async_context
         old_server = await enter(server(url, *APP))
-        old_worker = await enter(worker(url, *APP, **LOCAL))
+        port = free_port()
+        old_worker = await enter(worker(url, *APP, **LOCAL, ASSENT_METRICS_PORT=str(port)))
         load.servers["old"] = await enter(old_server.client("ann"))
         async with load.running(callers=3):
             await load.more(10)
@@ -169,6 +184,7 @@ async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
 
             # The old release goes on, and its processes may restart.
             assert (await load.servers["old"].get("/readyz")).status_code == 200
+            assert await readiness(port) == (200, "ready\n")
             await stop(old_worker)
             old_worker = await enter(worker(url, *APP, **LOCAL))
             old_server, before = await enter(server(url, *APP)), old_server
@@ -210,7 +226,12 @@ async def test_old_release_refuses_a_schema_that_it_cannot_use(
     _, said = await serving.communicate()
     assert (serving.returncode, b"Run `assent migrate` first" in said) == (1, True)
     assert (await asyncio.to_thread(release.run, "migrate", url=live.url)).returncode == 0
-    async with server(live.url, *APP) as old, server(live.url, *APP, **release.variables) as too_old:
+    port = free_port()
+    async with (
+        server(live.url, *APP) as old,
+        server(live.url, *APP, **release.variables) as too_old,
+        worker(live.url, *APP, ASSENT_METRICS_PORT=str(port)),
+    ):
         assert (await asyncio.to_thread(newest.run, "migrate", url=live.url)).returncode == 0
         for one, version in ((old, known), (too_old, known + 1)):
             async with one.client("ann") as client:
@@ -220,6 +241,11 @@ async def test_old_release_refuses_a_schema_that_it_cannot_use(
                 f"the schema is for programs from version {known + 2} on, this is version {version}"
             )
             assert refused.json()["hint"] == "install the version that migrated the database"
+        assert await readiness(port) == (
+            503,
+            f"the schema is for programs from version {known + 2} on, this is version {known}; "
+            "install the version that migrated the database\n",
+        )
     for variables in ({}, release.variables):
         code, _, error = await run_worker(live.url, *APP, **variables)
         assert code == 1

@@ -9,7 +9,7 @@ from assent.http.problems import documented_alone
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.store.errors import StoreError
-from assent.store.migrate import SchemaVersion, code_version, read_schema_version
+from assent.store.migrate import read_schema_version, schema_mismatch
 
 router = Router(tags=["health"])
 
@@ -35,20 +35,6 @@ async def readyz(request: Request) -> HealthBody:
             schema = await read_schema_version(connection)
     except (OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
         raise Refused(Rejection("UNAVAILABLE", "the database does not answer")) from None
-    _require_usable(schema)
+    if (mismatch := schema_mismatch(schema)) is not None:
+        raise Refused(Rejection("UNAVAILABLE", mismatch.problem, hint=mismatch.remedy))
     return HealthBody(status="ok")
-
-
-def _require_usable(schema: SchemaVersion) -> None:
-    """A schema that is newer than the program is good where its migrations say so: during an upgrade both run."""
-    code = code_version()
-    if schema.newest < code.version:
-        message = f"expected the schema of {code} or a newer one, found version {schema.newest}"
-        raise Refused(Rejection("UNAVAILABLE", message, hint="run `assent migrate`"))
-    if schema.oldest_code > code.version:
-        message = (
-            f"the schema is for programs from version {schema.oldest_code} on, this is version {code.version}"
-        )
-        raise Refused(
-            Rejection("UNAVAILABLE", message, hint="install the version that migrated the database")
-        )

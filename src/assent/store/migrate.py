@@ -149,6 +149,28 @@ class SchemaVersion:
     oldest_code: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why this code cannot use a schema, and what to do."""
+
+    problem: str
+    remedy: str
+
+
+def schema_mismatch(schema: SchemaVersion) -> Mismatch | None:
+    """Compare a schema with this code: a newer one is good where its migrations say so, for in an upgrade both run."""
+    code = code_version()
+    if schema.newest < code.version:
+        found = f"expected the schema of {code} or a newer one, found version {schema.newest}"
+        return Mismatch(found, "run `assent migrate`")
+    if schema.oldest_code > code.version:
+        found = (
+            f"the schema is for programs from version {schema.oldest_code} on, this is version {code.version}"
+        )
+        return Mismatch(found, "install the version that migrated the database")
+    return None
+
+
 async def read_schema_version(connection: Connection) -> SchemaVersion:
     """Return the version of the schema, in one statement: what readiness asks."""
     row = await connection.fetchrow(_QUERIES.read_schema_version)
