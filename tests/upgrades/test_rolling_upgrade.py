@@ -8,7 +8,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,11 @@ class Load:
                 while number not in self.answered:
                     await self._try(number)
 
+    async def _note(self, number: int, instance: str) -> None:
+        async with self._answer:
+            self.answered[number] = instance
+            self._answer.notify_all()
+
     async def _try(self, number: int) -> None:
         for client in list(self.servers.values()):
             try:
@@ -87,11 +92,18 @@ class Load:
                 continue  # the server went away; the key makes the next try the same command
             assert answer.status_code in (201, 503), answer.text
             if answer.status_code == 201:
-                async with self._answer:
-                    self.answered[number] = answer.json()["id"]
-                    self._answer.notify_all()
+                await self._note(number, answer.json()["id"])
+                await _read(client, answer.json()["id"])
                 return
         await asyncio.sleep(0)  # none is ready: let the others get on
+
+
+async def _read(client: httpx.AsyncClient, instance: str) -> None:
+    """Look at what was started, by every page about it; the server may be on its way out."""
+    for page in ("", "/steps"):
+        with suppress(httpx.HTTPError):
+            seen = await client.get(f"/ui/workflows/{instance}{page}")
+            assert seen.status_code in (200, 503), seen.text
 
 
 @pytest.fixture
