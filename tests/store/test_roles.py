@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -15,12 +14,11 @@ import pytest
 
 from assent.store.cluster import OWNER, SUPERUSER
 from assent.store.database import Database
-from assent.store.embedded import EmbeddedServer
 from assent.store.errors import StoreError
 from assent.store.migrate import examine, migrate
 from assent.store.roles import ENGINE_ROLE, ROLES, as_script
 from tests.plain_sql import PRIVILEGE
-from tests.postgres import SETTINGS
+from tests.postgres import SETTINGS, own_server_in
 
 ASSENT = Path(sys.executable).parent / "assent"
 
@@ -65,10 +63,7 @@ async def plain_owner_url(postgres_url):
 @pytest.fixture
 def own_server(run_dir):
     """A server of this test's own, since roles belong to the whole server."""
-    with (
-        tempfile.TemporaryDirectory(dir=run_dir, ignore_cleanup_errors=True) as folder,
-        EmbeddedServer.start(Path(folder), fast=True) as server,
-    ):
+    with own_server_in(run_dir) as server:
         yield server
 
 

@@ -223,3 +223,28 @@ async def test_an_error_of_the_work_itself_rolls_back_and_is_not_retried(account
     with pytest.raises(LookupError, match="of its own"):
         await accounts.run(work, org_id="acme")
     assert (len(attempts), await balance(accounts, 1)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["SELECT * FROM assent.orgs", "SELECT ARRAY(SELECT o FROM assent.orgs o)"],
+    ids=["a statement that PostgreSQL refuses", "a row type that asyncpg knew"],
+)
+async def test_transaction_whose_statement_a_migration_changed_is_run_again(
+    database, database_url, statement
+):
+    """As in an upgrade: the column comes while the statement is prepared on connections of the pool."""
+    attempts = []
+
+    async def work(connection):
+        attempts.append(await connection.fetch(statement))
+        return len(attempts)
+
+    async with database.transaction(None) as connection:
+        await connection.execute("INSERT INTO assent.orgs (org_id, name) VALUES ('x', 'x')")
+    assert await database.run(work, org_id=None) == 1
+    migrating = await asyncpg.connect(database_url)
+    await migrating.execute("ALTER TABLE assent.orgs ADD COLUMN note text DEFAULT 'new'")
+    assert await database.run(work, org_id=None) == 2
+    await migrating.execute("ALTER TABLE assent.orgs DROP COLUMN note")
+    await migrating.close()

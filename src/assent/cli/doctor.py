@@ -1,4 +1,4 @@
-"""`assent doctor`: what the database's roles lack, and the statements that repair it."""
+"""`assent doctor`: what keeps this program from working on its database, and what repairs it."""
 
 # ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
 
@@ -9,41 +9,51 @@ from typing import TYPE_CHECKING
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.report import console, print_json
+from assent.cli.report import console, print_json, safe
 
 if TYPE_CHECKING:
-    from assent.store.roles import Report
+    from assent.store.checkup import Checkup
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Compare roles, memberships and grants with what migrations made. Ends with 1 when something must be repaired.
+    """Check roles, grants, schema, extensions, clock, pool, partitions and timers, and say what to do.
 
-    What it prints is SQL: the statements, with comments that say who runs them.
+    Ends with 1 when something must be repaired. What it prints is SQL: statements that repair roles and grants, with
+    comments that say who runs them; everything else is said in comments.
     """
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
     try:
-        report = asyncio.run(_examine())
+        found = asyncio.run(_examine())
     except (StoreError, Invalid) as error:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
     if json:
-        groups = {"roles": report.roles, "missing": report.missing, "beyond": report.beyond}
-        print_json({name: list(found) for name, found in groups.items()} | {"notes": list(report.notes)})
+        print_json(found.to_json())
     else:
-        _print(report)
-    raise typer.Exit(1 if report.statements else 0)
+        _print(found)
+    raise typer.Exit(0 if found.is_healthy else 1)
 
 
-def _print(report: "Report") -> None:
-    _print_part("Roles: run this as an administrator of the server.", report.roles)
-    _print_part("Rights that migrations granted and that are gone: run this as the owner.", report.missing)
-    _print_part("Rights that no migration granted: run this as the owner, or know why not.", report.beyond)
-    for note in report.notes:
-        print(f"-- note: {note}")
-    if not report.statements:
-        print("-- roles, memberships and grants are as the migrations made them")
+def _print(found: "Checkup") -> None:
+    for finding in found.findings:
+        for line in f"{finding.check}: {finding.problem}\nto do: {finding.remedy}".splitlines():
+            print(f"-- {safe(line)}")
+    notes = [*found.notes]
+    if found.roles is not None:
+        _print_part("Roles: run this as an administrator of the server.", found.roles.roles)
+        _print_part(
+            "Rights that migrations granted and that are gone: run this as the owner.", found.roles.missing
+        )
+        _print_part(
+            "Rights that no migration granted: run this as the owner, or know why not.", found.roles.beyond
+        )
+        notes += found.roles.notes
+    for note in notes:
+        print(f"-- note: {safe(note)}")
+    if found.is_healthy:
+        print("-- all is well: roles, grants, schema, extensions, clock, pool, partitions, timers")
 
 
 def _print_part(heading: str, statements: Sequence[str]) -> None:
@@ -53,12 +63,18 @@ def _print_part(heading: str, statements: Sequence[str]) -> None:
         print(f"-- {heading}\n{as_script(statements)}")
 
 
-async def _examine() -> "Report":
+async def _examine() -> "Checkup":
+    from assent.store.checkup import Pool, examine_database
     from assent.store.database import Database
-    from assent.store.migrate import examine
+    from assent.store.migrate import owner_connection
+    from assent.worker.options import Options
 
+    options = Options.from_environment()
+    # A lane of events has a second connection for the note about its batch.
+    lanes = 2 * options.events_lanes + options.tasks_lanes
     database = await Database.open()
     try:
-        return await examine(database)
+        async with owner_connection(database) as connection:
+            return await examine_database(connection, Pool(database.settings.pool_connections_max, lanes))
     finally:
         await database.close()

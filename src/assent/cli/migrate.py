@@ -12,6 +12,7 @@ from assent.cli.report import console, print_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from assent.store.lock_waits import LockWait
     from assent.store.migrate import Status
 
 
@@ -41,14 +42,22 @@ def migrate(
     pending = [str(migration) for migration in after.pending]
     if json:
         known = [str(migration) for migration in before.applied]
-        print_json({"known": known, "applied": applied, "pending": pending, "partitions_made": partitions})
+        found = {"known": known, "applied": applied, "pending": pending, "newer": list(after.newer)}
+        print_json({**found, "partitions_made": partitions})
         return
     for name in applied:
         console().print(f"applied  {name}")
     for name in pending:
         console().print(f"pending  {name}")
+    for name in after.newer:
+        console().print(f"newer    {name}, of a later version, which this one can use")
     if not applied and not pending:
         console().print(f"up to date: {len(after.applied)} migrations")
+
+
+def _say_wait(wait: "LockWait") -> None:
+    """Say it on standard error, where neither a person nor a program takes it for the result."""
+    console(stderr=True).print(f"{wait}\nOthers go first; trying again.", style="yellow", markup=False)
 
 
 def _print_roles() -> None:
@@ -79,7 +88,9 @@ async def _run(*, only_status: bool) -> "tuple[Status, Status, int]":
         before = await status(database)
         if only_status:
             return before, before, 0
-        await apply(database)
-        return before, await status(database), await ensure_partitions(database)
+        await apply(database, on_wait=_say_wait)
+        wait_max_ms = database.settings.migration_wait_max_ms
+        made = await ensure_partitions(database, wait_max_ms=wait_max_ms, on_wait=_say_wait)
+        return before, await status(database), made
     finally:
         await database.close()

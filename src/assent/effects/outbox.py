@@ -32,6 +32,7 @@ class Wanted:
     instance_id: UUID
     step_id: UUID
     step_created_at: datetime
+    key_of_step: str
     effect: Effect
     trace_id: str | None = None
 
@@ -58,7 +59,7 @@ def _row(wanted: Wanted, now: datetime) -> dict[str, Any]:
         "step_created_at": wanted.step_created_at,
         "type": effect.type,
         "payload": effect.payload,
-        "key": effect.key(wanted.step_id),
+        "key": effect.key(wanted.key_of_step),
         "destination": destination_of(effect),
         "awaited": effect.awaited,
         "retry_ambiguous": effect.retry_ambiguous,

@@ -32,6 +32,7 @@ from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.store.errors import OutcomeUnknown
 from assent.store.joined import JoinedDatabase
+from assent.store.retry import retry_lost
 from assent.telemetry import current_trace
 
 T = TypeVar("T")
@@ -107,11 +108,16 @@ class Desk:
         return contracts[entity_type]
 
     async def read(self, work: Callable[[Connection], Awaitable[T]], *, as_owner: bool = False) -> T:
+        """Read; again where a migration has just changed what a prepared statement returns."""
         org_id = None if as_owner else self.org_id
-        async with self.house.database.transaction(
-            org_id, isolation="repeatable_read", read_only=True
-        ) as connection:
-            return await work(connection)
+        database = self.house.database
+
+        async def attempt() -> T:
+            reading = database.transaction(org_id, isolation="repeatable_read", read_only=True)
+            async with reading as connection:
+                return await work(connection)
+
+        return await retry_lost(attempt, database.settings.transaction_attempts_max)
 
     async def write(self, work: Work, names: Names | None = None, *, as_owner: bool = False) -> Response:
         """Run a command once: under a key that was used before, its reply comes again.

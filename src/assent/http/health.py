@@ -1,8 +1,5 @@
 """Whether the process lives, and whether it can do its work. The only routes without sign-in."""
 
-from functools import cache
-from typing import Final
-
 import asyncpg
 from fastapi import Request
 from pydantic import BaseModel, Field
@@ -12,12 +9,9 @@ from assent.http.problems import documented_alone
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.store.errors import StoreError
-from assent.store.migrate import Migration, load_migrations
-from assent.store.queries import load_queries
+from assent.store.migrate import read_schema_version, schema_mismatch
 
 router = Router(tags=["health"])
-
-_SQL: Final = load_queries("assent.http", "health.sql")
 
 
 class HealthBody(BaseModel):
@@ -34,19 +28,13 @@ async def healthz() -> HealthBody:
     "/readyz", response_model=HealthBody, summary="Whether it can be used", responses=documented_alone(503)
 )
 async def readyz(request: Request) -> HealthBody:
-    """The database answers, and its schema is as new as this program."""
+    """The database answers, and this program can use its schema."""
     house: House = request.app.state.house
     try:
         async with house.database.transaction(None, read_only=True) as connection:
-            version = await connection.fetchval(_SQL.read_schema_version)
+            schema = await read_schema_version(connection)
     except (OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
         raise Refused(Rejection("UNAVAILABLE", "the database does not answer")) from None
-    if version != (newest := _newest_migration()).version:
-        message = f"expected the schema of {newest}, found version {version}"
-        raise Refused(Rejection("UNAVAILABLE", message, hint="run `assent migrate`"))
+    if (mismatch := schema_mismatch(schema)) is not None:
+        raise Refused(Rejection("UNAVAILABLE", mismatch.problem, hint=mismatch.remedy))
     return HealthBody(status="ok")
-
-
-@cache
-def _newest_migration() -> Migration:
-    return load_migrations()[-1]

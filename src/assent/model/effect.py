@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-from uuid import UUID
 
 from assent.model.ids import effect_key
 
@@ -26,10 +25,12 @@ class Effect:
     retry_ambiguous: bool = True
     """Whether it may be sent again after an attempt that may have arrived: sent, and no answer came."""
     max_attempts: int = ATTEMPTS_MAX
+    identity: Mapping[str, Any] | None = None
+    """What tells it from the step's other effects, where its payload holds times or ids of the moment."""
 
-    def key(self, step_id: UUID) -> str:
+    def key(self, key_of_step: str) -> str:
         """WF-11: also what the receiver gets to see as `Idempotency-Key`."""
-        return effect_key(step_id, self.type, self.payload)
+        return effect_key(key_of_step, self.type, self.payload if self.identity is None else self.identity)
 
 
 @dataclass(frozen=True, slots=True)

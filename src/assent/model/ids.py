@@ -89,9 +89,19 @@ def arrival_key(event_key: str, cause: str, partition_id: str | None) -> str:
     return _digest("arrival", partition_id or "", event_key, cause)
 
 
-def effect_key(step_execution_id: UUID, effect_type: str, payload: object) -> str:
-    """WF-11 for the side-effect outbox."""
-    return _digest(str(step_execution_id), effect_type, canonical_hash(payload))
+def effect_key(key_of_step: str, effect_type: str, content: object) -> str:
+    """WF-11 for the side-effect outbox.
+
+    It comes from the key of the step (WF-02), never from ids that are made while the step runs: a step that runs again
+    after a restore sends under the key that the receiver knows.
+    """
+    return _digest(key_of_step, effect_type, canonical_hash(content))
+
+
+def derived_id(kind: str, key_of_step: str) -> UUID:
+    """Return the id (UUIDv8) of what a step makes once: the same whenever the step runs again after a restore."""
+    number = int(_digest(kind, key_of_step)[:32], 16)
+    return UUID(int=number & ~(0xF << 76) & ~(0b11 << 62) | 0x8 << 76 | 0b10 << 62)
 
 
 def _digest(*parts: str) -> str:

@@ -83,7 +83,10 @@ def _effects(job: Job) -> list[Wanted]:
     if not job.run.effects:
         return []
     return [
-        Wanted(step.org_id, step.instance_id, step.id, step.created_at, effect, job.trace_of(step.id))
+        Wanted(
+            *(step.org_id, step.instance_id, step.id, step.created_at, step.key, effect),
+            trace_id=job.trace_of(step.id),
+        )
         for step, effect in job.run.effects
     ]
 

@@ -2,6 +2,10 @@
 
 Files are `NNNN_name.sql`, numbered from 0001 without a gap. An applied file is never changed: its checksum is
 kept, and a difference is an error. There is no way back; a mistake is corrected by the next file.
+
+The version of the code is the number of the newest file that it has. A file whose schema older code can go on using
+says so on a line `-- oldest-code: NNNN`, the oldest version that can; without it older code refuses to work from then
+on. So processes of two releases share a database during an upgrade, and an old one may restart.
 """
 
 import hashlib
@@ -9,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -20,12 +25,14 @@ from assent.store.clock import time_for_sql
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
 from assent.store.errors import StoreError
+from assent.store.lock_waits import LOST_THE_LOCK, OnWait, log_wait, run_with_short_lock_waits
 from assent.store.moved_time import let_time_move
 from assent.store.queries import load_queries
 from assent.store.roles import Report, ensure_roles, examine_roles, record_grants, require_roles
 from assent.store.settings import Settings
 
 _FILE_NAME: Final = re.compile(r"([0-9]{4})_([a-z0-9_]+)\.sql")
+_OLDEST_CODE: Final = re.compile(r"^-- oldest-code: ([0-9]{4})$", re.MULTILINE)
 _QUERIES: Final = load_queries("assent.store", "store.sql")
 
 
@@ -41,6 +48,12 @@ class Migration:
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
+    @property
+    def oldest_code(self) -> int:
+        """The oldest version of the code that can use the schema once this file is applied."""
+        match = _OLDEST_CODE.search(self.sql)
+        return int(match[1]) if match else self.version
+
     def __str__(self) -> str:
         return f"{self.version:04}_{self.name}"
 
@@ -51,6 +64,8 @@ class Status:
 
     applied: Sequence[Migration]
     pending: Sequence[Migration]
+    newer: Sequence[str] = ()
+    """Migrations of newer versions, whose schema this version can use."""
 
 
 def load_migrations(folder: Traversable | Path | None = None) -> list[Migration]:
@@ -71,53 +86,122 @@ def _read(name: str, entry: Traversable | Path) -> Migration:
     if (match := _FILE_NAME.fullmatch(name)) is None:
         raise StoreError(f"Expected a migration named such as 0001_tables.sql, found {name}")
     # Line ends are made equal, so that a checkout on another system gives the same checksum.
-    return Migration(int(match[1]), match[2], entry.read_bytes().decode().replace("\r\n", "\n"))
+    migration = Migration(int(match[1]), match[2], entry.read_bytes().decode().replace("\r\n", "\n"))
+    if not 1 <= migration.oldest_code <= migration.version:
+        raise StoreError(
+            f"Expected the oldest code that can use {migration} to be from 0001 to {migration.version:04}, "
+            f"found {migration.oldest_code:04}"
+        )
+    return migration
 
 
-async def migrate(target: Database | str, migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply what is missing, and return it. Two processes may do this at once: one waits for the other.
+async def migrate(
+    target: Database | str, migrations: Sequence[Migration] | None = None, *, on_wait: OnWait = log_wait
+) -> list[Migration]:
+    """Apply what is missing, and return it. Of two processes that do this at once, each file is applied by one.
+
+    A file that does not get its locks in `ASSENT_MIGRATION_LOCK_TIMEOUT_MS` is rolled back and tried again after a
+    pause; `on_wait` gets to know which sessions are in its way.
 
     A database that is migrated on a moved clock is one of a test, and its time can be moved from then on.
     """
     known = load_migrations() if migrations is None else migrations
     now = "" if isinstance(target, str) else time_for_sql(target.clock)
-    async with _own_connection(target) as connection:
-        await connection.execute(_QUERIES.lock_migrations)
-        pending = known[await _count_applied(connection, known) :]
+    url, settings = _place(target)
+    applied: list[Migration] = []
+    async with owner_connection(target) as connection:
+        await read_status(connection, known)
         await ensure_roles(connection)
         await require_roles(connection)
-        for migration in pending:
-            async with connection.transaction():
-                await connection.execute(_QUERIES.enter_as_owner, now, "")
-                await _apply(connection, migration)
-                if now:
-                    await let_time_move(connection)
-                await record_grants(connection)
-    return list(pending)
+        while pending := (await read_status(connection, known)).pending:
+
+            async def apply_next() -> Migration | None:
+                return await _apply_next(connection, known, now)
+
+            done = await run_with_short_lock_waits(
+                f"Migration {pending[0]}", connection, apply_next, url=url, settings=settings, on_wait=on_wait
+            )
+            applied += [done] if done is not None else []
+    return applied
 
 
 async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> Status:
     """What is applied and what is missing; writes nothing."""
     known = load_migrations() if migrations is None else migrations
-    async with _own_connection(target) as connection:
-        count = await _count_applied(connection, known)
-    return Status(known[:count], known[count:])
+    async with owner_connection(target) as connection:
+        return await read_status(connection, known)
 
 
 async def require_ready(database: Database) -> None:
     """Raise `StoreError`, which says what to do, where the schema, a role or a right of the roles is missing."""
-    known = load_migrations()
-    async with _own_connection(database) as connection:
-        if pending := known[await _count_applied(connection, known) :]:
+    async with owner_connection(database) as connection:
+        if pending := (await read_status(connection, load_migrations())).pending:
             names = ", ".join(str(migration) for migration in pending)
             raise StoreError(f"The database lacks {names}. Run `assent migrate` first")
         await require_roles(connection)
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """How far a database's schema is, and which code can use it; both zero where nothing was ever applied."""
+
+    newest: int
+    oldest_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why this code cannot use a schema, and what to do."""
+
+    problem: str
+    remedy: str
+
+
+def schema_mismatch(schema: SchemaVersion) -> Mismatch | None:
+    """Compare a schema with this code: a newer one is good where its migrations say so, for in an upgrade both run."""
+    code = code_version()
+    if schema.newest < code.version:
+        found = f"expected the schema of {code} or a newer one, found version {schema.newest}"
+        return Mismatch(found, "run `assent migrate`")
+    if schema.oldest_code > code.version:
+        found = (
+            f"the schema is for programs from version {schema.oldest_code} on, this is version {code.version}"
+        )
+        return Mismatch(found, "install the version that migrated the database")
+    return None
+
+
+async def read_schema_version(connection: Connection) -> SchemaVersion:
+    """Return the version of the schema, in one statement: what readiness asks."""
+    row = await connection.fetchrow(_QUERIES.read_schema_version)
+    assert row is not None, "an aggregate always has a row"
+    return SchemaVersion(row["newest"], row["oldest_code"])
+
+
+@cache
+def code_version() -> Migration:
+    """Return the newest migration that this code knows."""
+    return load_migrations()[-1]
+
+
 async def examine(target: Database | str) -> Report:
     """How roles and their rights stand; writes nothing."""
-    async with _own_connection(target) as connection:
+    async with owner_connection(target) as connection:
         return await examine_roles(connection)
+
+
+async def _apply_next(connection: Connection, known: Sequence[Migration], now: str) -> Migration | None:
+    """Apply the first file that is missing, in the transaction that is open; none where another process was first."""
+    await connection.execute(_QUERIES.lock_migrations)
+    await connection.execute(_QUERIES.enter_as_owner, now, "")
+    pending = (await read_status(connection, known)).pending
+    if not pending:
+        return None
+    await _apply(connection, pending[0])
+    if now:
+        await let_time_move(connection)
+    await record_grants(connection)
+    return pending[0]
 
 
 async def _apply(connection: Connection, migration: Migration) -> None:
@@ -127,8 +211,11 @@ async def _apply(connection: Connection, migration: Migration) -> None:
     try:
         await connection.execute(migration.sql)
     except asyncpg.PostgresError as error:
+        if error.sqlstate in LOST_THE_LOCK:
+            raise
         raise StoreError(f"Migration {migration} failed{_line(migration, error)}: {error}") from error
-    await connection.execute(_QUERIES.insert_migration, migration.version, migration.name, migration.checksum)
+    row = migration.version, migration.name, migration.checksum, migration.oldest_code
+    await connection.execute(_QUERIES.insert_migration, *row)
 
 
 def _line(migration: Migration, error: asyncpg.PostgresError) -> str:
@@ -138,40 +225,58 @@ def _line(migration: Migration, error: asyncpg.PostgresError) -> str:
     return f" at line {migration.sql.count(chr(10), 0, int(error.position) - 1) + 1}"
 
 
-async def _count_applied(connection: Connection, known: Sequence[Migration]) -> int:
-    """How many of the known migrations this database has; `StoreError` where it has others."""
+async def read_status(connection: Connection, known: Sequence[Migration]) -> Status:
+    """Compare the database with the known migrations; raise `StoreError` where this code cannot use what it has."""
     if await connection.fetchval(_QUERIES.find_migrations_table) is None:
-        return 0
-    rows = await connection.fetch(_QUERIES.list_applied_migrations)
-    for index, row in enumerate(rows):
-        _require_known(row["version"], row["name"], row["checksum"], known[index : index + 1])
-    return len(rows)
+        return Status([], known)
+    try:
+        rows = await connection.fetch(_QUERIES.list_applied_migrations)
+    except asyncpg.UndefinedColumnError:
+        raise StoreError(
+            "The database was made by a version of Assent before its first release. Make a new one"
+        ) from None
+    for row, expected in zip(rows, known, strict=False):
+        _require_known(row["version"], row["name"], row["checksum"], expected)
+    newer = rows[len(known) :]
+    _require_usable(newer, len(known))
+    return Status(
+        known[: len(rows)], known[len(rows) :], [f"{row['version']:04}_{row['name']}" for row in newer]
+    )
 
 
-def _require_known(version: int, name: str, checksum: str, expected: Sequence[Migration]) -> None:
+def _require_usable(newer: Sequence[asyncpg.Record], code: int) -> None:
+    for row in newer:
+        if row["oldest_code"] > code:
+            raise StoreError(
+                f"The database has migration {row['version']:04}_{row['name']} of a newer version of Assent. It can be "
+                f"used by versions that know migration {row['oldest_code']:04}; this one knows those up to {code:04}. "
+                "Install the version that made it, or a newer one"
+            )
+
+
+def _require_known(version: int, name: str, checksum: str, expected: Migration) -> None:
     found = f"{version:04}_{name}"
-    if not expected:
+    if expected.version != version:
         raise StoreError(
-            f"The database has migration {found}, which this version of Assent does not know. "
-            "Install the version that made it, or a newer one"
-        )
-    if expected[0].version != version:
-        raise StoreError(
-            f"The database has migration {found} where {expected[0]} was expected: a row is missing from "
+            f"The database has migration {found} where {expected} was expected: a row is missing from "
             "assent.schema_migrations. Restore it"
         )
-    if expected[0].checksum != checksum:
+    if expected.checksum != checksum:
         raise StoreError(
             f"Migration {found} was changed after it was applied: its checksum was {checksum[:12]}…, now it "
-            f"is {expected[0].checksum[:12]}…. Undo the change and write a new migration instead"
+            f"is {expected.checksum[:12]}…. Undo the change and write a new migration instead"
         )
+
+
+def _place(target: Database | str) -> tuple[str, Settings]:
+    return (target, Settings()) if isinstance(target, str) else (target.url, target.settings)
 
 
 @asynccontextmanager
-async def _own_connection(target: Database | str) -> AsyncIterator[Connection]:
-    """A connection that may take, and wait for locks, as long as a migration needs."""
-    url, settings = (target, Settings()) if isinstance(target, str) else (target.url, target.settings)
-    connection = await connect(url, replace(settings, statement_timeout_ms=0, lock_timeout_ms=0))
+async def owner_connection(target: Database | str) -> AsyncIterator[Connection]:
+    """A connection whose statements may take as long as a migration needs."""
+    url, settings = _place(target)
+    connection = await connect(url, replace(settings, statement_timeout_ms=0))
     try:
         yield connection
     finally:

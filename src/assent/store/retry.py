@@ -18,13 +18,25 @@ LOST_AGAINST_OTHERS: Final = frozenset({"40001", "40P01"})
 """Serialization failure and deadlock: the same transaction may well succeed the next time."""
 
 
+SCHEMA_CHANGED: Final = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
+"""A migration added to a table whose rows a prepared statement returns. By the time that asyncpg raises this it has
+forgotten what it knew, for all connections of the pool, and the transaction is rolled back."""
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether an attempt was rolled back for a reason that need not hold the next time."""
+    if isinstance(error, SCHEMA_CHANGED):
+        return True
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in LOST_AGAINST_OTHERS
+
+
 async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> T:
     """The result of the first attempt that does not lose against others; the last one's error is raised."""
     for count in range(1, attempts_max):
         try:
             return await attempt()
-        except asyncpg.PostgresError as error:
-            if error.sqlstate not in LOST_AGAINST_OTHERS:
+        except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
+            if not is_lost(error):
                 raise
             if telescope.metrics is not None:
                 telescope.metrics.transaction_lost()

@@ -91,7 +91,8 @@ async def record_grants(connection: Connection) -> None:
 
 async def examine_roles(connection: Connection) -> Report:
     """Compare roles and rights with what they must be; writes nothing."""
-    async with connection.transaction(readonly=True):
+    # Of one moment: a migration changes grants and the record of them together.
+    async with connection.transaction(readonly=True, isolation="repeatable_read"):
         recorded = await _list_recorded(connection)
         held = set(await _list_grants(connection)) if recorded else set()
         superuser = await connection.fetchval(_SQL.find_superuser)

@@ -27,6 +27,10 @@ class Settings:
     statement_timeout_ms: int = number(30_000, 0, 86_400_000)
     """Zero, here and below, means no limit."""
     lock_timeout_ms: int = number(10_000, 0, 86_400_000)
+    migration_lock_timeout_ms: int = number(2_000, 1, 600_000)
+    """How long a migration holds up others while it waits for a lock; then it lets them go first and tries again."""
+    migration_wait_max_ms: int = number(600_000, 0, 86_400_000)
+    """For how long a migration tries to get its locks; zero gives it one attempt."""
     idle_in_transaction_timeout_ms: int = number(60_000, 0, 86_400_000)
     prepared_statements_max: int = number(500, 0, 10_000)
     """Kept per connection; zero where a pooler such as PgBouncer sits between."""

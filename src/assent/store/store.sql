@@ -43,12 +43,15 @@ return pg_catalog.now();
 create database assent;
 
 -- name: lock_migrations
--- Lets one process at a time migrate this database, until its connection ends; the number is arbitrary and ours.
-select pg_advisory_lock(7310868735421117);
+-- Lets one process at a time apply a migration, until its transaction ends; the number is arbitrary and ours. Not for the
+-- session: behind a pooler in transaction mode the lock would stay on a connection of the server that others get.
+select pg_advisory_xact_lock(7310868735421117);
 
 -- name: find_migrations_table
--- The table of applied migrations, or null where nothing was ever applied.
-select to_regclass('assent.schema_migrations')::text;
+-- The table of applied migrations, or null where nothing was ever applied. Not by to_regclass, which may answer from what
+-- the session knew before it waited for another migration in the same transaction.
+select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where n.nspname = 'assent' and c.relname = 'schema_migrations';
 
 -- name: create_schema
 -- The one schema in which everything lives.
@@ -60,13 +63,18 @@ create table if not exists assent.schema_migrations (
   version integer primary key,
   name text not null,
   checksum text not null,
+  oldest_code integer not null,
   applied_at timestamptz not null default clock_timestamp()
 );
 
 -- name: list_applied_migrations
 -- What was applied, oldest first.
-select version, name, checksum, applied_at from assent.schema_migrations order by version;
+select version, name, checksum, oldest_code, applied_at from assent.schema_migrations order by version;
 
 -- name: insert_migration
 -- Notes that a migration was applied, in the transaction that applies it.
-insert into assent.schema_migrations (version, name, checksum) values ($1, $2, $3);
+insert into assent.schema_migrations (version, name, checksum, oldest_code) values ($1, $2, $3, $4);
+
+-- name: read_schema_version
+-- The newest migration that this database has, and the oldest code that can use it.
+select coalesce(max(version), 0) as newest, coalesce(max(oldest_code), 0) as oldest_code from assent.schema_migrations;

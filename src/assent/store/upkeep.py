@@ -1,25 +1,45 @@
 """Upkeep of the store: partitions are made before anything can need them."""
 
+from dataclasses import replace
 from typing import Final
 
-from assent.store.database import Connection, Database
+from assent.store.clock import time_for_sql
+from assent.store.connect import connect
+from assent.store.database import Database
+from assent.store.lock_waits import OnWait, log_wait, run_with_short_lock_waits
 from assent.store.queries import load_queries
 
 _QUERIES: Final = load_queries("assent.store", "upkeep.sql")
+_STORE: Final = load_queries("assent.store", "store.sql")
 
 MONTHS_AHEAD: Final = 3
+WAIT_MAX_MS: Final = 10_000
 
 
-async def ensure_partitions(database: Database, months_ahead: int = MONTHS_AHEAD) -> int:
+async def ensure_partitions(
+    database: Database,
+    months_ahead: int = MONTHS_AHEAD,
+    *,
+    wait_max_ms: int = WAIT_MAX_MS,
+    on_wait: OnWait = log_wait,
+) -> int:
     """Make the partitions of this month and the months ahead; returns how many were missing.
 
     Safe to call at any time and from several places at once. When nobody calls it for longer than that, rows
-    go to a default partition, and the next call takes them to where they belong.
+    go to a default partition, and the next call takes them to where they belong. Attaching a partition locks tables
+    that others use: it waits for the locks as a migration does, and raises `StoreError` when it took too long.
     """
+    settings = replace(database.settings, migration_wait_max_ms=wait_max_ms)
+    connection = await connect(database.url, settings)
 
-    async def work(connection: Connection) -> int:
+    async def work() -> int:
+        await connection.execute(_STORE.enter_as_owner, time_for_sql(database.clock), "")
         made: int = await connection.fetchval(_QUERIES.ensure_partitions, months_ahead)
         return made
 
-    # Attaching a partition locks tables that others are writing to; whoever loses tries again.
-    return await database.run(work, org_id=None)
+    try:
+        return await run_with_short_lock_waits(
+            "Making partitions", connection, work, url=database.url, settings=settings, on_wait=on_wait
+        )
+    finally:
+        await connection.close()

@@ -16,6 +16,7 @@ from assent.runtime.metrics_page import MetricsPage
 from assent.store.database import Database
 from assent.store.environment import bad_setting, number, read_environment
 from assent.store.errors import StoreError
+from assent.store.migrate import read_schema_version, schema_mismatch
 
 _log = logging.getLogger(__name__)
 
@@ -106,11 +107,19 @@ class Probes:
         return Answer(HTTPStatus.OK, b"alive\n")
 
     async def _ready(self) -> Answer:
+        """The database answers, and this program can use its schema."""
         try:
-            async with asyncio.timeout(DATABASE_WITHIN_S), self._database.transaction(None):
-                return Answer(HTTPStatus.OK, b"ready\n")
+            async with (
+                asyncio.timeout(DATABASE_WITHIN_S),
+                self._database.transaction(None, read_only=True) as connection,
+            ):
+                schema = await read_schema_version(connection)
         except (TimeoutError, OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the database does not answer\n")
+        if (mismatch := schema_mismatch(schema)) is not None:
+            said = f"{mismatch.problem}; {mismatch.remedy}\n".encode()
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, said)
+        return Answer(HTTPStatus.OK, b"ready\n")
 
     async def _metrics(self) -> Answer:
         return Answer(HTTPStatus.OK, *await self._page.render())

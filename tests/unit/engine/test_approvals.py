@@ -494,8 +494,16 @@ def test_reminders_are_effects_of_their_own() -> None:
     case = asking(remind="24h", notify="email").start()
     ring(case, 24)
     ring(case, 24)
-    step = case.step_of("ask").id
-    assert len({effect.key(step) for effect in case.effects}) == len(case.effects) == 9
+    key = case.step_of("ask").key
+    assert len({effect.key(key) for effect in case.effects}) == len(case.effects) == 9
+
+
+def test_person_who_gets_a_seat_back_is_told_again() -> None:
+    case = asking(notify="email").start()
+    for actor, to in (("bea", "dan"), ("dan", "bea")):
+        case.give(Reassign(case.id(), Actor(actor), request_of(case).id, actor, to))
+    key, to_bea = case.step_of("ask").key, [e for e in case.effects if e.payload["user"] == "bea"]
+    assert len({effect.key(key) for effect in to_bea}) == len(to_bea) == 2
 
 
 def test_in_a_flow_the_approval_consumes_itself() -> None:

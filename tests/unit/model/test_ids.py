@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
 from uuid import RFC_4122, UUID
 
-from assent.model.ids import IdSource, effect_key, event_key, join_key, new_id, step_key
+from assent.model.ids import IdSource, derived_id, effect_key, event_key, join_key, new_id, step_key
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 500_000, tzinfo=UTC)
 A, B = UUID(int=1), UUID(int=2)
@@ -45,8 +45,10 @@ def test_each_part_of_a_key_counts() -> None:
         event_key(A, "on_create", {}, 1),
         event_key(A, "on_create", {"a": 1}, 1),
         event_key(A, "on_create", {}, 2),
-        effect_key(A, "email", {}),
-        effect_key(A, "sms", {}),
+        effect_key("a", "email", {}),
+        effect_key("a", "sms", {}),
+        effect_key("b", "sms", {}),
+        effect_key("b", "sms", {"a": 1}),
     ]
     assert all(one != other for one, other in combinations(keys, 2))
 
@@ -64,3 +66,10 @@ def test_parts_do_not_run_into_each_other() -> None:
 
 def test_payloads_that_are_equal_as_json_have_one_key() -> None:
     assert event_key(A, "e", {"a": 1, "b": 2}, 1) == event_key(A, "e", {"b": 2, "a": 1.0}, 1)
+
+
+def test_derived_id_is_a_uuid_of_its_parts_alone() -> None:
+    found = derived_id("outside_request", "k")
+    assert (found.version, found.variant) == (8, "specified in RFC 4122")
+    assert found == derived_id("outside_request", "k")
+    assert len({found, derived_id("outside_request", "l"), derived_id("other", "k")}) == 3

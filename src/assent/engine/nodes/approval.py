@@ -181,7 +181,10 @@ class Approval(Handler):
             request.set_seats({seat.id: "open" for seat in escalated})
             request.unclaim()  # whoever sat on it does not keep the others from it
         told = messages_to(visit, self.node.config, request, escalated, "escalated")
-        told += messages_to(visit, self.node.config, request, reminded, "reminded")
+        round_now = self._patience.round(visit, request)
+        told += messages_to(
+            visit, self.node.config, request, reminded, "reminded", round_of_reminders=round_now
+        )
         return Stay(self._patience.next_time(visit, request), told)
 
     def _out_of_time(self, visit: "Visit", request: Request) -> Done:

@@ -1,6 +1,7 @@
 """Whom a step asks, and how they are told."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assent.engine.programs import program
@@ -66,18 +67,29 @@ def _names(value: Any) -> Iterable[str]:
     return [str(name) for name in found if name]
 
 
-def messages_to(
+def messages_to(  # noqa: PLR0913
     visit: "Visit",
     config: Mapping[str, Any],
     request: Seated,
     seats: Sequence[Seat],
     occasion: Occasion = "asked",
+    *,
+    round_of_reminders: int = 0,
 ) -> tuple[Effect, ...]:
-    """What those who are asked are told, by the channel that the node names; without one, nothing."""
+    """What those who are asked are told, by the channel that the node names; without one, nothing.
+
+    A person with several seats is told once.
+    """
     channel = config.get("notify")
     if channel is None:
         return ()
-    return tuple(_message(visit, channel, request, seat, occasion) for seat in seats)
+    by_person = {seat.user_id: seat for seat in reversed(seats)}
+    asked = [seat for seat in seats if by_person[seat.user_id] is seat]
+    messages = [_message(visit, channel, request, seat, occasion) for seat in asked]
+    return tuple(
+        replace(message, identity=_identity(message, request, seat, round_of_reminders))
+        for message, seat in zip(messages, asked, strict=True)
+    )
 
 
 def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion: Occasion) -> Effect:
@@ -107,3 +119,21 @@ def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion
         "instance": str(request.instance_id),
     }
     return Effect(cast(EffectType, channel), payload)
+
+
+def _identity(message: Effect, request: Seated, seat: Seat, round_of_reminders: int) -> dict[str, Any]:
+    """Return what makes it another message than those before: its payload says when, and for which request."""
+    return {
+        **{name: message.payload[name] for name in ("channel", "to", "user", "occasion")},
+        **{"group": seat.group, "position": seat.position, "reassigned": _reassignments(request, seat)},
+        "round": round_of_reminders,
+    }
+
+
+def _reassignments(request: Seated, seat: Seat) -> int:
+    """Return how often a seat was handed on: whoever gets it back is told again."""
+    replaced = {one.id: one.replaces for one in (*request.seats, seat)}
+    count, former = 0, seat.replaces
+    while former is not None:
+        count, former = count + 1, replaced.get(former)
+    return count

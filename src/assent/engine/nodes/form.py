@@ -152,5 +152,6 @@ class Form(Handler):
         if self._patience.is_over(visit, form):
             return timed_out()
         reminded = self._patience.reminded(visit, form)
-        told = messages_to(visit, self.node.config, form, reminded, "reminded")
+        round_now = self._patience.round(visit, form)
+        told = messages_to(visit, self.node.config, form, reminded, "reminded", round_of_reminders=round_now)
         return Stay(self._patience.next_time(visit, form), told)

@@ -32,12 +32,15 @@ class Patience:
             return []
         return [seat for seat in request.seats if seat.status == "open"]
 
+    def round(self, visit: "Visit", request: Seated) -> int:
+        """Return how many rounds of reminders were due by now."""
+        return (visit.now - request.created_at) // self._remind if self._remind else 0
+
     def next_time(self, visit: "Visit", request: Seated) -> datetime | None:
         """The next moment at which something is due; what was missed meanwhile is not made up for."""
         times = [deadline(visit, request.created_at)]
         if self._escalate and any(seat.status == "later" for seat in request.seats_of(ESCALATION)):
             times.append(request.created_at + self._escalate)
         if self._remind:
-            rounds = (visit.now - request.created_at) // self._remind + 1
-            times.append(request.created_at + rounds * self._remind)
+            times.append(request.created_at + (self.round(visit, request) + 1) * self._remind)
         return min((time for time in times if time is not None), default=None)

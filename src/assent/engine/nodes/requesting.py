@@ -8,7 +8,7 @@ from assent.engine.nodes.base import Done, Failure
 from assent.engine.nodes.waiting import deadline, timed_out
 from assent.engine.programs import Values
 from assent.model.graph import Outcome
-from assent.model.ids import new_id
+from assent.model.ids import derived_id
 from assent.model.outside_request import OutsideRequest
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def new_request(visit: "Visit", arguments: dict[str, Any]) -> OutsideRequest:
     instance, node = visit.instance, visit.node.node
     return OutsideRequest(
         org_id=instance.org_id,
-        id=new_id(visit.now),
+        id=derived_id("outside_request", visit.key),
         instance_id=instance.id,
         step_id=visit.step_id,
         node_id=node.id,
