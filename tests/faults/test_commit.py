@@ -173,3 +173,24 @@ async def test_a_caught_error_of_a_statement_does_not_become_a_success(far: Data
 
     with pytest.raises(RolledBack, match="savepoint"):
         await far.run(work, org_id=None)
+
+
+async def test_a_caller_that_is_cancelled_at_commit_leaves_no_open_transaction(
+    far: Database, proxy: Proxy, database: Database
+) -> None:
+    fault = proxy.arm(Fault(COMMIT, moment="before", action="hold"))
+
+    async def work() -> None:
+        async with far.transaction(None) as connection:
+            await connection.execute("SELECT pg_advisory_xact_lock(4711)")
+
+    working = asyncio.create_task(work())
+    await fault.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    fault.release()
+    async with database.transaction(None) as other, asyncio.timeout(30):
+        await other.execute("SELECT pg_advisory_xact_lock(4711)")
+    async with far.transaction(None) as next_one:
+        assert await next_one.fetchval("SELECT pg_current_xact_id_if_assigned()") is None

@@ -66,18 +66,41 @@ class _Counted:
 
         return counted
 
-    @asynccontextmanager
-    async def transaction(self, **options: Any) -> AsyncIterator[None]:
-        transaction = self._connection.transaction(**options)
+    def transaction(self, **options: Any) -> "_CountedTransaction":
+        return _CountedTransaction(self._connection, self._database, options)
+
+
+class _CountedTransaction:
+    """A transaction, or a savepoint, that asks before BEGIN and before COMMIT."""
+
+    def __init__(self, connection: Connection, database: CrashingDatabase, options: dict[str, Any]) -> None:
+        self._connection = connection
+        self._database = database
+        self._transaction = connection.transaction(**options)
+
+    async def start(self) -> None:
         await self._database.count(self._connection)
-        await transaction.start()
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        await self._database.count(self._connection)
+        await self._transaction.commit()
+
+    async def rollback(self) -> None:
+        await _roll_back(self._transaction)
+
+    async def __aenter__(self) -> None:
+        await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            await self.rollback()
+            return
         try:
-            yield
-            await self._database.count(self._connection)
+            await self.commit()
         except BaseException:
-            await _roll_back(transaction)
+            await self.rollback()
             raise
-        await transaction.commit()
 
 
 async def _roll_back(transaction: Any) -> None:

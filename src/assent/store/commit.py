@@ -66,6 +66,9 @@ async def commit(
             raise
         _close(connection)
         raise LostCommit(server_pid, began_s, error) from error
+    except BaseException:
+        _close(connection)  # the caller was cancelled at COMMIT: the next user of the connection must not be in it
+        raise
 
 
 async def roll_back(connection: Connection, transaction: asyncpg.transaction.Transaction) -> None:
