@@ -29,6 +29,9 @@ LOST_THE_LOCK: Final = frozenset({LOCK_NOT_AVAILABLE, "40P01"})
 PAUSES_MAX: Final = 5
 """Pauses grow from one lock timeout to this many."""
 
+ATTEMPTS_TO_LOOK_MAX: Final = 3
+"""So many attempts are made before giving up without a name: on a busy machine the look may come too late."""
+
 _SQL: Final = load_queries("assent.store", "lock_waits.sql")
 _log = logging.getLogger(__name__)
 
@@ -109,7 +112,8 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
             if error.sqlstate not in LOST_THE_LOCK:
                 raise
             wait = LockWait(what, attempt, time.monotonic() - started_s, tuple(blockers))
-            if wait.waited_s > settings.migration_wait_max_ms / 1000:
+            too_long = wait.waited_s > settings.migration_wait_max_ms / 1000
+            if too_long and (blockers or attempt >= ATTEMPTS_TO_LOOK_MAX):
                 raise StoreError(
                     f"{wait}\nNothing of it was changed. End these sessions or wait for them, then run it again; "
                     "ASSENT_MIGRATION_WAIT_MAX_MS says how long it waits"
