@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from typing import Any
+from uuid import uuid4
 
 from assent.effects.outbox import Wanted, claim, destination_of, enqueue, find_destinations
 from assent.model.effect import Effect
@@ -35,7 +36,7 @@ async def enqueue_webhooks(database: Database, url: str, number: int, org: str =
 async def claimed(database: Database, limit: int, per_destination_max: int) -> list[Any]:
     async def work(connection: Connection) -> list[Any]:
         places = await find_destinations(connection, ("", ""), 100)
-        return await claim(connection, places, limit, per_destination_max, database.clock.now())
+        return await claim(connection, uuid4(), places, limit, per_destination_max)
 
     return await database.run(work, org_id=None)
 
@@ -75,14 +76,13 @@ async def test_destination_that_two_orgs_use_is_shared_between_them(database: Da
 
 async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(office: Office) -> None:
     """Each looks at another org, and what they take goes to one destination."""
-    now = office.database.clock.now()
     for org in ("acme", "globex"):
         await enqueue_webhooks(office.database, "https://one.example/", 50, org)
     async with second_worker(office.place) as other, office.database.transaction(None) as connection:
-        first = await claim(connection, [("acme", "one.example")], 100, 6, now)
+        first = await claim(connection, uuid4(), [("acme", "one.example")], 100, 6)
 
         async def work(beside: Connection) -> list[Any]:
-            return await claim(beside, [("globex", "one.example")], 100, 6, now)
+            return await claim(beside, uuid4(), [("globex", "one.example")], 100, 6)
 
         claiming = asyncio.create_task(other.database.run(work, org_id=None))
         await wait_until_somebody_is_blocked(connection)
