@@ -1,7 +1,7 @@
 """Claims whose answer was lost: COMMIT was carried out, and the worker that claimed does not know.
 
-What it claimed is recorded as its own. It neither stands still nor counts as an attempt, and nothing is given up as sent
-that never left.
+What it claimed is recorded as its own. It neither stands still nor counts as an attempt, and nothing is given up as
+sent that never left.
 """
 
 import asyncio
@@ -164,7 +164,9 @@ async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faul
         claiming.release()
         await answer.wait()
         assert (await faulty.row("tasks"))["status"] == "in_progress"
-        duty._jobs.lease.renewals += 1  # as another duty of the process does: what is recorded is to be compared
+        duty._jobs.lease.renewals += (
+            1  # as another duty of the process does: what is recorded is to be compared
+        )
         await duty.run_once()
         assert (await faulty.row("tasks"))["status"] == "in_progress"
         answer.release()
