@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from assent.effects.outbox import give_back_unknown
 from assent.store.database import Database
 from assent.worker.effects import Effects
 from assent.worker.lease import Lease
@@ -234,6 +235,25 @@ async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir
     await slow.finish()
     assert await drain(office.runtime) == 0, "only the heir knows what became of it"
     assert await office.status(view.id) == "running"
+
+
+async def test_worker_that_lost_its_claim_does_not_settle_the_same_attempt_of_another(
+    office: Office, receiver: Receiver
+) -> None:
+    """An attempt that was given back has its number again; the worker is the other half of the fence."""
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(replace(office.place, lease=Lease()))
+    receiver.will(Reply(500))
+    (effect,) = await slow.claim()
+    outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
+    async with office.database.transaction(None) as connection:
+        assert await give_back_unknown(connection, slow._jobs.worker_id, []) == 1
+    (again,) = await office.duty.claim()
+    assert (again.id, again.attempts) == (effect.id, effect.attempts)
+    slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
+    await slow.finish()
+    assert (await office.effect())["status"] == "processing", "it is the other worker's to settle"
 
 
 async def _given(outcome: Any) -> Any:

@@ -6,14 +6,18 @@ import time
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from assent.effects.outbox import Wanted, claim, destination_of, enqueue, find_destinations
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.clock import MovedClock
+from assent.store.connect import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
 from tests.effects.receiver import Received, Receiver, Reply, receiving
 from tests.effects.sending import Office
+from tests.postgres import SETTINGS
 from tests.worker.queues import fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
 
 
@@ -173,3 +177,16 @@ def test_destination_is_whoever_gets_it() -> None:
         destination_of(Effect("integration", {"operation": "pay"})): "operation pay",
     }
     assert all(found == expected for found, expected in destinations.items())
+
+
+async def test_claim_that_stands_idle_is_ended_and_others_claim(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is stopped inside of a claim keeps all others from claiming no longer than a few seconds."""
+    monkeypatch.setattr("assent.effects.outbox.CLAIM_IDLE_TIMEOUT_MS", 50)
+    await enqueue_webhooks(database, "https://one.example/", 3)
+    stopped = await connect(database.url, SETTINGS)
+    await stopped.execute("BEGIN")
+    places = await find_destinations(stopped, ("", ""), 100)
+    assert len(await claim(stopped, uuid4(), places, 3, 100)) == 3
+    assert len(await asyncio.wait_for(claimed(database, 3, 100), 20)) == 3

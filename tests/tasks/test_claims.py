@@ -10,12 +10,15 @@ import pytest
 import assent
 from assent.app import App
 from assent.store.clock import MovedClock
+from assent.store.connect import connect
 from assent.store.database import Connection
+from assent.tasks.claim import prepare_claim
 from assent.tasks.claimed import Claimed
 from assent.tasks.outcome import Completed, Mark
 from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
+from tests.postgres import SETTINGS
 from tests.runtime.flows import ORG
 from tests.statements import StatementCounter
 from tests.tasks.workshop import Opened, Workshop
@@ -282,3 +285,27 @@ async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(shop:
     await shop.claim(1)
     await shop.duty._jobs.lease.end(shop.database)
     assert await count(shop.database, "worker_leases") == 1
+
+
+async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_claiming(
+    shop: Workshop, opened: Opened
+) -> None:
+    await submit_many(shop, 20)
+    async with shop.database.transaction(None) as stopped:
+        assert len(await shop.duty._claim(stopped, 5)) == 5
+        assert len(await asyncio.wait_for(opened().claim(10), 20)) == 10
+
+
+async def test_claim_that_stands_idle_is_ended_and_its_tasks_are_free(
+    shop: Workshop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assent.tasks.claim.CLAIM_IDLE_TIMEOUT_MS", 50)
+    await submit_many(shop, 3)
+    stopped = await connect(shop.database.url, SETTINGS)
+    await stopped.execute("BEGIN")
+    await prepare_claim(stopped)
+    assert len(await shop.duty._claims.claim(stopped, 3)) == 3
+    async with asyncio.timeout(20):
+        while len(found := await opened().claim(3)) < 3:
+            pass
+    assert {task.attempt for task in found} == {1}
