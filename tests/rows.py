@@ -6,6 +6,7 @@ door, `assent.write_entities`, and `change` builds what it takes.
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import uuid4
 
 import asyncpg
 
@@ -81,6 +82,9 @@ async def insert_event(connection: Connection, **given: Any) -> asyncpg.Record:
 
 
 async def insert_effect(connection: Connection, **given: Any) -> asyncpg.Record:
+    """An effect, and the worker that has claimed it where it is under way."""
+    if given.get("status") == "processing":
+        given = {"worker_id": uuid4()} | given
     return await insert(connection, "workflow_side_effects_outbox", **given)
 
 

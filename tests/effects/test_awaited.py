@@ -11,7 +11,7 @@ from assent.effects.outlets import CannotBeSent, NotAnswered, TryLater
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
-from assent.worker.released import Released
+from assent.worker.rescue import Rescue
 from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import Office, publish_step, publish_webhook, webhook
@@ -407,9 +407,9 @@ async def test_awaited_effect_whose_worker_died_and_that_may_not_be_repeated_tak
 ) -> None:
     await publish_step(office.database, CREATE)
     view = await office.start("telling", customer="c", amount=1)
-    await office.database.run(office.duty._claim, org_id=None)  # and then it is gone
+    await office.duty.claim()  # and then it is gone
     clock.advance("11m")
-    await run_until_done(Released(office.place))
+    await run_until_done(Rescue(office.place))
     await drain(office.runtime)
     effect = await office.effect()
     assert (effect["status"], effect["ambiguous"]) == ("dead_letter", True)

@@ -7,13 +7,16 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from assent.effects.outbox import give_back_unknown
 from assent.store.database import Database
 from assent.worker.effects import Effects
-from assent.worker.released import Released
+from assent.worker.lease import Lease
+from assent.worker.rescue import Rescue
 from tests.effects.offices import office_of
 from tests.effects.receiver import Received, Receiver, Reply, reply_json
 from tests.effects.sending import Office, publish_step, webhook
@@ -33,7 +36,7 @@ Killing = Callable[[Office, Receiver, Child], AbstractAsyncContextManager[None]]
 async def take_up_what_is_left(office: Office) -> None:
     """What other workers do, once the lease of the dead one is over."""
     office.database.clock.advance("11m")  # type: ignore[attr-defined]
-    await run_until_done(Released(office.place))
+    await run_until_done(Rescue(office.place))
     await office.work()
 
 
@@ -169,9 +172,9 @@ async def test_worker_that_is_killed_again_and_again_ends_in_a_dead_letter(
             "UPDATE assent.workflow_side_effects_outbox SET max_attempts = 2 WHERE org_id = 'acme'"
         )
     for _ in range(2):
-        await office.database.run(office.duty._claim, org_id=None)  # and then it is gone
+        await office.duty.claim()  # and then it is gone
         office.database.clock.advance("11m")  # type: ignore[attr-defined]
-        await run_until_done(Released(office.place))
+        await run_until_done(Rescue(office.place))
     assert (await office.effect())["status"] == "dead_letter"
 
 
@@ -181,12 +184,12 @@ async def test_worker_that_was_taken_for_gone_and_is_not_says_that_it_has_sent(
     """Its lease was over while the receiver thought; what it knows keeps the effect from being sent again."""
     await publish_step(office.database, webhook())
     await office.start("telling", url=receiver.url, order=7)
-    slow = Effects(office.place)
+    slow = Effects(replace(office.place, lease=Lease()))
     receiver.will(Reply(200))
-    (effect,) = await office.database.run(slow._claim, org_id=None)
+    (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
     office.database.clock.advance("11m")  # type: ignore[attr-defined]
-    await run_until_done(Released(office.place))
+    await run_until_done(Rescue(office.place))
     assert (await office.effect())["status"] == "pending"
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await asyncio.sleep(0)
@@ -201,13 +204,13 @@ async def test_worker_that_was_taken_for_gone_does_not_spoil_what_its_heir_does(
 ) -> None:
     await publish_step(office.database, webhook())
     await office.start("telling", url=receiver.url, order=7)
-    slow = Effects(office.place)
+    slow = Effects(replace(office.place, lease=Lease()))
     receiver.will(Reply(500), receiver.silence())
-    (effect,) = await office.database.run(slow._claim, org_id=None)
+    (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
     office.database.clock.advance("11m")  # type: ignore[attr-defined]
-    await run_until_done(Released(office.place))
-    await office.database.run(office.duty._claim, org_id=None)
+    await run_until_done(Rescue(office.place))
+    await office.duty.claim()
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await slow.finish()
     found = await office.effect()
@@ -221,17 +224,36 @@ async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir
 ) -> None:
     await publish_awaited(office)
     view = await office.start("telling", url=receiver.url, order=7)
-    slow = Effects(office.place)
+    slow = Effects(replace(office.place, lease=Lease()))
     receiver.will(Reply(400))
-    (effect,) = await office.database.run(slow._claim, org_id=None)
+    (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
     office.database.clock.advance("11m")  # type: ignore[attr-defined]
-    await run_until_done(Released(office.place))
-    await office.database.run(office.duty._claim, org_id=None)
+    await run_until_done(Rescue(office.place))
+    await office.duty.claim()
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await slow.finish()
     assert await drain(office.runtime) == 0, "only the heir knows what became of it"
     assert await office.status(view.id) == "running"
+
+
+async def test_worker_that_lost_its_claim_does_not_settle_the_same_attempt_of_another(
+    office: Office, receiver: Receiver
+) -> None:
+    """An attempt that was given back has its number again; the worker is the other half of the fence."""
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(replace(office.place, lease=Lease()))
+    receiver.will(Reply(500))
+    (effect,) = await slow.claim()
+    outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
+    async with office.database.transaction(None) as connection:
+        assert await give_back_unknown(connection, slow._jobs.worker_id, []) == 1
+    (again,) = await office.duty.claim()
+    assert (again.id, again.attempts) == (effect.id, effect.attempts)
+    slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
+    await slow.finish()
+    assert (await office.effect())["status"] == "processing", "it is the other worker's to settle"
 
 
 async def _given(outcome: Any) -> Any:

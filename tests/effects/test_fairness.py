@@ -4,15 +4,20 @@ import asyncio
 import threading
 import time
 from typing import Any
+from uuid import uuid4
+
+import pytest
 
 from assent.effects.outbox import Wanted, claim, destination_of, enqueue, find_destinations
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.clock import MovedClock
+from assent.store.connect import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
 from tests.effects.receiver import Received, Receiver, Reply, receiving
 from tests.effects.sending import Office
+from tests.postgres import SETTINGS
 from tests.worker.queues import fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
 
 
@@ -35,7 +40,7 @@ async def enqueue_webhooks(database: Database, url: str, number: int, org: str =
 async def claimed(database: Database, limit: int, per_destination_max: int) -> list[Any]:
     async def work(connection: Connection) -> list[Any]:
         places = await find_destinations(connection, ("", ""), 100)
-        return await claim(connection, places, limit, per_destination_max, database.clock.now())
+        return await claim(connection, uuid4(), places, limit, per_destination_max)
 
     return await database.run(work, org_id=None)
 
@@ -75,14 +80,13 @@ async def test_destination_that_two_orgs_use_is_shared_between_them(database: Da
 
 async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(office: Office) -> None:
     """Each looks at another org, and what they take goes to one destination."""
-    now = office.database.clock.now()
     for org in ("acme", "globex"):
         await enqueue_webhooks(office.database, "https://one.example/", 50, org)
     async with second_worker(office.place) as other, office.database.transaction(None) as connection:
-        first = await claim(connection, [("acme", "one.example")], 100, 6, now)
+        first = await claim(connection, uuid4(), [("acme", "one.example")], 100, 6)
 
         async def work(beside: Connection) -> list[Any]:
-            return await claim(beside, [("globex", "one.example")], 100, 6, now)
+            return await claim(beside, uuid4(), [("globex", "one.example")], 100, 6)
 
         claiming = asyncio.create_task(other.database.run(work, org_id=None))
         await wait_until_somebody_is_blocked(connection)
@@ -173,3 +177,16 @@ def test_destination_is_whoever_gets_it() -> None:
         destination_of(Effect("integration", {"operation": "pay"})): "operation pay",
     }
     assert all(found == expected for found, expected in destinations.items())
+
+
+async def test_claim_that_stands_idle_is_ended_and_others_claim(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is stopped inside of a claim keeps all others from claiming no longer than a few seconds."""
+    monkeypatch.setattr("assent.effects.outbox.CLAIM_IDLE_TIMEOUT_MS", 50)
+    await enqueue_webhooks(database, "https://one.example/", 3)
+    stopped = await connect(database.url, SETTINGS)
+    await stopped.execute("BEGIN")
+    places = await find_destinations(stopped, ("", ""), 100)
+    assert len(await claim(stopped, uuid4(), places, 3, 100)) == 3
+    assert len(await asyncio.wait_for(claimed(database, 3, 100), 20)) == 3

@@ -1,6 +1,6 @@
 """Bundles that cannot be taken: alone, later again, and in the end given up; the others go on."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -98,5 +98,5 @@ async def test_a_long_queue_of_one_org_does_not_keep_others_waiting(desk: Desk) 
             request = await insert_outside_request(connection, org_id=org_id)
             for _ in range(number):
                 await insert_delivery(connection, org_id=org_id, request_id=request["id"])
-        claimed = await claim(connection, 4, desk.clock.now())
+        claimed = await claim(connection, uuid4(), 4)
     assert sorted(one.org_id for one in claimed) == ["acme", "acme", "globex", "hooli"]

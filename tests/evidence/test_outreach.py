@@ -16,7 +16,8 @@ from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from assent.worker.duty import Workplace
-from assent.worker.released import Released
+from assent.worker.effects import Effects
+from assent.worker.rescue import Rescue
 from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office
 from tests.evidence.asking import Desk, publish_vendor
@@ -121,12 +122,10 @@ async def test_a_call_that_was_given_up_before_its_result_was_looked_at_has_fail
 async def test_a_call_whose_worker_died_over_it_fails_the_request(desk: Desk) -> None:
     await publish_vendor(desk.database, on_ambiguous="give_up")
     await desk.start()
-    async with desk.database.transaction(None) as connection:
-        await connection.execute(
-            "UPDATE assent.workflow_side_effects_outbox SET status = 'processing' WHERE org_id = 'acme'"
-        )
+    worker = Effects(Workplace(desk.database, runtime=desk.runtime))
+    assert len(await worker.claim()) == 1  # and then it is gone
     desk.clock.advance("11m")
-    await run_until_done(Released(Workplace(desk.database)))
+    await run_until_done(Rescue(Workplace(desk.database)))
     await desk.work()
     assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
     assert (await desk.request())["error"].startswith("EFFECT_LOST")

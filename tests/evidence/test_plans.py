@@ -28,7 +28,12 @@ READER = Reader("ann", START, ["invoice"], definitions=[ID])
 """One who may not read everything."""
 
 STATEMENTS = {
-    "queue.sql": {"claim_deliveries": (200, START)},
+    "queue.sql": {
+        "claim_deliveries": (200, ID),
+        "claim_suspect_delivery": (ID,),
+        "rescue_deliveries": ([ID], [1], 200, 5),
+        "give_back_unknown": (ID, [], [], []),
+    },
     "taking_in.sql": {
         "lock_requests": (["org-1"], [ID]),
         "find_known_cargo": (["org-1"], [ID], ["external://v/1"]),

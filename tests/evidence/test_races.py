@@ -7,13 +7,14 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import Workplace
+from assent.worker.rescue import Rescue
 from assent.worker.results import Results
 from tests.evidence.asking import Desk, publish_vendor
 from tests.evidence.bundles import item
 from tests.plain_sql import wait_until_blocked as wait_until_waiting
 from tests.processes.spawn import ChildDied, children, wait_until_blocked
 from tests.runtime.flows import ANN, ORG, drain
-from tests.worker.queues import second_worker, wait_until_somebody_is_blocked
+from tests.worker.queues import run_until_done, second_worker, wait_until_somebody_is_blocked
 
 HOLD = "SELECT FROM assent.requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
@@ -96,6 +97,9 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
             await asked
     assert {row["status"] for row in await desk.deliveries()} == {"pending"}
     assert (await desk.items(), {row["received"] for row in await desk.requests()}) == ([], {0})
+    assert await desk.work() == {}, "they are the dead worker's until its lease is over"
+    desk.clock.advance("61s")
+    assert (await run_until_done(Rescue(Workplace(database)))).parts["results"] == 3
     assert await desk.work() == {"processed": 3}
     assert {row["status"] for row in await desk.requests()} == {"completed"}
     assert len(await desk.items()) == 6

@@ -53,7 +53,7 @@ async def test_event_that_kills_workers_ends_as_a_dead_letter_and_the_innocent_c
 ) -> None:
     await publish_calling(database, "tests.kill")
     ids = await start(runtime, 10, killer=4)
-    assert await live_until_it_survives(database) == ATTEMPTS, "once with the others, the rest alone"
+    assert await live_until_it_survives(database) == 1 + ATTEMPTS, "once with the others, the rest alone"
     (letter,) = await runtime.dead_letters(ORG)
     assert (letter["instance_id"], letter["error"]) == (ids[4], "its worker died")
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
@@ -97,8 +97,24 @@ async def test_what_a_killed_worker_was_at_is_done_by_the_next_at_once(
         await drain(runtime)
     assert sorted(await calls(database)) == [str(n) for n in range(6)]
     attempts = [row["attempts"] for row in await rows(database, "workflow_events_outbox")]
-    assert attempts == [2] * 6, "the one that was lost, and the one that was not"
+    assert attempts == [1] * 6, "which of them killed the worker is not known, and none is charged"
     assert await rows(database, "workflow_batches") == []
+
+
+async def test_event_with_its_last_attempt_does_not_die_of_the_one_beside_it(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_calling(database, "tests.kill")
+    ids = await start(runtime, 3, killer=1)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE org_id = 'acme' AND instance_id <> $1",
+            ids[1],
+        )
+    await live_until_it_survives(database)
+    found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
+    assert found == {ids[0]: "completed", ids[2]: "completed"}
+    assert [letter["instance_id"] for letter in await runtime.dead_letters(ORG)] == [ids[1]]
 
 
 async def test_batch_that_runs_is_left_alone_and_the_others_go_on(

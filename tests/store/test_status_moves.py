@@ -53,6 +53,8 @@ def _columns(table, status):
         in_hand = WORKER if status == "in_progress" else None
         return {"status": status, "worker_id": in_hand, "ended_at": START if ended else None}
     found = {"status": status} | COLUMNS.get((table, status), {})
+    if table == "workflow_side_effects_outbox":
+        found["worker_id"] = WORKER if status == "processing" else None
     if table not in ENDED_AT:
         return found
     return found | {ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,12 +10,15 @@ import pytest
 import assent
 from assent.app import App
 from assent.store.clock import MovedClock
+from assent.store.connect import connect
 from assent.store.database import Connection
+from assent.tasks.claim import prepare_claim
 from assent.tasks.claimed import Claimed
 from assent.tasks.outcome import Completed, Mark
 from assent.tasks.settle import settle_if_claimed
-from assent.worker.released import Released
+from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
+from tests.postgres import SETTINGS
 from tests.runtime.flows import ORG
 from tests.statements import StatementCounter
 from tests.tasks.workshop import Opened, Workshop
@@ -42,8 +46,7 @@ async def submit_many(
 async def settle(shop: Workshop, task: Claimed, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
         mark = Mark(task, Completed(output), "complete")
-        now = shop.database.clock.now()
-        return bool(await settle_if_claimed(connection, shop.duty._claims.worker_id, [mark], now))
+        return bool(await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark]))
 
     return await shop.database.run(work, org_id=None)
 
@@ -156,8 +159,8 @@ async def test_a_worker_that_renews_its_lease_keeps_its_tasks(
     for _ in range(5):
         await shop.duty.run_once()
         clock.advance("50s")
-        await shop.duty.run_once()
-        assert (await run_until_done(Released(shop.place))).count == 0
+        await shop.renew()
+        assert (await run_until_done(Rescue(shop.place))).count == 0
     release.set()
     assert await shop.work() == {"complete": 1}
 
@@ -168,15 +171,14 @@ async def test_renewing_writes_one_row_however_many_tasks_there_are(shop: Worksh
     before = await fetch(
         shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
     )
-    async with shop.database.transaction(None) as connection:
-        await shop.duty._claims.renew(connection, shop.database.clock.now())
+    await shop.duty._jobs.lease.renew(shop.database, timedelta(minutes=1))
     assert (
         await fetch(
             shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
         )
         == before
     )
-    assert await count(shop.database, "task_leases") == 1
+    assert await count(shop.database, "worker_leases") == 1
 
 
 async def test_cancelled_before_it_completes_stays_cancelled(shop: Workshop) -> None:
@@ -200,9 +202,8 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Wo
     task_id = await shop.submit("tests.note")
     (task,) = await shop.claim(1)
     async with shop.database.transaction(None) as connection:
-        now = shop.database.clock.now()
         mark = Mark(task, Completed(), "complete")
-        assert await settle_if_claimed(connection, shop.duty._claims.worker_id, [mark], now)
+        assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
         cancelling = asyncio.create_task(shop.runtime.cancel_task(ORG, task_id))
         await wait_until_somebody_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
@@ -229,8 +230,7 @@ async def test_a_running_task_that_is_cancelled_is_broken_off(
     await shop.duty.run_once()
     await asyncio.wait_for(begun.wait(), 20)
     await shop.runtime.cancel_task(ORG, task_id)
-    clock.advance("30s")
-    await shop.duty.run_once()
+    await shop.renew()
     await asyncio.wait_for(broken.wait(), 20)
     assert await shop.status() == "cancelled"
 
@@ -268,7 +268,7 @@ async def test_a_worker_that_ends_lets_short_tasks_end_and_gives_long_ones_back(
     assert rows["tests.short"]["status"] == "complete"
     endless_row = rows["tests.endless"]
     assert (endless_row["status"], endless_row["attempts"], endless_row["worker_id"]) == ("open", 0, None)
-    assert await count(shop.database, "task_leases") == 0
+    assert await count(shop.database, "worker_leases") == 0
 
 
 async def test_nothing_is_left_behind_in_the_queue_and_no_lease_either(shop: Workshop) -> None:
@@ -277,12 +277,35 @@ async def test_nothing_is_left_behind_in_the_queue_and_no_lease_either(shop: Wor
         await asyncio.gather(run_until_done(shop.duty), run_until_done(Tasks(place)))
     assert {row["status"] for row in await shop.rows()} == {"complete"}
     assert [row["attempts"] for row in await shop.rows()] == [1] * 25
-    assert await count(shop.database, "task_leases") == 0
+    assert await count(shop.database, "worker_leases") == 0
 
 
 async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(shop: Workshop) -> None:
     await shop.submit("tests.note")
     await shop.claim(1)
-    async with shop.database.transaction(None) as connection:
-        await shop.duty._claims.give_back(connection, [])
-    assert await count(shop.database, "task_leases") == 1
+    await shop.duty._jobs.lease.end(shop.database)
+    assert await count(shop.database, "worker_leases") == 1
+
+
+async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_claiming(
+    shop: Workshop, opened: Opened
+) -> None:
+    await submit_many(shop, 20)
+    async with shop.database.transaction(None) as stopped:
+        assert len(await shop.duty._claim(stopped, 5)) == 5
+        assert len(await asyncio.wait_for(opened().claim(10), 20)) == 10
+
+
+async def test_claim_that_stands_idle_is_ended_and_its_tasks_are_free(
+    shop: Workshop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assent.tasks.claim.CLAIM_IDLE_TIMEOUT_MS", 50)
+    await submit_many(shop, 3)
+    stopped = await connect(shop.database.url, SETTINGS)
+    await stopped.execute("BEGIN")
+    await prepare_claim(stopped)
+    assert len(await shop.duty._claims.claim(stopped, 3)) == 3
+    async with asyncio.timeout(20):
+        while len(found := await opened().claim(3)) < 3:
+            pass
+    assert {task.attempt for task in found} == {1}

@@ -3,9 +3,11 @@ its completion is written once. Processes are really killed; and once more the c
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -42,8 +44,8 @@ async def holding(database: Database, sql: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def before_the_claim(database: Database, child: Child) -> AsyncIterator[None]:
-    lock = "SELECT pg_advisory_xact_lock(hashtextextended('assent.tasks', 3))"
-    async with holding(database, lock) as observer:
+    """It has chosen its tasks, in a transaction that still has to put them under its lease."""
+    async with holding(database, "LOCK TABLE assent.worker_leases IN EXCLUSIVE MODE") as observer:
         yield
         await wait_until_blocked(observer, 1)
         await child.kill()
@@ -90,13 +92,18 @@ async def test_killed_worker_loses_no_task_and_what_tasks_write_is_written_once(
     assert sorted(await calls(shop.database)) == [f"task {number}" for number in range(TASKS)]
 
 
+async def die_over_tasks(shop: Workshop) -> None:
+    """Have a process of its own run tasks, one of which kills it."""
+    async with children(shop.database, 1, MAY_DIE="yes") as (child,):
+        dying = asyncio.create_task(child.ask("run_tasks"))
+        assert isinstance((await asyncio.gather(dying, return_exceptions=True))[0], ChildDied)
+
+
 async def test_task_that_kills_its_worker_ends_dead(shop: Workshop, clock: MovedClock) -> None:
     """Attempts are counted when they begin, so that each death counts."""
     await shop.submit("tests.kill", {"what": "poison"})
     for _ in range(3):
-        async with children(shop.database, 1, MAY_DIE="yes") as (child,):
-            dying = asyncio.create_task(child.ask("run_tasks"))
-            assert isinstance((await asyncio.gather(dying, return_exceptions=True))[0], ChildDied)
+        await die_over_tasks(shop)
         await shop.sweep()
         clock.advance("1m")
     await shop.work()
@@ -105,18 +112,61 @@ async def test_task_that_kills_its_worker_ends_dead(shop: Workshop, clock: Moved
     assert [one["outcome"] for one in await shop.attempts()] == ["lost"] * 3
 
 
-async def test_what_is_lost_again_and_again_is_spread_over_a_while(shop: Workshop) -> None:
-    """So that those who only died with the one that kills are not there the next time."""
-    for number in range(30):
+async def test_task_that_kills_its_worker_costs_the_tasks_beside_it_nothing(shop: Workshop) -> None:
+    """After the first worker is lost, the one that killed it runs alone, and the others go on at once."""
+    poison = await shop.submit("tests.kill", {"what": "poison"})
+    for number in range(20):
         await shop.submit("tests.run", {"what": f"task {number}"})
-    times = []
-    for _ in range(2):
-        worker = Workshop(processes_app, shop.database)
-        assert len(await worker.claim(30)) == 30
-        await shop.sweep()
-        times.append(len({row["run_at"] for row in await shop.rows()}))
-    assert times[0] == 1
-    assert times[1] > 20
+    await die_over_tasks(shop)
+    assert (await shop.sweep())["tasks"] == 21
+    now = shop.database.clock.now()
+    assert {(row["suspect"], row["run_at"] <= now) for row in await shop.rows()} == {(True, True)}
+    await die_over_tasks(shop)
+    rows = {row["id"]: row for row in await shop.rows()}
+    running = [row for row in rows.values() if row["status"] == "in_progress"]
+    assert [row["id"] for row in running] == [poison], "nothing else was under way when it killed again"
+    assert (await shop.sweep()) == {"tasks": 1, "effects": 0, "results": 0, "dead_letters": 0}
+    shop.database.clock.advance("5s")  # type: ignore[attr-defined]
+    await shop.work()
+    for row in await shop.rows():
+        lost = [one for one in await shop.attempts(row["id"]) if one["outcome"] == "lost"]
+        left = row["attempts_max"] - row["attempts"]
+        if row["id"] == poison:
+            assert (len(lost), row["status"]) == (2, "complete"), "this process is none that may die"
+            assert left == 1, "one of its three attempts went with the worker that it had to itself"
+        else:
+            assert (len(lost), row["status"], left) == (1, "complete", 2), "its own attempt, and no other"
+    assert sorted(await calls(shop.database)) == sorted(f"task {number}" for number in range(20))
+
+
+async def test_suspects_that_run_for_a_while_do_not_hold_up_each_other(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies of something else leaves suspects that run for long: each is soon cleared."""
+    monkeypatch.setattr("assent.worker.lease.PROBATION_S", 0.01)
+    for number in range(4):
+        await shop.submit("tests.run", {"what": f"task {number}", "waits": True})
+    assert len(await Workshop(processes_app, shop.database).claim(4)) == 4
+    assert (await shop.sweep())["tasks"] == 4
+    async with closed_gate(shop.database) as observer:
+        async with asyncio.timeout(30):
+            while len(shop.duty._under_way) < 4:
+                await shop.duty.run_once()
+        await wait_until_blocked(observer, 4)
+    await shop.work()
+    assert {row["status"] for row in await shop.rows()} == {"complete"}
+
+
+async def test_task_that_kills_late_is_found_out_too(shop: Workshop) -> None:
+    """Each worker that is lost with it lengthens the time in which no other suspect starts."""
+    await shop.submit("tests.run", {"what": "late"})
+    jobs, probations = shop.duty._jobs, []
+    for losses in (1, 2, 3, 4):
+        jobs.begin(("acme", UUID(int=losses), 1), losses)
+        (until_s,) = jobs._suspects.values()
+        probations.append(round(until_s - time.monotonic()))
+        jobs.end([("acme", UUID(int=losses), 1)])
+    assert probations == [1, 4, 16, 64]
 
 
 @pytest.mark.parametrize("by_server", [False, True], ids=["client dies", "server ends it"])

@@ -1,6 +1,7 @@
 """The fences of tasks: what an attempt may do ends with it, also for a worker that has the task again."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -8,12 +9,12 @@ import assent
 from assent.app import App
 from assent.store.connect import connect
 from assent.store.database import Connection
-from assent.tasks.claim import release_lost
 from assent.tasks.claimed import Claimed
 from assent.tasks.outcome import Completed, Mark
 from assent.tasks.settle import hold_if_claimed, settle_if_claimed
-from tests.plain_sql import wait_until_blocked
+from assent.worker.rescue import Rescue
 from tests.postgres import SETTINGS
+from tests.processes.spawn import wait_until_blocked as blocked
 from tests.runtime.flows import ORG
 from tests.tasks.workshop import Opened, Workshop
 from tests.worker.queues import count
@@ -25,7 +26,7 @@ def shop(app: App, opened: Opened) -> Workshop:
     async def note(what: str = "") -> str:
         return what
 
-    return opened(released_batch_max=2)
+    return opened(rescue_batch_max=2)
 
 
 @pytest.fixture
@@ -44,9 +45,7 @@ async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_o
 ) -> None:
     async def settle(connection: Connection) -> set:
         mark = Mark(former, Completed("late"), "complete")
-        return await settle_if_claimed(
-            connection, shop.duty._claims.worker_id, [mark], shop.database.clock.now()
-        )
+        return await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
 
     assert await shop.database.run(settle, org_id=None) == set()
     assert await shop.status() == "in_progress"
@@ -55,16 +54,16 @@ async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_o
 
 async def test_a_former_attempt_of_the_same_worker_writes_nothing(shop: Workshop, former: Claimed) -> None:
     async with shop.database.transaction(None) as connection:
-        assert not await hold_if_claimed(connection, former, shop.duty._claims.worker_id)
+        assert not await hold_if_claimed(connection, former, shop.duty._jobs.worker_id)
 
 
-async def test_a_former_attempt_of_the_same_worker_does_not_give_the_present_one_back(
+async def test_a_former_attempt_of_the_same_worker_is_not_taken_for_the_present_one(
     shop: Workshop, former: Claimed
 ) -> None:
     async with shop.database.transaction(None) as connection:
-        assert await shop.duty._claims.give_back(connection, [former]) == 0
+        assert await shop.duty._claims.give_back_unknown(connection, [former.job]) == 1
     row = await shop.row()
-    assert (row["status"], row["attempts"]) == ("in_progress", 2)
+    assert (row["status"], row["attempts"]) == ("open", 1)
 
 
 async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_again(shop: Workshop) -> None:
@@ -72,30 +71,23 @@ async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_aga
     assert len(await shop.claim(5)) == 5
     assert (await shop.sweep())["tasks"] == 5
     assert {row["status"] for row in await shop.rows()} == {"open"}
-    assert await count(shop.database, "task_leases") == 0
+    assert await count(shop.database, "worker_leases") == 0
 
 
 async def test_a_worker_cannot_come_back_while_its_tasks_are_given_to_others(shop: Workshop) -> None:
     await shop.submit("tests.note")
     await shop.claim(1)
     shop.database.clock.advance("2m")  # type: ignore[attr-defined]
-    now, claims = shop.database.clock.now(), shop.duty._claims
-    holder, sweeper, worker = [await connect(shop.database.url, SETTINGS) for _ in range(3)]
-
-    async def sweep() -> None:
-        async with sweeper.transaction():
-            await release_lost(sweeper, 2, now)
-
+    holder = await connect(shop.database.url, SETTINGS)
     try:
         async with holder.transaction():
             # The sweep stands before the rows in which it says that attempts were lost.
             await holder.execute("LOCK TABLE assent.task_attempts IN SHARE MODE")
-            sweeping = asyncio.create_task(sweep())
-            await wait_until_blocked(holder, sweeper)
-            renewing = asyncio.create_task(claims.renew(worker, now))
-            await wait_until_blocked(holder, worker)
+            sweeping = asyncio.create_task(Rescue(shop.place).run_once())
+            await blocked(holder, 1)
+            renewing = asyncio.create_task(shop.duty._jobs.lease.renew(shop.database, timedelta(minutes=1)))
+            await blocked(holder, 2)
         await asyncio.gather(sweeping, renewing)
     finally:
-        for connection in (holder, sweeper, worker):
-            await connection.close()
+        await holder.close()
     assert await shop.status() == "open"

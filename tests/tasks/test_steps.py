@@ -223,7 +223,6 @@ async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: O
     assert (present.id, present.attempt) == (former.id, 2)
     mark = Mark(former, Failed("BROKEN", "too late"), "dead")
     async with shop.database.transaction(None) as connection:
-        now = shop.database.clock.now()
-        assert not await settle_if_claimed(connection, shop.duty._claims.worker_id, [mark], now)
+        assert not await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
     assert await drain(shop.runtime) == 0
     assert (await instance(shop))["status"] == "running"

@@ -1,15 +1,16 @@
 """An application's tasks and a worker for them, side by side."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from assent.app import App
 from assent.runtime import Runtime
-from assent.store.database import Connection, Database
+from assent.store.database import Database
 from assent.tasks.claimed import Claimed
 from assent.worker.duty import Workplace
-from assent.worker.released import Released
+from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
 from tests.runtime.flows import ORG, drain
 from tests.worker.queues import fetch, run_until_done, with_options
@@ -46,18 +47,16 @@ class Workshop:
     async def sweep(self) -> dict[str, int]:
         """What other workers do, once the lease of a dead one is over."""
         self.database.clock.advance("2m")  # type: ignore[attr-defined]
-        return dict((await run_until_done(Released(self.place))).parts)
+        return dict((await run_until_done(Rescue(self.place))).parts)
 
     async def claim(self, limit: int) -> list[Claimed]:
-        """Take tasks into this worker's hands, and do nothing about them."""
+        """Claim tasks for this worker, and do nothing about them."""
+        return await self.database.run(lambda connection: self.duty._claim(connection, limit), org_id=None)
 
-        async def work(connection: Connection) -> list[Claimed]:
-            now = self.database.clock.now()
-            claimed = await self.duty._claims.claim(connection, limit, now)
-            await self.duty._claims.renew(connection, now)
-            return claimed
-
-        return await self.database.run(work, org_id=None)
+    async def renew(self) -> None:
+        """Say that this worker is alive, and compare what it has with what is recorded."""
+        await self.duty._jobs.lease.renew(self.database, timedelta(minutes=1))
+        await self.duty._jobs.keep(self.database)
 
     async def rows(self) -> list[dict[str, Any]]:
         return [dict(row) for row in await fetch(self.database, ROWS)]

@@ -11,6 +11,7 @@ import asyncpg
 from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.worker.duty import Done, Duty, Run, Workplace
+from assent.worker.lease import Lease
 from assent.worker.loop import exhaust
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
@@ -59,7 +60,7 @@ async def second_worker(place: Workplace) -> AsyncIterator[Workplace]:
     """The same workplace over connections of its own, as another process would have it."""
     other = await Database.open(place.database.url, settings=SETTINGS, clock=place.database.clock)
     try:
-        yield replace(place, database=other)
+        yield replace(place, database=other, lease=Lease())
     finally:
         await other.close()
 

@@ -30,7 +30,7 @@ async def test_once_runs_every_duty_until_nothing_is_left_in_an_order_that_makes
     told = json.loads(out)
     assert code == 0
     assert list(told) == [
-        *("recovered", "released", "timers", "timeouts", "results", "events", "effects", "tasks"),
+        *("recovered", "rescue", "timers", "timeouts", "results", "events", "effects", "tasks"),
         *("stuck", "partitions", "prune", "compact", "retention"),
     ]
     assert told["timers"] == {"count": 3, "runs": 2, "errors": 0, "parts": {}, "error": None}
@@ -88,7 +88,7 @@ async def test_database_that_cannot_be_reached_is_said_plainly():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--only", "dishes"], "expected any of recovered, released, timers"),
+        (["--only", "dishes"], "expected any of recovered, rescue, timers"),
         (["--only", "events"], "events need an application"),
         (["--app", "nonsense"], "expected module:name"),
         (["--app", "no.such.module:app"], "no module 'no'"),

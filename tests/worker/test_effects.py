@@ -112,3 +112,25 @@ async def test_bad_setting_ends_the_worker_with_its_name(database: Database) -> 
     code, _, error = await run(database.url, *EFFECTS, "--once", ASSENT_EFFECTS_LOG="pigeon")
     assert code == 1
     assert "ASSENT_EFFECTS_LOG" in error
+
+
+async def test_worker_that_is_killed_blocks_a_destination_no_longer_than_its_lease(
+    office: Office, receiver: Receiver
+) -> None:
+    """It had as many calls under way to one host as that may have."""
+    lease = {"ASSENT_WORKER_LEASE_MS": "1000", "ASSENT_WORKER_RESCUE_INTERVAL_MS": "100"}
+    await publish_webhook(office.database)
+    receiver.will(*[receiver.silence()] * 8)
+    async with worker(office.database.url, *EFFECTS, **LOCALLY, **lease) as killed:
+        for order in range(8):
+            await office.start("telling", url=receiver.url, order=order)
+        await until_received(receiver, 8)
+        killed.send(signal.SIGKILL)
+        await killed.ended()
+    await office.start("telling", url=receiver.url, order=8)
+    async with worker(office.database.url, *EFFECTS, "--only", "rescue", **LOCALLY, **lease):
+        await until_received(receiver, 17)
+        async with asyncio.timeout(60):
+            while set(await statuses(office.database)) != {"completed"}:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    assert sorted(receiver.keys.values()) == [1] + [2] * 8

@@ -1,15 +1,16 @@
 """Plans: a batch is found by index, so that its cost does not grow with history."""
 
+from uuid import UUID
+
 import pytest
 
 from assent.store.queries import load_queries
 from assent.worker.compact import KEPT_KEYS
 from assent.worker.plans import look_up_by_index
-from tests.postgres import START
 
 STATEMENTS = {
     "timers.sql": ("claim_due_steps", (500,)),
-    "released.sql": ("release_effects", (500, None)),
+    "lease.sql": ("lock_expired_leases", (500,)),
     "prune.sql": ("prune_events", (90, 5_000)),
     "compact.sql": ("compact_steps", (12, 2_000, list(KEPT_KEYS))),
 }
@@ -33,8 +34,8 @@ async def fill(connection, number: int) -> None:
 EFFECTS = load_queries("assent.effects", "outbox.sql")
 CLAIMS = {
     "find_destinations": ("", "", 500),
-    "claim_effects": (["acme"], ["one.example"], 100, 8, START),
-    "settle_effects": ([],),
+    "claim_effects": (["acme"], ["one.example"], 100, 8, UUID(int=1), False),
+    "settle_effects": ([], UUID(int=1)),
 }
 
 

@@ -1,4 +1,4 @@
-"""An effect in the hands of a worker, with everything that is needed to send it."""
+"""An effect that a worker has claimed, with everything that is needed to send it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.model.effect import EffectType
+from assent.model.jobs import JobKey
 from assent.model.outside_request import REQUEST_KEY
 
 
@@ -38,12 +39,18 @@ class Claimed:
     """This one included."""
     max_attempts: int
     trace_id: str | None = None
+    losses: int = 0
+    """Of a suspect: how many workers were lost while they had it."""
     member_email: str | None = None
     """Where `to` names a member: their address."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What the org's webhooks are signed with, the newest first."""
     named_secrets: Mapping[str, NamedSecret] = field(default_factory=dict, repr=False)
     """The secrets that its headers name, as far as they are there."""
+
+    @property
+    def job(self) -> JobKey:
+        return self.org_id, self.id, self.attempts
 
     @property
     def request_id(self) -> UUID | None:

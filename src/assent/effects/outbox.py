@@ -1,6 +1,6 @@
-"""The effects' rows: into the outbox in the step's own transaction, out of it into a worker's hands, and marked."""
+"""The effects' rows: into the outbox in the step's own transaction, claimed by a worker, and marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -13,6 +13,7 @@ from assent.effects.claimed import Claimed, NamedSecret
 from assent.effects.outcome import Mark
 from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.jobs import JobKey, job_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -22,6 +23,9 @@ Place = tuple[str, str]
 """An org and a destination."""
 
 BEFORE_ALL: Final[Place] = ("", "")
+
+CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
+"""How long a claim may wait for its client: a worker that is stopped inside of one blocks others no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,6 @@ def _row(wanted: Wanted, now: datetime) -> dict[str, Any]:
     return {
         "org_id": wanted.org_id,
         "id": new_id(now),
-        "created_at": now,
         "instance_id": wanted.instance_id,
         "step_id": wanted.step_id,
         "step_created_at": wanted.step_created_at,
@@ -88,22 +91,60 @@ def _host(url: str) -> str:
 
 
 async def find_destinations(connection: Connection, after: Place, limit: int) -> list[Place]:
-    """Where effects wait, in order, from a place on."""
-    await connection.execute(_SQL.keep_plans)
+    """Return where effects wait, in order, from a place on."""
+    await _prepare(connection)
     rows = await connection.fetch(_SQL.find_destinations, *after, limit)
     return [(row["org_id"], row["destination"]) for row in rows]
 
 
-async def claim(
-    connection: Connection, places: Sequence[Place], limit: int, per_destination_max: int, now: datetime
+async def claim(  # noqa: PLR0913 - the limits are what a claim is about
+    connection: Connection,
+    worker_id: UUID,
+    places: Sequence[Place],
+    limit: int,
+    per_destination_max: int,
+    *,
+    suspects: bool = False,
 ) -> list[Claimed]:
-    """Take effects that are due into a worker's hands, fairly, and no more for a destination than it may have."""
+    """Claim effects that are due for a worker, fairly, and no more for a destination than it may have under way."""
     if not places:
         return []
     await connection.execute(_SQL.lock_claims)
     orgs, destinations = zip(*places, strict=True)
-    rows = await connection.fetch(_SQL.claim_effects, orgs, destinations, limit, per_destination_max, now)
+    rows = await connection.fetch(
+        _SQL.claim_effects, orgs, destinations, limit, per_destination_max, worker_id, suspects
+    )
     return [_claimed(row) for row in rows]
+
+
+async def claim_suspect(connection: Connection, worker_id: UUID, per_destination_max: int) -> list[Claimed]:
+    """Claim one effect that may have killed a worker; none where none is due."""
+    place = await connection.fetchrow(_SQL.find_suspect_place)
+    places = [(place["org_id"], place["destination"])] if place is not None else []
+    return await claim(connection, worker_id, places, 1, per_destination_max, suspects=True)
+
+
+async def clear_suspects(connection: Connection, worker_id: UUID, effects: Iterable[JobKey]) -> set[UUID]:
+    """Record that these have been under way for a while without harm; return of which that is written."""
+    rows = await connection.fetch(_SQL.clear_suspects_if_claimed, worker_id, *job_columns(effects))
+    return {row["id"] for row in rows}
+
+
+async def give_back_unknown(connection: Connection, worker_id: UUID, known: Iterable[JobKey]) -> int:
+    """Give back what the database records as this worker's and is not among `known`; return how many."""
+    given: int = await connection.fetchval(_SQL.give_back_unknown, worker_id, *job_columns(known))
+    return given
+
+
+async def rescue_effects(
+    connection: Connection, workers: Sequence[UUID], jobs: Sequence[int], limit: int
+) -> list[asyncpg.Record]:
+    """Put back the effects of workers that are gone, or give up those that must not be sent twice."""
+    return await connection.fetch(_SQL.rescue_effects, workers, jobs, limit)
+
+
+async def _prepare(connection: Connection) -> None:
+    await connection.execute(_SQL.prepare_claim, str(CLAIM_IDLE_TIMEOUT_MS))
 
 
 def _claimed(row: asyncpg.Record) -> Claimed:
@@ -114,11 +155,13 @@ def _claimed(row: asyncpg.Record) -> Claimed:
     return Claimed(**dict(row) | secrets)
 
 
-async def settle(connection: Connection, marks: Sequence[Mark]) -> set[UUID]:
-    """Write down what became of attempts; answers which effects it was written of: others were faster elsewhere."""
-    await connection.execute(_SQL.keep_plans)
-    rows = await connection.fetch(_SQL.settle_effects, [_mark_row(mark) for mark in marks])
-    return {row["id"] for row in rows}
+async def settle(
+    connection: Connection, worker_id: UUID, marks: Sequence[Mark]
+) -> tuple[set[UUID], datetime | None]:
+    """Write down what became of attempts; return which effects still were this worker's to settle, and the time."""
+    await _prepare(connection)
+    rows = await connection.fetch(_SQL.settle_effects, [_mark_row(mark) for mark in marks], worker_id)
+    return {row["id"] for row in rows}, rows[0]["now"] if rows else None
 
 
 def _mark_row(mark: Mark) -> dict[str, Any]:
@@ -129,8 +172,7 @@ def _mark_row(mark: Mark) -> dict[str, Any]:
         "id": effect.id,
         "attempts": effect.attempts,
         "status": mark.status,
-        "next_retry_at": mark.next_retry_at,
-        "completed_at": mark.at if mark.status == "completed" else None,
+        "retry_after_s": mark.retry_after.total_seconds() if mark.retry_after is not None else None,
         "error": mark.error,
         "ambiguous": mark.is_ambiguous,
         "evidence": mark.evidence,

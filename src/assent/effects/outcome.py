@@ -8,7 +8,7 @@ sent and no answer (ambiguous), and not allowed  → dead letter
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from assent.effects.claimed import Claimed
@@ -55,8 +55,8 @@ class Mark:
     effect: Claimed
     outcome: Outcome
     status: Status
-    at: datetime
-    next_retry_at: datetime | None = None
+    retry_after: timedelta | None = None
+    """How long to wait before the next attempt, by the database's clock."""
 
     @property
     def has_ended(self) -> bool:
@@ -77,24 +77,21 @@ class Mark:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "outcome": self.status,
-            "attempt": self.effect.attempts,
-            "at": self.at.isoformat(),
-        }
+        """What the step shows of it; when it was is added by the database."""
+        found: dict[str, Any] = {"outcome": self.status, "attempt": self.effect.attempts}
         if isinstance(self.outcome, Undelivered):
             found |= {"error": self.error, "ambiguous": self.outcome.ambiguous}
         return found | dict(self.outcome.evidence)
 
 
-def judge(effect: Claimed, outcome: Outcome, now: datetime, settings: EffectSettings) -> Mark:
+def judge(effect: Claimed, outcome: Outcome, settings: EffectSettings) -> Mark:
     """What is to be written down about this attempt."""
     if isinstance(outcome, Delivered):
-        return Mark(effect, outcome, "completed", now)
+        return Mark(effect, outcome, "completed")
     forbidden = outcome.ambiguous and not effect.retry_ambiguous
     if outcome.permanent or forbidden or effect.attempts >= effect.max_attempts:
-        return Mark(effect, outcome, "dead_letter", now)
-    return Mark(effect, outcome, "failed", now, now + _wait(effect.attempts, outcome, settings))
+        return Mark(effect, outcome, "dead_letter")
+    return Mark(effect, outcome, "failed", _wait(effect.attempts, outcome, settings))
 
 
 def _wait(attempts: int, outcome: Undelivered, settings: EffectSettings) -> timedelta:

@@ -1,12 +1,13 @@
 """The queue of bundles: claimed by a worker, tried again after a failure, given up, and brought back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from assent.model.backoff import backoff, jittered
+from assent.model.jobs import JobKey, job_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -21,56 +22,89 @@ ERROR_CHARACTERS_MAX: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A bundle in the hands of a worker, as it was sent."""
+    """A bundle that a worker has claimed, as it was sent."""
 
     org_id: str
     id: UUID
     request_id: UUID
     attempts: int
-    """Before this one."""
+    """This one included."""
     body: Any
+
+    @property
+    def job(self) -> JobKey:
+        return self.org_id, self.id, self.attempts
 
     @property
     def place(self) -> tuple[str, UUID]:
         return self.org_id, self.request_id
 
 
-async def claim(connection: Connection, limit: int, now: datetime) -> list[Claimed]:
-    """Bundles that are due, in the order in which they came."""
-    return [Claimed(**row) for row in await connection.fetch(_SQL.claim_deliveries, limit, now)]
+async def claim(connection: Connection, worker_id: UUID, limit: int) -> list[Claimed]:
+    """Claim bundles that are due for a worker, in the order in which they came."""
+    return [Claimed(**row) for row in await connection.fetch(_SQL.claim_deliveries, limit, worker_id)]
 
 
-async def claim_again(connection: Connection, delivery: Claimed) -> list[Claimed]:
-    """The same bundle alone, if it is still to be had."""
-    row = await connection.fetchrow(_SQL.claim_delivery, delivery.org_id, delivery.id)
-    return [Claimed(**row)] if row is not None else []
+async def claim_suspect(connection: Connection, worker_id: UUID) -> list[Claimed]:
+    """Claim one bundle that may have killed a worker; none where none is due."""
+    return [Claimed(**row) for row in await connection.fetch(_SQL.claim_suspect_delivery, worker_id)]
 
 
-async def give_up(connection: Connection, unreadable: Sequence[tuple[Claimed, str]]) -> None:
+async def hold_if_claimed(
+    connection: Connection, worker_id: UUID, deliveries: Sequence[Claimed]
+) -> list[Claimed]:
+    """Hold bundles until the end of the transaction; return those that are still this worker's."""
+    columns = job_columns(delivery.job for delivery in deliveries)
+    held = {row["id"] for row in await connection.fetch(_SQL.hold_if_claimed, worker_id, *columns)}
+    return [delivery for delivery in deliveries if delivery.id in held]
+
+
+async def give_up(connection: Connection, worker_id: UUID, unreadable: Sequence[tuple[Claimed, str]]) -> None:
     """Make dead letters of bundles that trying again cannot help."""
     if unreadable:
         rows = [_failure(delivery, "dead_letter", error) for delivery, error in unreadable]
-        await connection.execute(_SQL.record_failures, rows)
+        await connection.execute(_SQL.record_failures_if_claimed, rows, worker_id)
 
 
-async def record_failure(connection: Connection, delivery: Claimed, error: Exception, now: datetime) -> str:
-    """Write down that an attempt failed: it is tried again later, or given up; answers which."""
+async def record_failure(connection: Connection, worker_id: UUID, delivery: Claimed, error: Exception) -> str:
+    """Write down that an attempt failed; return what follows: it is tried again later, or given up."""
     text = f"{type(error).__name__}: {error}"
-    if delivery.attempts + 1 >= ATTEMPTS_MAX:
+    if delivery.attempts >= ATTEMPTS_MAX:
         row = _failure(delivery, "dead_letter", text)
     else:
-        next_try_at = now + jittered(backoff(delivery.attempts + 1, RETRY_MIN, RETRY_MAX, RETRY_FACTOR))
-        row = _failure(delivery, "pending", text, next_try_at)
-    await connection.execute(_SQL.record_failures, [row])
+        wait = jittered(backoff(delivery.attempts, RETRY_MIN, RETRY_MAX, RETRY_FACTOR))
+        row = _failure(delivery, "pending", text, wait)
+    await connection.execute(_SQL.record_failures_if_claimed, [row], worker_id)
     return "failed" if row["status"] == "pending" else "dead_letters"
 
 
 def _failure(
-    delivery: Claimed, status: str, error: str, next_try_at: datetime | None = None
+    delivery: Claimed, status: str, error: str, retry_after: timedelta | None = None
 ) -> dict[str, Any]:
-    kept = error.replace("\0", "�")[:ERROR_CHARACTERS_MAX]
-    place = {"org_id": delivery.org_id, "id": delivery.id}
-    return place | {"status": status, "error": kept, "next_try_at": next_try_at}
+    return {
+        "org_id": delivery.org_id,
+        "id": delivery.id,
+        "attempt": delivery.attempts,
+        "status": status,
+        "error": error.replace("\0", "\ufffd")[:ERROR_CHARACTERS_MAX],
+        "retry_after_s": retry_after.total_seconds() if retry_after is not None else None,
+    }
+
+
+async def give_back_unknown(connection: Connection, worker_id: UUID, known: Iterable[JobKey]) -> int:
+    """Give back what the database records as this worker's and is not among `known`; return how many."""
+    given: int = await connection.fetchval(_SQL.give_back_unknown, worker_id, *job_columns(known))
+    return given
+
+
+async def rescue_deliveries(
+    connection: Connection, workers: Sequence[UUID], jobs: Sequence[int], limit: int
+) -> list[Mapping[str, Any]]:
+    """Put back the bundles of workers that are gone; those without attempts left become dead letters."""
+    return [
+        dict(row)
+        for row in await connection.fetch(_SQL.rescue_deliveries, workers, jobs, limit, ATTEMPTS_MAX)
+    ]
 
 
 async def list_open_deliveries(connection: Connection, org_id: str, limit: int) -> list[Mapping[str, Any]]:
@@ -83,9 +117,7 @@ async def dead_deliveries(connection: Connection, org_id: str, limit: int) -> li
     return [dict(row) for row in await connection.fetch(_SQL.list_dead_deliveries, org_id, limit)]
 
 
-async def revive_deliveries(
-    connection: Connection, org_id: str, now: datetime, delivery_id: UUID | None = None
-) -> int:
+async def revive_deliveries(connection: Connection, org_id: str, delivery_id: UUID | None = None) -> int:
     """Try dead letters again, one or all of the org; answers how many there were."""
-    revived: int = await connection.fetchval(_SQL.revive_deliveries, org_id, delivery_id, now)
+    revived: int = await connection.fetchval(_SQL.revive_deliveries, org_id, delivery_id)
     return revived

@@ -10,10 +10,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.evidence.folding import Delivery, Folded, NewItem, fold
-from assent.evidence.queue import Claimed, give_up
+from assent.evidence.queue import Claimed, give_up, hold_if_claimed
 from assent.evidence.telling import tell_decided
 from assent.model.bundle import Bundle, read_bundle
 from assent.model.ids import new_id
+from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -40,10 +41,11 @@ class Fold:
         return {**self.row, **{name: getattr(self.folded, name) for name in standing}}
 
 
-async def take_in(connection: Connection, claimed: Sequence[Claimed], now: datetime) -> dict[str, int]:
-    """Fold what was claimed; answers how many bundles were processed, came late, or could not be read."""
-    readable, unreadable = _read(claimed)
-    await give_up(connection, unreadable)
+async def take_in(connection: Connection, worker_id: UUID, claimed: Sequence[Claimed]) -> dict[str, int]:
+    """Fold what a worker has claimed; return how many bundles were processed, came late, or could not be read."""
+    now = await transaction_time(connection)
+    readable, unreadable = _read(await hold_if_claimed(connection, worker_id, claimed))
+    await give_up(connection, worker_id, unreadable)
     late: set[UUID] = set()
     if readable:
         folds = await _fold_all(connection, readable)

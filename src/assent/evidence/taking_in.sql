@@ -38,8 +38,8 @@ SELECT org_id, gen_random_uuid(), id, status, 'results', jsonb_build_object('err
   FROM written WHERE ended_at IS NOT NULL;
 
 -- name: mark_processed
--- These bundles are done with; some of them came too late.
+-- These bundles are done with; some of them came too late. The transaction holds them.
 UPDATE assent.request_deliveries d
-   SET status = 'processed', late = m.late, attempts = d.attempts + 1, error = NULL, processed_at = $4
+   SET status = 'processed', late = m.late, worker_id = NULL, suspect = false, error = NULL, processed_at = $4
   FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS m (org_id, id, late)
  WHERE d.org_id = m.org_id AND d.id = m.id AND d.status = 'pending';

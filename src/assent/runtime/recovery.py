@@ -1,10 +1,16 @@
-"""Batches whose worker died: run again one by one, so that the event which kills workers is found (D26)."""
+"""Batches whose worker died: run again one by one, so that the event which kills workers is found (D26).
+
+Which instance of a batch killed its worker is not known, so none of them has used an attempt by that. An instance that
+was run alone when its worker died has.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
+
+import asyncpg
 
 from assent.model.ids import new_id
 from assent.runtime.failures import pause_for
@@ -16,7 +22,8 @@ from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
-_LONG_AGO: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+_NOT_YET: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+"""When a note of one began that was split off and was not run yet: before all that were."""
 
 
 @dataclass
@@ -32,29 +39,28 @@ class Recovery(Worker):
         """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
         async with self.database.transaction(None) as connection:
             notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
-        return sum(
-            [await self._recover(row["id"], _places(row["org_ids"], row["instance_ids"])) for row in notes]
-        )
+        return sum([await self._recover(row) for row in notes])
 
-    async def _recover(self, note: UUID, places: Sequence[tuple[str | None, UUID]]) -> int:
+    async def _recover(self, row: asyncpg.Record) -> int:
+        note, places = row["id"], _places(row["org_ids"], row["instance_ids"])
         if len(places) == 1:
-            return await self._run_alone(note, *places[0])
+            return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
         async with self.database.transaction(None) as connection:
             # Whoever comes second has nothing to split any more.
             if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
                 notes = [new_id(self.database.clock.now()) for _ in places]
                 orgs, instances = zip(*places, strict=True)
-                await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _LONG_AGO)
+                await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _NOT_YET)
         return len(places)
 
-    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID) -> int:
+    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID, *, was_alone: bool) -> int:
         counted: list[Place | None] = []
 
         async def claim(connection: Connection, now: datetime) -> list[Place]:
             if not await connection.fetchval(_SQL.hold_batch, note):
                 return []  # somebody else is at it
             if not counted:
-                counted.append(await self._count_attempt(note, org_id, instance_id, now))
+                counted.append(await self._begin(note, org_id, instance_id, now, was_alone=was_alone))
             place = counted[0]
             found = await those_free([place])(connection, now) if place is not None else []
             if not found:
@@ -64,17 +70,20 @@ class Recovery(Worker):
         await self._process_alone(Batch(note), claim)
         return 1
 
-    async def _count_attempt(
-        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime
+    async def _begin(
+        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime, *, was_alone: bool
     ) -> Place | None:
-        """Somebody died over the first event of this instance. Where it was the last attempt, the instance pauses.
+        """Note that the instance is about to run alone, and count the attempt of a worker that died over it alone.
 
-        Committed at once: it counts, should this process die of the event too.
+        Where that was the last attempt, the instance pauses. Committed at once: it counts, should this process die of
+        the event too.
         """
         async with self.database.transaction(None) as connection:
             # To the end of the line, before others that may be innocent.
             if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
                 return None
+            if org_id is not None and not was_alone:
+                return org_id, instance_id
             event = await connection.fetchrow(_SQL.count_lost_attempt, org_id, instance_id)
             if event is None:
                 return None

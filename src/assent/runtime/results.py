@@ -70,7 +70,7 @@ class Results:
         proof = CommitProof()
 
         async def work(connection: Connection) -> None:
-            if not await revive_deliveries(connection, org_id, self.database.clock.now(), delivery_id):
+            if not await revive_deliveries(connection, org_id, delivery_id):
                 message = f"no dead result {delivery_id}"
                 raise Refused(Rejection("NOT_FOUND", message, ("delivery_id",)))
             proof.audit_id = await self._note(connection, org_id, actor, "result.retry", str(delivery_id))
@@ -82,7 +82,7 @@ class Results:
         proof = CommitProof()
 
         async def work(connection: Connection) -> int:
-            revived = await revive_deliveries(connection, org_id, self.database.clock.now())
+            revived = await revive_deliveries(connection, org_id)
             if revived:
                 about = (org_id, actor, "result.retry", "*")
                 proof.audit_id = await self._note(connection, *about, results=revived)

@@ -416,7 +416,7 @@ DELETE FROM assent.workflow_batches WHERE id = $1;
 
 -- name: find_abandoned_batches
 -- Notes whose worker is gone: it held their lock from before they were there.
-SELECT id, org_ids, instance_ids FROM assent.workflow_batches
+SELECT id, org_ids, instance_ids, started_at FROM assent.workflow_batches
  WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 2)) ORDER BY started_at, id LIMIT $1;
 
 -- name: count_lost_attempt

@@ -109,7 +109,7 @@ class TaskCommands:
 
         async def work(connection: Connection) -> None:
             now = self.database.clock.now()
-            if not await cancel_if_open(connection, org_id, task_id, f"cancelled by {actor.id}", now):
+            if not await cancel_if_open(connection, org_id, task_id, f"cancelled by {actor.id}"):
                 raise Refused(await self._why_not(connection, org_id, task_id))
             note = self._note_of_task(org_id, "cancel", str(task_id), actor)
             (proof.audit_id,) = await note_commands(connection, [note], now)
@@ -128,7 +128,7 @@ class TaskCommands:
                 message = f"nobody waits for task {task_id} any more: its step has failed"
                 raise Refused(Rejection("TASK_WAS_AWAITED", message, ("task_id",), hint="retry the step"))
             now = self.database.clock.now()
-            await revive(connection, org_id, now, task_id)
+            await revive(connection, org_id, task_id)
             note = self._note_of_task(org_id, "retry", str(task_id), actor)
             (proof.audit_id,) = await note_commands(connection, [note], now)
 
@@ -143,7 +143,7 @@ class TaskCommands:
 
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
-            revived = await revive(connection, org_id, now, type=type)
+            revived = await revive(connection, org_id, type=type)
             if revived:
                 note = self._note_of_task(org_id, "retry", type or "*", actor, tasks=revived)
                 (proof.audit_id,) = await note_commands(connection, [note], now)

@@ -54,7 +54,7 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await submit_tasks(connection, [task for job in jobs for task in _tasks(job)], now)
-    await cancel_of_steps(connection, _left_tasks(steps), now)
+    await cancel_of_steps(connection, _left_tasks(steps))
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)

@@ -1,18 +1,52 @@
-"""The two clocks: the machine's, and one that stands still until it is moved."""
+"""The clocks: the database's, as far as a process knows it, and one that stands still until it is moved.
 
+What is due, leased or expired is decided by the database's clock. SQL asks `assent.now()`; a process that needs the
+time without asking reads it from `SYSTEM_CLOCK`, which knows what the server said last and adds what a monotonic clock
+has measured since. The clock of the process's machine decides nothing: it may be wrong, and it may be set back.
+"""
+
+import time
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from assent.model.clock import Clock
 from assent.model.duration import parse_duration
 from assent.model.problems import Invalid, Problem
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.store", "store.sql")
+
+READING_MAX_AGE_S: Final = 5.0
+"""How old the last word of the server may be: a machine that was suspended measured nothing meanwhile."""
 
 
-class SystemClock:
-    """The machine's clock; SQL then asks the server's own."""
+class _Asked(Protocol):
+    async def fetchval(self, query: str) -> datetime: ...
+
+
+class DatabaseClock:
+    """The server's clock, as it was read last and has gone on since; SQL asks the server itself.
+
+    Before a server was read it is the machine's. Servers of one process are taken to agree; what has to be exact asks
+    the transaction (`transaction_time`).
+    """
+
+    def __init__(self) -> None:
+        self._read: datetime | None = None
+        self._read_at_s = 0.0
 
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        if self._read is None:
+            return datetime.now(UTC)
+        return self._read + timedelta(seconds=time.monotonic() - self._read_at_s)
+
+    @property
+    def is_stale(self) -> bool:
+        return self._read is None or time.monotonic() - self._read_at_s >= READING_MAX_AGE_S
+
+    def set(self, server_time: datetime) -> None:
+        """Take the server's word, which has just come: the clock is late by the time that it took, and never ahead."""
+        self._read, self._read_at_s = server_time.astimezone(UTC), time.monotonic()
 
 
 class MovedClock:
@@ -41,9 +75,20 @@ class MovedClock:
         return self._now
 
 
-SYSTEM_CLOCK: Final = SystemClock()
+SYSTEM_CLOCK: Final = DatabaseClock()
+
+
+async def keep_time(connection: _Asked) -> None:
+    """Read the server's clock where the last reading is old; called for each connection that the pool hands out."""
+    if SYSTEM_CLOCK.is_stale:
+        SYSTEM_CLOCK.set(await connection.fetchval(_SQL.read_clock))
+
+
+async def transaction_time(connection: _Asked) -> datetime:
+    """Return `assent.now()`, the time of this transaction: the database's, or the one that a test has set."""
+    return await connection.fetchval(_SQL.read_time)
 
 
 def time_for_sql(clock: Clock) -> str:
-    """What `assent.now` is set to: empty for the machine's clock, since SQL then asks the server's own."""
-    return "" if isinstance(clock, SystemClock) else clock.now().isoformat()
+    """What `assent.now` is set to: empty for the database's own clock."""
+    return "" if isinstance(clock, DatabaseClock) else clock.now().isoformat()

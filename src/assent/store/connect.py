@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from assent.store.clock import keep_time
 from assent.store.errors import RolledBack, StoreError
 from assent.store.settings import Settings
 
@@ -88,6 +89,7 @@ async def open_pool(url: str, settings: Settings) -> Pool:
             # Out of reach: by default a connection is thrown away, prepared statements and all, every 50,000.
             max_queries=2**40,
             init=_prepare,
+            setup=keep_time,
             reset=_keep_as_it_is,
             **_options(settings),
         )

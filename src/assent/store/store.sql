@@ -22,6 +22,14 @@ select exists (select from assent.audit_log where org_id = $1 and id = $2);
 select case when $3::boolean then pg_terminate_backend(pid) else true end from pg_stat_activity
  where pid = $1 and backend_start <= clock_timestamp() - make_interval(secs => $2::float8);
 
+-- name: read_clock
+-- What the server's clock says at this moment.
+select clock_timestamp();
+
+-- name: read_time
+-- The time of this transaction.
+select assent.now();
+
 -- name: find_time
 -- The function that tells the time, or null where no migration has made it.
 select to_regprocedure('assent.now()')::text;

@@ -101,6 +101,5 @@ class Attempts:
         """In the function's own transaction, if it has opened one: it commits when the attempt is left."""
         if task.connection is None:
             return Ended(outcome)
-        now = self.database.clock.now()
-        await settle_if_claimed(task.connection, self.worker_id, [Mark(claimed, outcome, "complete")], now)
+        await settle_if_claimed(task.connection, self.worker_id, [Mark(claimed, outcome, "complete")])
         return Ended(outcome, written=True)

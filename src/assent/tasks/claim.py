@@ -1,12 +1,12 @@
-"""Tasks on their way into a worker's hands and, where it ends or dies, out of them again."""
+"""Claims of tasks: taken by a worker that can run them, given back where they did not run, rescued where it died."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from assent.kernel.outbox import emit_events
+from assent.model.jobs import JobKey, job_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.tasks.claimed import Claimed
@@ -18,6 +18,9 @@ _SQL: Final = load_queries("assent.tasks", "tasks.sql")
 PLACES_MAX: Final = 500
 """At how many places one claim looks; the next goes on from there."""
 
+CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
+"""How long a claim may wait for its client: a worker that is stopped inside of one blocks others no longer."""
+
 Place = tuple[str, str, int]
 """An org, a type and a priority."""
 
@@ -26,80 +29,74 @@ BEFORE_ALL: Final[Place] = ("", "", -1)
 
 @dataclass
 class Claims:
-    """A worker's hold on tasks, and how far it has come around the places where they wait."""
+    """How a worker claims tasks, and how far it has come around the places where they wait."""
 
     types: Collection[str]
     """What the worker can run; other tasks are left to others."""
-    lease: timedelta
-    worker_id: UUID = field(default_factory=uuid4)
-    leased_until: datetime | None = None
+    worker_id: UUID
     _after: Place = BEFORE_ALL
 
     @property
     def has_gone_around(self) -> bool:
         return self._after == BEFORE_ALL
 
-    async def claim(self, connection: Connection, limit: int, now: datetime) -> list[Claimed]:
-        """Take tasks that are due, fairly, together with the lease that they are held under."""
-        places = await self._find_places(connection, now)
+    async def claim(self, connection: Connection, limit: int) -> list[Claimed]:
+        """Claim tasks that are due, fairly between orgs."""
+        return await self._claim(connection, await self._find_places(connection), limit, suspects=False)
+
+    async def claim_suspect(self, connection: Connection) -> list[Claimed]:
+        """Claim one task that may have killed a worker; none where none is due."""
+        place = await connection.fetchrow(_SQL.find_suspect_place, list(self.types))
+        return await self._claim(connection, [tuple(place)] if place else [], 1, suspects=True)
+
+    async def _claim(
+        self, connection: Connection, places: Sequence[Place], limit: int, *, suspects: bool
+    ) -> list[Claimed]:
         if not places:
             return []
-        await connection.execute(_SQL.lock_claims)
         # More than its share, for others may have less; and still bounded, however many places there are.
         per_place = max(1, min(limit, 2 * limit // len(places) + 1))
         orgs, types, priorities = zip(*places, strict=True)
         rows = await connection.fetch(
-            _SQL.claim_tasks, orgs, types, priorities, limit, per_place, now, self.worker_id
+            _SQL.claim_tasks, orgs, types, priorities, limit, per_place, self.worker_id, suspects
         )
         return [Claimed(*row) for row in rows]
 
-    async def _find_places(self, connection: Connection, now: datetime) -> list[Place]:
+    async def _find_places(self, connection: Connection) -> list[Place]:
         rows = await connection.fetch(_SQL.find_places, *self._after, PLACES_MAX)
         last = rows[-1] if len(rows) == PLACES_MAX else None
         self._after = (last["org_id"], last["type"], last["priority"]) if last is not None else BEFORE_ALL
-        due = [row for row in rows if row["type"] in self.types and row["run_at"] <= now]
+        due = [row for row in rows if row["type"] in self.types and row["is_due"]]
         return [(row["org_id"], row["type"], row["priority"]) for row in due]
 
-    def wants_renewal(self, now: datetime) -> bool:
-        """A third of it is gone: there are two more tries before it is over."""
-        return self.leased_until is None or self.leased_until - now < self.lease * 2 / 3
-
-    async def renew(self, connection: Connection, now: datetime) -> None:
-        """Be taken for alive for another lease: one row, however many tasks there are. `leased_until` says so after."""
-        await connection.execute(_SQL.keep_lease, self.worker_id, now + self.lease)
-
-    async def find_taken(self, connection: Connection, tasks: Sequence[Claimed]) -> set[UUID]:
-        """Which of these are not ours any more."""
-        rows = await connection.fetch(_SQL.find_taken, self.worker_id, *_columns(tasks))
+    async def clear_suspects(self, connection: Connection, tasks: Iterable[JobKey]) -> set[UUID]:
+        """Record that these have run for a while without harm; return of which that is written."""
+        rows = await connection.fetch(_SQL.clear_suspects_if_claimed, self.worker_id, *job_columns(tasks))
         return {row["id"] for row in rows}
 
-    async def give_back(self, connection: Connection, tasks: Sequence[Claimed]) -> int:
-        """Give tasks back whose attempts were broken off, and leave if that was all."""
-        given: int = (
-            await connection.fetchval(_SQL.give_back_if_claimed, self.worker_id, *_columns(tasks))
-            if tasks
-            else 0
-        )
-        await connection.execute(_SQL.end_lease, self.worker_id)
+    async def find_taken(self, connection: Connection, tasks: Iterable[JobKey]) -> set[UUID]:
+        """Return which of these are not this worker's any more."""
+        rows = await connection.fetch(_SQL.find_taken, self.worker_id, *job_columns(tasks))
+        return {row["id"] for row in rows}
+
+    async def give_back_unknown(self, connection: Connection, known: Iterable[JobKey]) -> int:
+        """Give back what the database records as this worker's and is not among `known`; return how many."""
+        given: int = await connection.fetchval(_SQL.give_back_unknown, self.worker_id, *job_columns(known))
         return given
 
 
-def _columns(tasks: Sequence[Claimed]) -> tuple[list[str], list[UUID], list[int]]:
-    return [task.org_id for task in tasks], [task.id for task in tasks], [task.attempt for task in tasks]
+async def prepare_claim(connection: Connection) -> None:
+    """Set how the statements of a claim are planned, and how long its transaction may stand idle."""
+    await connection.execute(_SQL.prepare_claim, str(CLAIM_IDLE_TIMEOUT_MS))
 
 
-async def keep_plans(connection: Connection) -> None:
-    await connection.execute(_SQL.keep_plans)
-
-
-async def release_lost(connection: Connection, limit: int, now: datetime) -> list[Any]:
-    """Put back what workers had that are gone, and tell the steps that wait for what is dead by that."""
-    gone = [row["worker_id"] for row in await connection.fetch(_SQL.find_gone_workers, now, limit)]
-    if not gone:
-        return []
-    released = await connection.fetch(_SQL.release_tasks, gone, limit, now)
-    dead = [dict(row) for row in released if row["status"] == "dead" and row["awaited"]]
+async def rescue_tasks(
+    connection: Connection, workers: Sequence[UUID], jobs: Sequence[int], limit: int
+) -> list[Any]:
+    """Put back the tasks of workers that are gone, and tell the steps that wait for those that are dead by that."""
+    rescued = await connection.fetch(_SQL.rescue_tasks, workers, jobs, limit)
+    dead = [dict(row) for row in rescued if row["status"] == "dead" and row["awaited"]]
     if dead:
+        now = dead[0]["now"]
         await emit_events(connection, [failure_event(row, LOST, row["error"], now) for row in dead], now)
-    await connection.execute(_SQL.forget_workers, gone)
-    return list(released)
+    return list(rescued)

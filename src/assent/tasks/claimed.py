@@ -1,10 +1,12 @@
-"""A task in the hands of a worker, with everything that is needed to run it."""
+"""A task that a worker has claimed, with everything that is needed to run it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
+
+from assent.model.jobs import JobKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,9 @@ class Claimed:
     awaited: bool
     trace_id: str | None
     created_at: datetime
+    losses: int = 0
+    """Of a suspect: how many workers were lost while they had it."""
+
+    @property
+    def job(self) -> JobKey:
+        return self.org_id, self.id, self.attempt

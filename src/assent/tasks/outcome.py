@@ -6,7 +6,7 @@ failed for good, or attempts used up  → dead
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from assent.model.backoff import backoff, jittered
@@ -18,7 +18,7 @@ FAILED: Final = "TASK_FAILED"
 GAVE_UP: Final = "TASK_GAVE_UP"
 TIMED_OUT: Final = "TASK_TIMED_OUT"
 LOST: Final = "TASK_LOST"
-"""Its worker was taken for gone; so the database says too, in `release_tasks`."""
+"""Its worker was taken for gone; so the database says too, in `rescue_tasks`."""
 CANCELLED: Final = "TASK_CANCELLED"
 
 
@@ -56,21 +56,22 @@ class Mark:
     task: Claimed
     outcome: Outcome
     status: Status
-    run_at: datetime | None = None
+    retry_after: timedelta | None = None
+    """How long to wait before the next attempt, by the database's clock."""
 
     @property
     def has_ended(self) -> bool:
         return self.status != "error"
 
 
-def judge(task: Claimed, outcome: Outcome, now: datetime, patience: Patience) -> Mark:
+def judge(task: Claimed, outcome: Outcome, patience: Patience) -> Mark:
     """What is to be written down about this attempt."""
     if isinstance(outcome, Completed):
         return Mark(task, outcome, "complete")
     if outcome.permanent or task.attempt >= task.attempts_max:
         return Mark(task, outcome, "dead")
     wait = outcome.retry_after or jittered(backoff(task.attempt, patience.shortest, patience.longest))
-    return Mark(task, outcome, "error", now + wait)
+    return Mark(task, outcome, "error", wait)
 
 
 def text_of(error: BaseException) -> str:

@@ -27,17 +27,15 @@ async def hold_if_claimed(connection: Connection, task: Claimed, worker_id: UUID
     return held is True
 
 
-async def settle_if_claimed(
-    connection: Connection, worker_id: UUID, marks: Sequence[Mark], now: datetime
-) -> set[UUID]:
+async def settle_if_claimed(connection: Connection, worker_id: UUID, marks: Sequence[Mark]) -> set[UUID]:
     """Write down what became of attempts, and tell the steps that wait; answers of which tasks it was written."""
     # In order: two who settle and cancel the same tasks wait for each other, and never in a circle.
     rows = [_row(mark) for mark in sorted(marks, key=lambda mark: (mark.task.org_id, mark.task.id))]
-    written = {
-        row["id"] for row in await connection.fetch(_SQL.settle_tasks_if_claimed, rows, worker_id, now)
-    }
+    settled = await connection.fetch(_SQL.settle_tasks_if_claimed, rows, worker_id)
+    written = {row["id"] for row in settled}
     ended = [mark for mark in marks if mark.task.awaited and mark.has_ended and mark.task.id in written]
     if ended:
+        now = settled[0]["now"]
         await emit_events(connection, [_answer(mark, now) for mark in ended], now)
     return written
 
@@ -49,7 +47,7 @@ def _row(mark: Mark) -> dict[str, Any]:
         "id": task.id,
         "attempt": task.attempt,
         "status": mark.status,
-        "run_at": mark.run_at,
+        "retry_after_s": mark.retry_after.total_seconds() if mark.retry_after is not None else None,
     }
     if isinstance(outcome, Completed):
         return row | {"outcome": "complete", "output": outcome.output}

@@ -92,7 +92,7 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
         "input": submission.input,
         "key": submission.key,
         "priority": submission.priority,
-        "run_at": submission.run_at or now,
+        "run_at": submission.run_at,
         "attempts_max": submission.attempts_max,
         "submitted_by": submission.submitted_by,
         "partition_id": submission.partition_id,
@@ -100,7 +100,6 @@ def _row(submission: Submission, now: datetime) -> dict[str, Any]:
         "step_id": submission.step_id,
         "awaited": submission.awaited,
         "trace_id": submission.trace_id,
-        "created_at": now,
     }
 
 

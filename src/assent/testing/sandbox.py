@@ -29,7 +29,7 @@ from assent.worker.supervisor import duties
 
 ORG: Final = "acme"
 
-DUTIES: Final = ("recovered", "released", "timers", "timeouts", "results", "events", "tasks")
+DUTIES: Final = ("recovered", "rescue", "timers", "timeouts", "results", "events", "tasks")
 """What moves instances on. The sweeps would only clean up after them, and effects are kept instead of sent."""
 
 

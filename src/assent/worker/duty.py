@@ -7,6 +7,7 @@ from typing import Protocol
 from assent.effects.sending import Sending
 from assent.runtime import Runtime
 from assent.store.database import Database
+from assent.worker.lease import Lease
 from assent.worker.options import Options
 
 
@@ -18,6 +19,8 @@ class Workplace:
     options: Options = field(default_factory=Options)
     runtime: Runtime | None = None
     sending: Sending = field(default_factory=Sending)
+    lease: Lease = field(default_factory=Lease)
+    """One for all duties of a process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,33 @@
 """Effects: what steps want to be sent is claimed, sent outside of any transaction, and marked.
 
 Up to a number of attempts are under way at once; slow receivers hold up their own effects only. A worker that dies
-between the sending and the mark leaves a claim behind that `released` finds: what was sent then is sent again under
-the same key, or, where that would do harm, given up as ambiguous.
+between the sending and the mark leaves a claim behind that `rescue` finds once the worker's lease is over: what was
+sent then is sent again under the same key, or, where that would do harm, given up as ambiguous.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Final
+from uuid import UUID
 
 from assent.effects.claimed import Claimed
-from assent.effects.outbox import BEFORE_ALL, Place, claim, find_destinations, settle
+from assent.effects.outbox import (
+    BEFORE_ALL,
+    Place,
+    claim,
+    claim_suspect,
+    clear_suspects,
+    find_destinations,
+    give_back_unknown,
+    settle,
+)
 from assent.effects.outcome import Mark, Outcome, judge
 from assent.effects.outlets import Outlets
 from assent.evidence.ending import Lost, fail_requests
 from assent.kernel.outbox import emit_events
+from assent.model.jobs import JobKey
 from assent.store.database import Connection
 from assent.worker.answers import answer_of
 from assent.worker.duty import Done, Pace, Workplace
@@ -43,6 +55,7 @@ class Effects:
         options = place.options
         self.pace = Pace(options.effects_interval_ms / 1000, ("assent_effects",))
         self._database = place.database
+        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
         self._settings = place.sending.effects
         self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
         self._under_way_max = options.effects_under_way_max
@@ -53,9 +66,9 @@ class Effects:
         """What is known and not yet written; kept while the database is away."""
 
     async def run_once(self) -> Done:
+        await self._jobs.keep(self._database)
         await self._write_marks()
-        claimed = await self._database.run(self._claim, org_id=None)
-        for effect in claimed:
+        for effect in await self.claim():
             sending = begin_sending(effect)
             attempt = asyncio.create_task(self._attempt(sending), name=f"effect {effect.id}")
             self._under_way[attempt] = sending.effect
@@ -63,25 +76,52 @@ class Effects:
         return self._done(await self._write_marks())
 
     async def finish(self) -> None:
-        """Wait for what is under way, mark it, and leave every connection."""
+        """Wait for what is under way, mark it, give back what is not, and leave every connection."""
         try:
             while self._under_way:
-                await asyncio.wait(self._under_way)
+                await self._jobs.keep(self._database)
+                await asyncio.wait(self._under_way, timeout=self.pace.interval_s)
                 self._collect()
             await self._write_marks()
+            await self._jobs.compare(self._database)
+            await self._jobs.lease.end(self._database)
         finally:
             for attempt in self._under_way:
                 attempt.cancel()
             await self._deliverer.close()
 
-    async def _claim(self, connection: Connection) -> list[Claimed]:
-        room = self._under_way_max - len(self._under_way)
-        if room <= 0:
+    async def claim(self) -> list[Claimed]:
+        """Claim what is due, as far as there is room for it, under the worker's lease."""
+        room = self._under_way_max - len(self._under_way) if self._jobs.may_claim else 0
+        harmless = self._jobs.harmless
+        if room <= 0 and not harmless:
             return []
+
+        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID]]:
+            worker_id = self._jobs.worker_id
+            cleared = await clear_suspects(connection, worker_id, harmless) if harmless else set()
+            return await self._claim(connection, room) if room > 0 else [], cleared
+
+        async with self._jobs.claiming():
+            claimed, cleared = await self._database.run(work, org_id=None)
+            for effect in claimed:
+                self._jobs.begin(effect.job, effect.losses)
+        self._jobs.clear(cleared)
+        return claimed
+
+    async def _claim(self, connection: Connection, room: int) -> list[Claimed]:
+        worker_id, most = self._jobs.worker_id, self._per_destination_max
         places = await find_destinations(connection, self._after, DESTINATIONS_MAX)
-        claimed = await claim(connection, places, room, self._per_destination_max, self._database.clock.now())
+        claimed = await claim(connection, worker_id, places, room, most)
+        if self._jobs.may_start_suspect(has_room=len(claimed) < room):
+            claimed += await claim_suspect(connection, worker_id, most)
+        if claimed:
+            await self._jobs.cover(connection)
         self._after = places[-1] if len(places) == DESTINATIONS_MAX else BEFORE_ALL
         return claimed
+
+    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
+        await give_back_unknown(connection, self._jobs.worker_id, known)
 
     async def _attempt(self, sending: Sending) -> Outcome:
         with sending.scope():
@@ -96,17 +136,21 @@ class Effects:
             self._collect()
 
     def _collect(self) -> None:
-        now = self._database.clock.now()
         for attempt in [attempt for attempt in self._under_way if attempt.done()]:
             effect = self._under_way.pop(attempt)
-            self._marks.append(judge(effect, attempt.result(), now, self._settings))
+            self._marks.append(judge(effect, attempt.result(), self._settings))
 
     async def _write_marks(self) -> Sequence[Mark]:
         marks = tuple(self._marks)
         if marks:
-            await self._database.run(lambda connection: write_marks(connection, marks), org_id=None)
+            worker_id = self._jobs.worker_id
+            now = await self._database.run(
+                lambda connection: write_marks(connection, worker_id, marks), org_id=None
+            )
             del self._marks[: len(marks)]
-            count_marks(marks)
+            self._jobs.end(mark.effect.job for mark in marks)
+            if now is not None:
+                count_marks(marks, now)
         return marks
 
     def _done(self, marks: Sequence[Mark]) -> Done:
@@ -115,15 +159,15 @@ class Effects:
         return Done(len(marks), more, dict(parts))
 
 
-async def write_marks(connection: Connection, marks: Sequence[Mark]) -> None:
-    """Mark attempts, and tell the steps that await them what became of them, in one transaction."""
-    written = await settle(connection, marks)
+async def write_marks(connection: Connection, worker_id: UUID, marks: Sequence[Mark]) -> datetime | None:
+    """Mark attempts, and tell the steps that await them what became of them; return when, if any were still ours."""
+    written, now = await settle(connection, worker_id, marks)
     ended = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
-    if ended:
-        now = max(mark.at for mark in ended)
+    if ended and now is not None:
         answers = [mark for mark in ended if mark.effect.awaits_answer]
         await emit_events(connection, [answer_of(mark, now) for mark in answers], now)
         await fail_requests(connection, list(_lost_calls(ended)), now)
+    return now
 
 
 def _lost_calls(ended: Sequence[Mark]) -> Iterator[Lost]:

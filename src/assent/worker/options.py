@@ -54,10 +54,10 @@ class Options:
     recovered_interval_ms: int = _interval(15_000)
     recovered_batches_max: int = _batch(100)
 
-    released_interval_ms: int = _interval(15_000)
-    released_batch_max: int = _batch(500)
-    released_lease_ms: int = number(600_000, 1_000, _DAY_MS)
-    """Whoever claimed an event or an effect and has not finished it by then is taken for gone."""
+    lease_ms: int = number(60_000, 1_000, _DAY_MS)
+    """A worker that says nothing for so long is taken for gone; its tasks, effects and results are given to others."""
+    rescue_interval_ms: int = _interval(15_000)
+    rescue_batch_max: int = _batch(500)
 
     effects_interval_ms: int = _interval(1_000)
     effects_under_way_max: int = number(100, 1, 10_000)
@@ -74,8 +74,6 @@ class Options:
     """Attempts at a time in one process; each that is a plain function has a thread."""
     tasks_lanes: int = number(2, 1, 64)
     """Batches at a time: while one waits for the database, another runs."""
-    tasks_lease_ms: int = number(60_000, 1_000, _DAY_MS)
-    """A worker that says nothing for so long is taken for gone, and its tasks are given to others."""
     tasks_backoff_min_ms: int = number(1_000, 1, _HOUR_MS)
     tasks_backoff_max_ms: int = number(_HOUR_MS, 1, _DAY_MS)
     """How long a task waits after an attempt that failed: doubling from the one to the other."""

@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 from assent.evidence.ending import expire_requests
-from assent.evidence.queue import Claimed, claim, claim_again, record_failure
+from assent.evidence.queue import Claimed, claim, claim_suspect, give_back_unknown, record_failure
 from assent.evidence.taking_in import take_in
+from assent.model.jobs import JobKey
+from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.worker.duty import Done, Pace, Workplace
 from assent.worker.plans import look_up_by_index
@@ -14,10 +17,10 @@ Claim = Callable[[Connection], Awaitable[list[Claimed]]]
 
 
 class Results:
-    """Takes bundles out of the queue, a batch in one transaction. A worker that dies over one leaves it as it was.
+    """Claims bundles of the queue, and folds a batch in one transaction.
 
     A batch that fails is done again bundle by bundle: the one that fails alone is tried again later, and in the end
-    given up; the others go on.
+    given up; the others go on. A bundle that may have killed a worker is a batch of its own.
     """
 
     name = "results"
@@ -27,34 +30,65 @@ class Results:
         self.pace = Pace(options.results_interval_ms / 1000, ("assent_results",))
         self._database = place.database
         self._batch_max = options.results_batch_max
+        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
 
     async def run_once(self) -> Done:
-        parts = Counter(await self._take_in_some())
+        await self._jobs.keep(self._database)
+        parts: Counter[str] = Counter()
+        more = False
+        if self._jobs.may_claim:
+            worker_id = self._jobs.worker_id
+            batch = await self._claim(lambda connection: claim(connection, worker_id, self._batch_max))
+            parts.update(await self._fold(batch))
+            suspect = await self._claim(lambda connection: claim_suspect(connection, worker_id))
+            parts.update(await self._fold(suspect))
+            more = len(batch) == self._batch_max or bool(suspect)
         parts["expired"] += await self._expire()
-        full = self._batch_max in (parts.total() - parts["expired"], parts["expired"])
-        return Done(parts.total(), more=full, parts={name: n for name, n in parts.items() if n})
+        more = more or parts["expired"] == self._batch_max
+        return Done(parts.total(), more=more, parts={name: n for name, n in parts.items() if n})
 
-    async def _take_in_some(self) -> dict[str, int]:
-        batch: list[Claimed] = []
+    async def finish(self) -> None:
+        """Give back what is recorded as this worker's, and leave."""
+        await self._jobs.compare(self._database)
+        await self._jobs.lease.end(self._database)
 
-        async def claimed(connection: Connection) -> list[Claimed]:
-            batch[:] = await claim(connection, self._batch_max, self._database.clock.now())
-            return batch
+    async def _claim(self, claimed: Claim) -> list[Claimed]:
+        async def work(connection: Connection) -> list[Claimed]:
+            await look_up_by_index(connection)
+            found = await claimed(connection)
+            if found:
+                await self._jobs.cover(connection)
+            return found
 
+        async with self._jobs.claiming():
+            batch = await self._database.run(work, org_id=None)
+            for delivery in batch:
+                self._jobs.begin(delivery.job)
+        return batch
+
+    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
+        await give_back_unknown(connection, self._jobs.worker_id, known)
+
+    async def _fold(self, batch: Sequence[Claimed]) -> dict[str, int]:
+        """Fold a batch; what could be neither folded nor recorded as failed is given back by the next run."""
         try:
-            return await self._take_in(claimed)
-        except Exception:
-            if not batch:
-                raise
-            return await self._one_by_one(tuple(batch))
+            return await self._fold_or_split(batch) if batch else {}
+        except BaseException:
+            self._jobs.doubt()
+            raise
+        finally:
+            self._jobs.end(delivery.job for delivery in batch)
 
-    async def _take_in(self, claimed: Claim) -> dict[str, int]:
+    async def _fold_or_split(self, batch: Sequence[Claimed]) -> dict[str, int]:
+        try:
+            return await self._take_in(batch)
+        except Exception:
+            return await self._one_by_one(batch)
+
+    async def _take_in(self, batch: Sequence[Claimed]) -> dict[str, int]:
         async def work(connection: Connection) -> dict[str, int]:
             await look_up_by_index(connection)
-            deliveries = await claimed(connection)
-            if not deliveries:
-                return {}
-            return await take_in(connection, deliveries, self._database.clock.now())
+            return await take_in(connection, self._jobs.worker_id, batch)
 
         return await self._database.run(work, org_id=None)
 
@@ -66,19 +100,19 @@ class Results:
 
     async def _alone(self, delivery: Claimed) -> dict[str, int]:
         try:
-            return await self._take_in(lambda connection: claim_again(connection, delivery))
+            return await self._take_in([delivery])
         except Exception as error:
             return {await self._settle(delivery, error): 1}
 
     async def _settle(self, delivery: Claimed, error: Exception) -> str:
         async def work(connection: Connection) -> str:
-            return await record_failure(connection, delivery, error, self._database.clock.now())
+            return await record_failure(connection, self._jobs.worker_id, delivery, error)
 
         return await self._database.run(work, org_id=None)
 
     async def _expire(self) -> int:
         async def work(connection: Connection) -> int:
             await look_up_by_index(connection)
-            return await expire_requests(connection, self._batch_max, self._database.clock.now())
+            return await expire_requests(connection, self._batch_max, await transaction_time(connection))
 
         return await self._database.run(work, org_id=None)

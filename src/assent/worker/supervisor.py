@@ -17,7 +17,7 @@ from assent.worker.options import Options
 from assent.worker.partitions import Partitions
 from assent.worker.prune import Prune
 from assent.worker.recovered import Recovered
-from assent.worker.released import Released
+from assent.worker.rescue import Rescue
 from assent.worker.results import Results
 from assent.worker.retention import Retention
 from assent.worker.stuck import Stuck
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 DUTIES: Final[tuple[type[Duty], ...]] = (
     Recovered,
-    Released,
+    Rescue,
     Timers,
     Timeouts,
     Results,

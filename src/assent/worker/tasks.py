@@ -1,19 +1,22 @@
 """Tasks: claimed, run beside each other outside of any transaction, and marked.
 
 What ended is written down in the transaction that claims what comes next, so that a batch costs the same few statements
-whatever its size. A worker that dies leaves claims behind; once its lease is over, `released` finds them.
+whatever its size. A worker that dies leaves claims behind; once its lease is over, `rescue` gives them to others.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+from uuid import UUID
 
+from assent.model.jobs import JobKey
+from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
-from assent.tasks.claim import Claims, keep_plans
+from assent.tasks.claim import Claims, prepare_claim
 from assent.tasks.claimed import Claimed
 from assent.tasks.outcome import Mark, Patience, judge
 from assent.tasks.settle import settle_if_claimed
@@ -41,7 +44,8 @@ class Tasks:
         options, self._types = place.options, place.runtime.tasks
         self.pace = Pace(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         self._database = place.database
-        self._claims = Claims(self._types, timedelta(milliseconds=options.tasks_lease_ms))
+        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
+        self._claims = Claims(self._types, self._jobs.worker_id)
         self._under_way_max = options.tasks_under_way_max
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
         self._attempts = Attempts(self._types, place.database, self._claims.worker_id, self._under_way_max)
@@ -62,6 +66,7 @@ class Tasks:
 
     async def run_once(self) -> Done:
         self._news.clear()
+        await self._jobs.keep(self._database)
         marks, self._marks = self._marks, []
         room = self._room()
         self._reserved += room
@@ -80,59 +85,65 @@ class Tasks:
     def _room(self) -> int:
         """How many attempts this lane may begin; none for an application without tasks."""
         free = self._under_way_max - len(self._under_way) - self._reserved
-        return max(0, min(self._batch_max, free)) if self._types else 0
+        return max(0, min(self._batch_max, free)) if self._types and self._jobs.may_claim else 0
 
     async def finish(self) -> None:
         """Wait for what is under way, break off and give back what takes too long, and mark the rest."""
         try:
             if self._under_way:
                 await asyncio.wait(self._under_way, timeout=self._grace_s)
-            broken = [task for task in await self._break_off() if self._types[task.type].is_async]
+            await self._break_off()
             marks, self._marks = self._marks, []
             await self._exchange(marks, 0)
-            await self._database.run(
-                lambda connection: self._claims.give_back(connection, broken), org_id=None
-            )
+            await self._jobs.compare(self._database)
+            await self._jobs.lease.end(self._database)
         finally:
             await self._break_off()
             self._attempts.close()
 
-    async def _break_off(self) -> list[Claimed]:
+    async def _break_off(self) -> None:
         """What is still under way ends now; a thread cannot be broken off, and goes on without us."""
-        broken = dict(self._under_way)
+        broken = list(self._under_way)
         for attempt in broken:
             attempt.cancel()
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
-        return [task for attempt, task in broken.items() if attempt.cancelled()]
 
     async def _exchange(self, marks: Sequence[Mark], room: int) -> list[Claimed]:
-        """Hand in what ended, and take what is due, in one transaction."""
-        now = self._database.clock.now()
-        renewing = bool(self._under_way) and self._claims.wants_renewal(now)
-        if not (marks or room or renewing):
+        """Hand in what ended, and claim what is due, in one transaction."""
+        harmless = self._jobs.harmless
+        if not (marks or room or harmless):
             return []
 
-        async def work(connection: Connection) -> tuple[list[Claimed], bool]:
-            await keep_plans(connection)
+        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID], datetime]:
+            await prepare_claim(connection)
             if marks:
-                await settle_if_claimed(connection, self._claims.worker_id, marks, now)
-            claimed = await self._claims.claim(connection, room, now) if room else []
-            if claimed or renewing:
-                await self._claims.renew(connection, now)
-            if renewing:
-                await self._leave_what_is_taken(connection)
-            return claimed, bool(claimed) or renewing
+                await settle_if_claimed(connection, self._jobs.worker_id, marks)
+            cleared = await self._claims.clear_suspects(connection, harmless) if harmless else set()
+            claimed = await self._claim(connection, room) if room else []
+            return claimed, cleared, await transaction_time(connection)
 
-        claimed, renewed = await self._database.run(work, org_id=None)
-        if renewed:
-            self._claims.leased_until = now + self._claims.lease
+        async with self._jobs.claiming():
+            claimed, cleared, now = await self._database.run(work, org_id=None)
+            for task in claimed:
+                self._jobs.begin(task.job, task.losses)
+        self._jobs.clear(cleared)
+        self._jobs.end(mark.task.job for mark in marks)
         count_task_marks(marks, now)
         return claimed
 
-    async def _leave_what_is_taken(self, connection: Connection) -> None:
-        """Break off what was cancelled, or given to another worker because we were taken for gone."""
-        taken = await self._claims.find_taken(connection, list(self._under_way.values()))
+    async def _claim(self, connection: Connection, room: int) -> list[Claimed]:
+        claimed = await self._claims.claim(connection, room)
+        if self._jobs.may_start_suspect(has_room=len(claimed) < room):
+            claimed += await self._claims.claim_suspect(connection)
+        if claimed:
+            await self._jobs.cover(connection)
+        return claimed
+
+    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
+        """Give back what is not under way; break off what was cancelled, or given to another worker."""
+        await self._claims.give_back_unknown(connection, known)
+        taken = await self._claims.find_taken(connection, [task.job for task in self._under_way.values()])
         for attempt, task in self._under_way.items():
             if task.id in taken:
                 attempt.cancel()
@@ -149,11 +160,16 @@ class Tasks:
             if ended.error is not None:
                 telescope.report(ended.error, task=task.type)
         working.end(ended.outcome)
-        mark = judge(task, ended.outcome, self._database.clock.now(), self._patience)
+        mark = judge(task, ended.outcome, self._patience)
+        if ended.written:
+            self._jobs.end([task.job])
         (self._counted if ended.written else self._marks).append(mark)
 
     def _ended(self, attempt: asyncio.Task[None]) -> None:
-        del self._under_way[attempt]
+        task = self._under_way.pop(attempt)
+        # A thread goes on when its attempt is broken off: its task is given to others when the lease is over.
+        if attempt.cancelled() and self._types[task.type].is_async:
+            self._jobs.end([task.job])
         self._news.set()
 
     async def _wait_for_news(self) -> None:

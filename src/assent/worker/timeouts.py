@@ -9,6 +9,7 @@ from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
 from assent.runtime.inputs_of_events import ON_EXPIRED
+from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
@@ -35,7 +36,7 @@ class Timeouts:
 
     async def _tell(self, connection: Connection) -> Done:
         expired = await connection.fetch(_SQL.find_expired_instances, self._batch_max)
-        now = self._database.clock.now()
+        now = await transaction_time(connection)
         told = await emit_events(connection, [_event(instance, now) for instance in expired], now)
         return Done(told, more=len(expired) == self._batch_max)
 

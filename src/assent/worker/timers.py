@@ -9,6 +9,7 @@ from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
 from assent.runtime.inputs_of_events import ON_TIMER
+from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.worker.duty import Done, Pace, Workplace
@@ -34,7 +35,7 @@ class Timers:
     async def _tell(self, connection: Connection) -> int:
         await look_up_by_index(connection)
         due = await connection.fetch(_SQL.claim_due_steps, self._batch_max)
-        now = self._database.clock.now()
+        now = await transaction_time(connection)
         await emit_events(connection, [_event(step, now) for step in due], now)
         return len(due)
 

@@ -74,11 +74,11 @@ def _start(effect: Claimed) -> Span | None:
     return tracer.start(f"effect {effect.type}", parent=trace, kind="client", attributes=about)
 
 
-def count_marks(marks: Iterable[Mark]) -> None:
+def count_marks(marks: Iterable[Mark], now: datetime) -> None:
     """What became of attempts, once it is written down."""
     if telescope.metrics is not None:
         for mark in marks:
-            latency_s = (mark.at - mark.effect.created_at).total_seconds()
+            latency_s = (now - mark.effect.created_at).total_seconds()
             telescope.metrics.effect(mark.effect.type, mark.status, latency_s)
 
 

@@ -33,7 +33,6 @@ CREATE TRIGGER effect_claim_is_dated BEFORE UPDATE ON assent.workflow_side_effec
   FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
 
 CREATE INDEX events_claimed ON assent.workflow_events_outbox (claimed_at) WHERE status = 'processing';
-CREATE INDEX effects_claimed ON assent.workflow_side_effects_outbox (claimed_at) WHERE status = 'processing';
 
 -- Finished rows by age, for pruning.
 CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WHERE status = 'completed';

@@ -6,6 +6,10 @@ ALTER TABLE assent.workflow_side_effects_outbox
   ADD COLUMN awaited         boolean NOT NULL DEFAULT false,    -- whether its step rests until the answer is there
   ADD COLUMN retry_ambiguous boolean NOT NULL DEFAULT true,     -- whether it may be sent again when it may have arrived
   ADD COLUMN ambiguous       boolean NOT NULL DEFAULT false,    -- whether an attempt was sent and never answered
+  ADD COLUMN worker_id       uuid,                              -- the worker that has claimed it
+  ADD COLUMN losses          integer NOT NULL DEFAULT 0,        -- how many workers were lost while they had it
+  ADD COLUMN suspect         boolean NOT NULL DEFAULT false,    -- whether it may have killed one
+  ADD CONSTRAINT effect_under_way_is_claimed_by_a_worker CHECK ((status = 'processing') = (worker_id IS NOT NULL)),
   DROP CONSTRAINT effect_type_is_known,
   ADD CONSTRAINT effect_type_is_known
     CHECK (effect_type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration'));
@@ -15,6 +19,9 @@ ALTER TABLE assent.workflow_side_effects_outbox ALTER COLUMN step_created_at SET
 -- The claim goes from destination to destination, and takes from each what is due first.
 CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_outbox
   (org_id, destination, (coalesce(next_retry_at, created_at)), id) WHERE status IN ('pending', 'failed');
+CREATE INDEX effects_suspect ON assent.workflow_side_effects_outbox ((coalesce(next_retry_at, created_at)), id)
+  WHERE status IN ('pending', 'failed') AND suspect;
+CREATE INDEX effects_of_worker ON assent.workflow_side_effects_outbox (worker_id) WHERE status = 'processing';
 CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
 
 -- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the

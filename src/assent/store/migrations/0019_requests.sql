@@ -81,8 +81,12 @@ CREATE TABLE assent.request_deliveries (
   pushed_by    text,                                -- the member who brought it, where one did
   status       text        NOT NULL DEFAULT 'pending',
   late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended, and counts for nothing
-  attempts     integer     NOT NULL DEFAULT 0,
+  attempts     integer     NOT NULL DEFAULT 0,      -- counted when they begin
   next_try_at  timestamptz NOT NULL DEFAULT assent.now(),
+  worker_id    uuid,                                -- the worker that has claimed it
+  claimed_at   timestamptz,
+  losses       integer     NOT NULL DEFAULT 0,      -- how many workers were lost while they had it
+  suspect      boolean     NOT NULL DEFAULT false,  -- whether it may have killed one: it is folded alone
   error        text,
   received_at  timestamptz NOT NULL DEFAULT assent.now(),
   processed_at timestamptz,
@@ -95,10 +99,14 @@ CREATE TABLE assent.request_deliveries (
   CONSTRAINT delivery_status_is_known CHECK (status IN ('pending', 'processed', 'dead_letter')),
   CONSTRAINT delivery_attempts_are_counted CHECK (attempts >= 0),
   CONSTRAINT delivery_is_processed_at_a_time CHECK ((status = 'processed') = (processed_at IS NOT NULL)),
-  CONSTRAINT only_what_was_processed_is_late CHECK (NOT late OR status = 'processed')
+  CONSTRAINT only_what_was_processed_is_late CHECK (NOT late OR status = 'processed'),
+  CONSTRAINT only_a_pending_delivery_is_claimed CHECK (worker_id IS NULL OR status = 'pending')
 );
 CREATE INDEX deliveries_to_process ON assent.request_deliveries (org_id, next_try_at, position)
   WHERE status = 'pending';
+CREATE INDEX deliveries_suspect ON assent.request_deliveries (next_try_at, position)
+  WHERE status = 'pending' AND suspect;
+CREATE INDEX deliveries_of_worker ON assent.request_deliveries (worker_id) WHERE worker_id IS NOT NULL;
 CREATE INDEX deliveries_dead ON assent.request_deliveries (org_id, received_at, id) WHERE status = 'dead_letter';
 
 CREATE TRIGGER delivery_status_moves_forward BEFORE UPDATE ON assent.request_deliveries
@@ -111,7 +119,8 @@ CREATE TRIGGER deliveries_are_never_emptied BEFORE TRUNCATE ON assent.request_de
 CREATE FUNCTION assent.guard_delivery() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
-  standing CONSTANT text[] := '{status,late,attempts,next_try_at,error,processed_at}';
+  standing CONSTANT text[] :=
+    '{status,late,attempts,next_try_at,worker_id,claimed_at,losses,suspect,error,processed_at}';
 BEGIN
   IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('delivery %s keeps its key, and its request', OLD.id);

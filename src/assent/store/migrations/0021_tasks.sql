@@ -1,7 +1,7 @@
 -- Tasks: background work that our own workers run (D14, D35).
 --
 -- A task's row is narrow, because it changes with every attempt. What was submitted, and what became of attempts, is in
--- rows that are only inserted. A worker's lease is one row of its own, however many tasks the worker has in its hands.
+-- rows that are only inserted. A worker's lease is one row, however many jobs of whatever kind the worker has claimed.
 
 -- Which status may follow which, of requests (0019) and tasks too. See assent.model.moves, which says the same.
 CREATE OR REPLACE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
@@ -45,8 +45,10 @@ CREATE TABLE assent.tasks (
   attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
   attempts_max integer     NOT NULL DEFAULT 8,
   run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after an error, the next try
-  worker_id    uuid,                            -- in whose hands it is
+  worker_id    uuid,                            -- the worker that has claimed it
   claimed_at   timestamptz,
+  losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
+  suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
   ended_at     timestamptz,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT task_type_is_a_short_name CHECK (length(type) BETWEEN 1 AND 200),
@@ -61,6 +63,7 @@ CREATE TABLE assent.tasks (
 -- The claim goes from org to org, type to type, priority to priority, and takes from each what is due first: what is to
 -- run tomorrow stands behind what is due, and is never read.
 CREATE INDEX tasks_to_run ON assent.tasks (org_id, type, priority, run_at, id) WHERE status IN ('open', 'error');
+CREATE INDEX tasks_suspect ON assent.tasks (run_at, org_id, id) WHERE status IN ('open', 'error') AND suspect;
 CREATE INDEX tasks_in_hand ON assent.tasks (worker_id) WHERE status = 'in_progress';
 CREATE INDEX tasks_dead ON assent.tasks (org_id, id) WHERE status = 'dead';
 CREATE INDEX tasks_ended ON assent.tasks (ended_at) WHERE status IN ('complete', 'cancelled');
@@ -118,14 +121,16 @@ CREATE TABLE assent.task_keys (
   CONSTRAINT task_key_is_not_blank CHECK (NOT assent.is_blank(key))
 );
 
--- Until when each worker is taken to be alive. Workers belong to no org.
-CREATE TABLE assent.task_leases (
+-- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
+-- that has claimed something has a row here. Workers belong to no org.
+CREATE TABLE assent.worker_leases (
   worker_id    uuid        NOT NULL,
   leased_until timestamptz NOT NULL,
-  CONSTRAINT task_leases_pkey PRIMARY KEY (worker_id)
+  lost_jobs    integer,                         -- how many it had when its lease was found to be over
+  CONSTRAINT worker_leases_pkey PRIMARY KEY (worker_id)
 );
-ALTER TABLE assent.task_leases ENABLE ROW LEVEL SECURITY;
-CREATE POLICY rows_of_nobody ON assent.task_leases USING (false);
+ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
 
 CREATE TRIGGER task_submissions_are_append_only BEFORE UPDATE OR DELETE ON assent.task_submissions
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
@@ -219,7 +224,7 @@ $$;
 SELECT assent.guard_by_org(t) FROM unnest(ARRAY[
   'assent.tasks', 'assent.task_submissions', 'assent.task_attempts', 'assent.task_keys']::regclass[]) t;
 
-GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, ended_at) ON assent.tasks TO assent_engine;
+GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.tasks TO assent_engine;
 GRANT SELECT, INSERT ON assent.task_submissions, assent.task_attempts, assent.task_keys TO assent_engine;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.new_id(), assent.input_hash(jsonb),

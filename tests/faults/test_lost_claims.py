@@ -1,0 +1,177 @@
+"""Claims whose answer was lost: COMMIT was carried out, and the worker that claimed does not know.
+
+What it claimed is recorded as its own. It neither stands still nor counts as an attempt, and nothing is given up as
+sent that never left.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from assent.app import App
+from assent.effects.sending import Sending
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.worker.duty import Duty, Workplace
+from assent.worker.effects import Effects
+from assent.worker.results import Results
+from assent.worker.tasks import Tasks
+from tests.effects.receiver import Receiver, receiving
+from tests.effects.sending import LOCAL, Office, publish_webhook
+from tests.evidence.asking import Desk, publish_vendor
+from tests.faults.proxy import COMMIT, Fault, Proxy
+from tests.postgres import SETTINGS
+from tests.runtime.flows import ORG, rows
+
+WAIT_MAX_S = 20
+
+CLAIMS = {"tasks": "claim_tasks", "effects": "claim_effects", "results": "claim_deliveries"}
+TABLES = {
+    "tasks": "tasks",
+    "effects": "workflow_side_effects_outbox",
+    "results": "request_deliveries",
+}
+ENDED = {"tasks": "complete", "effects": "completed", "results": "processed"}
+
+
+class Faulty:
+    """One worker whose connections go through a proxy, and jobs for it, which are submitted past the proxy."""
+
+    def __init__(self, proxy: Proxy, behind: Database, database: Database, receiver: Receiver) -> None:
+        self.app = App()
+        self.ran: list[str] = []
+        self.release = asyncio.Event()
+        self.app.task("tests.note")(self._note)
+        self.app.task("tests.wait")(self._wait)
+        self.proxy, self.database, self.receiver = proxy, database, receiver
+        self.runtime = self.app.runtime(database)
+        self.place = Workplace(behind, runtime=self.app.runtime(behind), sending=Sending(LOCAL))
+
+    async def _note(self, what: str = "") -> None:
+        self.ran.append(what)
+
+    async def _wait(self) -> None:
+        await self.release.wait()
+
+    async def submit(self, kind: str) -> None:
+        if kind == "tasks":
+            await self.runtime.submit(ORG, "tests.note", {"what": "a"})
+        elif kind == "effects":
+            await publish_webhook(self.database, on_ambiguous="give_up", **{"await": True})
+            await Office(Workplace(self.database, runtime=self.runtime)).start(
+                "telling", url=self.receiver.url, order=7
+            )
+        else:
+            desk = Desk(self.runtime, self.database, self.database.clock)  # type: ignore[arg-type]
+            await publish_vendor(self.database)
+            await desk.start()
+            await desk.push((await desk.request())["id"])
+
+    async def row(self, kind: str) -> dict[str, Any]:
+        (found,) = await rows(self.database, TABLES[kind])
+        return found
+
+    async def lose_claim(self, duty: Duty, kind: str) -> None:
+        """Have a run claim, and cut its connection when the server has committed and not yet said so."""
+        claiming = self.proxy.arm(Fault(CLAIMS[kind], moment="after", action="hold"))
+        running = asyncio.create_task(duty.run_once())
+        async with asyncio.timeout(WAIT_MAX_S):
+            await claiming.wait()
+            lost = self.proxy.arm(Fault(COMMIT, moment="after", action="cut"))
+            claiming.release()
+            await lost.wait()
+            with suppress(Exception):
+                await running
+        self.proxy.disarm()
+
+    async def run_until(self, duty: Duty, has_happened: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(WAIT_MAX_S):
+            while not await has_happened():
+                await duty.run_once()
+
+
+DUTIES: dict[str, type[Duty]] = {"tasks": Tasks, "effects": Effects, "results": Results}
+
+
+@pytest.fixture
+async def faulty(database: Database, database_url: str, clock: MovedClock) -> AsyncIterator[Faulty]:
+    async with Proxy.before(database_url) as proxy:
+        behind = await Database.open(proxy.url, settings=SETTINGS, clock=clock)
+        with receiving() as receiver:
+            yield Faulty(proxy, behind, database, receiver)
+        await behind.close()
+
+
+@pytest.mark.parametrize("kind", DUTIES)
+async def test_job_of_a_claim_whose_answer_was_lost_runs_without_an_attempt_less(
+    faulty: Faulty, kind: str
+) -> None:
+    """Its worker is alive, so that no lease ends; and the clock stands still."""
+    await faulty.submit(kind)
+    duty = DUTIES[kind](faulty.place)
+    await faulty.lose_claim(duty, kind)
+
+    async def has_ended() -> bool:
+        return bool((await faulty.row(kind))["status"] == ENDED[kind])
+
+    await faulty.run_until(duty, has_ended)
+    assert (await faulty.row(kind))["attempts"] == 1
+    if kind == "effects":
+        assert len(faulty.receiver.received) == 1, "what never left was sent, once"
+    if kind == "tasks":
+        assert faulty.ran == ["a"]
+
+
+async def test_worker_with_other_work_does_not_keep_what_it_does_not_know_of(faulty: Faulty) -> None:
+    duty = Tasks(faulty.place)
+    await faulty.runtime.submit(ORG, "tests.wait")
+    await duty.run_once()
+    await faulty.runtime.submit(ORG, "tests.note", {"what": "b"})
+    await faulty.lose_claim(duty, "tasks")
+
+    async def has_run() -> bool:
+        return faulty.ran == ["b"]
+
+    await faulty.run_until(duty, has_run)
+    faulty.release.set()
+    await duty.finish()
+    found = {row["type"]: (row["status"], row["attempts"]) for row in await rows(faulty.database, "tasks")}
+    assert found == {"tests.wait": ("complete", 1), "tests.note": ("complete", 1)}
+
+
+async def test_worker_that_ends_gives_back_what_it_does_not_know_of(faulty: Faulty) -> None:
+    await faulty.submit("effects")
+    duty = Effects(faulty.place)
+    await faulty.lose_claim(duty, "effects")
+    await duty.finish()
+    found = await faulty.row("effects")
+    assert (found["status"], found["attempts"], found["ambiguous"]) == ("pending", 0, False)
+    assert await rows(faulty.database, "worker_leases") == []
+
+
+async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faulty) -> None:
+    """Another lane of the worker renews the lease while the first has committed its claim and does not know yet."""
+    duty = Tasks(faulty.place)
+    await faulty.runtime.submit(ORG, "tests.note", {"what": "c"})
+    claiming = faulty.proxy.arm(Fault(CLAIMS["tasks"], moment="after", action="hold"))
+    first = asyncio.create_task(duty.run_once())
+    async with asyncio.timeout(WAIT_MAX_S):
+        await claiming.wait()
+        answer = faulty.proxy.arm(Fault(COMMIT, moment="after", action="hold"))
+        claiming.release()
+        await answer.wait()
+        assert (await faulty.row("tasks"))["status"] == "in_progress"
+        duty._jobs.lease.renewals += (
+            1  # as another duty of the process does: what is recorded is to be compared
+        )
+        await duty.run_once()
+        assert (await faulty.row("tasks"))["status"] == "in_progress"
+        answer.release()
+        await first
+        await duty.finish()
+    assert faulty.ran == ["c"]
+    found = await faulty.row("tasks")
+    assert (found["status"], found["attempts"]) == ("complete", 1)
