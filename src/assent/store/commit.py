@@ -67,7 +67,9 @@ async def commit(
         _close(connection)
         raise LostCommit(server_pid, began_s, error) from error
     except BaseException:
-        _close(connection)  # the caller was cancelled at COMMIT: the next user of the connection must not be in it
+        _close(
+            connection
+        )  # the caller was cancelled at COMMIT: the next user of the connection must not be in it
         raise
 
 
