@@ -93,12 +93,11 @@ async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App
 
 
 async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: App, narrow: Database) -> None:
-    calls = 0
+    calls = asyncio.Semaphore(0)
 
     @app.task("tests.own", attempts_max=1)
     async def own(task: assent.Task) -> None:
-        nonlocal calls
-        calls += 1
+        calls.release()
         async with small.transaction(ORG) as connection:
             await connection.execute("SELECT 1")
 
@@ -109,9 +108,8 @@ async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: A
     await shop.submit("tests.own")
     async with small.transaction(None):
         working = asyncio.create_task(shop.work())
-        async with asyncio.timeout(20):
-            while calls < 2:
-                await asyncio.sleep(0.01)
+        for _ in range(2):
+            await asyncio.wait_for(calls.acquire(), 20)
     assert await asyncio.wait_for(working, 20) == {"complete": 1}
     assert (await shop.row())["attempts"] == 1
     await shop.duty.finish()

@@ -100,7 +100,7 @@ async def test_error_of_a_run_is_a_finished_round(database: Database) -> None:
 
 async def test_probe_says_503_with_the_name_while_a_duty_hangs(database: Database) -> None:
     duty = Hanging(stubborn=1_000_000)
-    async with supervised(database, duty) as (supervisor, _):
+    async with supervised(database, duty) as (supervisor, _):  # noqa: SIM117
         async with Probes(database, supervisor.overdue).serving(ProbeSettings(port=0)) as port:
             await duty.hangs.wait()
             answers = [await get(port)]
