@@ -19,6 +19,7 @@ from assent.store.embedded import EmbeddedServer
 from assent.store.errors import StoreError
 from assent.store.guard import START_LOCK, guard
 from assent.store.locks import FileLock
+from assent.store.outage import is_outage
 from assent.store.postmaster import read_postmaster
 from assent.store.settings import Settings
 
@@ -203,6 +204,55 @@ async def test_a_crashed_server_is_started_again_with_its_data(folder):
         with EmbeddedServer.start(data_dir) as second:
             assert postmaster(data_dir) != crashed
             assert await fetch(second, "select seven from kept") == 7
+
+
+@pytest.mark.parametrize("name", ["data", "long" * 30])
+async def test_server_whose_postmaster_was_killed_is_started_again_under_its_users(folder, name):
+    """Requests meanwhile fail as those of a database that is away, and the same pool goes on afterwards."""
+    settings = Settings(data_dir=folder / name)
+    database = await Database.open(settings=settings)
+    try:
+        async with database.transaction(None) as connection:
+            await connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
+        for _ in range(2):
+            killed = postmaster(folder / name)
+            killed.kill()
+            errors, found, restarted = [], None, False
+            async with asyncio.timeout(LONG_S):
+                # Processes of the old server may answer until they notice.
+                while found is None or not restarted:
+                    restarted = postmaster_pid(folder / name) not in (killed.pid, None)
+                    try:
+                        async with database.transaction(None) as connection:
+                            found = await connection.fetchval("SELECT seven FROM kept")
+                    except (StoreError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+                        errors.append(error)
+                        await asyncio.sleep(0.05)
+            assert found == 7
+            assert [error for error in errors if not is_outage(error)] == []
+            assert postmaster(folder / name) != killed
+    finally:
+        last = postmaster(folder / name)
+        await database.close()
+    assert not is_alive(last)
+
+
+async def test_users_in_two_processes_start_one_server_again(data_dir):
+    with users(1, data_dir) as (user,), EmbeddedServer.start(data_dir) as server:
+        killed = psutil.Process(int(user.stdout.readline()))
+        killed.kill()
+        until(lambda: postmaster_pid(data_dir) not in (killed.pid, None))
+        until(
+            lambda: (found := read_postmaster(data_dir / "cluster")) is not None and found.status == "ready"
+        )
+        assert await fetch(server, "select 1") == 1
+        assert leave(user) == 0
+        assert await fetch(server, "select 1") == 1
+
+
+def postmaster_pid(data_dir):
+    found = read_postmaster(data_dir / "cluster")
+    return None if found is None else found.pid
 
 
 async def test_a_pid_file_that_names_a_stranger_is_no_hindrance(data_dir):

@@ -1,4 +1,7 @@
-"""Logs of long-running commands: JSON lines for machines, short lines above what a person watches."""
+"""Logs of long-running commands: JSON lines for machines, short lines above what a person watches.
+
+Also what libraries, asyncio and Python itself have to say goes there: one reader of the log must understand every line.
+"""
 
 import logging
 import sys
@@ -9,6 +12,7 @@ import orjson
 from rich.console import Console
 from rich.logging import RichHandler
 
+from assent.store.outage import is_outage
 from assent.telemetry import log_fields
 
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -17,7 +21,7 @@ _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 
 class JsonLines(logging.Formatter):
     """One JSON object for each record: when, how bad, where from, what, in which org, instance and trace, and the
-    fields given with it."""
+    fields given with it. Where the database is away, its error says all, and there is no trace of the code."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -28,7 +32,10 @@ class JsonLines(logging.Formatter):
             **log_fields(),
             **given_fields(record),
         }
-        if record.exc_info:
+        error = record.exc_info[1] if record.exc_info else None
+        if is_outage(error):
+            line.setdefault("error", f"{type(error).__name__}: {error}")
+        elif record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return orjson.dumps(line, default=str).decode()
 
@@ -39,7 +46,7 @@ def given_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def log_as_json() -> None:
-    """Write every record of ours to standard error, as JSON lines."""
+    """Write every record of ours, and every warning of others, to standard error, as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     _use(handler, logging.INFO)
@@ -62,6 +69,10 @@ class _WithFields(logging.Formatter):
 
 
 def _use(handler: logging.Handler, level: int) -> None:
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
     logger = logging.getLogger("assent")
     logger.handlers[:] = [handler]
     logger.setLevel(level)

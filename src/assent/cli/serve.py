@@ -88,10 +88,11 @@ async def _run(application: "App", listening: "socket", *, with_worker: bool) ->
     log_as_json()
     with configured():
         async with migrated_database() as database, AsyncExitStack() as stack:
+            worker = _worker(application, database) if with_worker else None
             if probes.port:
                 use_metrics()
-                await stack.enter_async_context(Probes(database).serving(probes))
-            worker = _worker(application, database) if with_worker else None
+                answering = Probes(database, worker.overdue) if worker is not None else Probes(database)
+                await stack.enter_async_context(answering.serving(probes))
             return await _serve(application, database, settings, listening, worker)
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from assent.worker.duty import Duty, Run, Workplace
     from assent.worker.options import Options
     from assent.worker.probes import ProbeSettings
+    from assent.worker.supervisor import Supervisor
     from assent.worker.tally import Tallies
 
 CUT_OFF = 3
@@ -110,9 +112,8 @@ async def _work(  # noqa: PLR0913
         chosen = duties(place, only)
         tallies = Tallies([duty.name for duty in chosen])
         if once:
-            return await _run_once(chosen, tallies, json=json)
-        async with _answering(database, probes):
-            return await _run_until_stopped(place, chosen, tallies, json=json)
+            return await _run_once(place, chosen, tallies, json=json)
+        return await _run_until_stopped(place, chosen, tallies, probes, json=json)
     finally:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
@@ -120,14 +121,16 @@ async def _work(  # noqa: PLR0913
 
 
 @asynccontextmanager
-async def _answering(database: "Database", probes: "ProbeSettings") -> AsyncIterator[None]:
+async def _answering(
+    database: "Database", probes: "ProbeSettings", supervisor: "Supervisor"
+) -> AsyncIterator[None]:
     """Inside, orchestrators and Prometheus are answered, where a port is given."""
     from assent.worker.probes import Probes
 
     if not probes.port:
         yield
         return
-    async with Probes(database).serving(probes):
+    async with Probes(database, supervisor.overdue).serving(probes):
         yield
 
 
@@ -140,17 +143,23 @@ def _workplace(database: "Database", options: "Options", application: "App | Non
     return Workplace(database, options, application.runtime(database), Sending.from_environment())
 
 
-async def _run_once(chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
+async def _run_once(place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
     from assent.cli.worker_table import WorkerTable
     from assent.worker.loop import exhaust
+    from assent.worker.supervisor import require_connections
     from assent.worker.watch import watch_run
+
+    # One duty after the other, one lane of each.
+    require_connections(
+        place.database.settings, chosen, replace(place.options, events_lanes=1, tasks_lanes=1)
+    )
 
     def observe(run: "Run") -> None:
         tallies(run)
         watch_run(run)
 
     for duty in chosen:
-        await exhaust(duty, observe)
+        await exhaust(duty, observe, place.options)
     if json:
         print_json({name: tally.to_json() for name, tally in tallies.by_duty.items()})
     else:
@@ -159,17 +168,33 @@ async def _run_once(chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool)
 
 
 async def _run_until_stopped(
-    place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool
+    place: "Workplace",
+    chosen: "Sequence[Duty]",
+    tallies: "Tallies",
+    probes: "ProbeSettings",
+    *,
+    json: bool,
 ) -> int:
     from assent.worker.journal import Journal
     from assent.worker.memory import collect_less_often
-    from assent.worker.signals import stopping_on_signals
     from assent.worker.supervisor import Supervisor
     from assent.worker.watch import watch_run
 
     collect_less_often()
     journal = Journal(place.options.report_interval_ms / 1000)
     supervisor = Supervisor(place.database, chosen, place.options, [tallies, journal, watch_run])
+    async with _answering(place.database, probes, supervisor):
+        finished = await _supervise(place, chosen, supervisor, tallies, json=json)
+    journal.close()
+    _log.info("worker stopped", extra={"finished": finished})
+    return 0 if finished else CUT_OFF
+
+
+async def _supervise(
+    place: "Workplace", chosen: "Sequence[Duty]", supervisor: "Supervisor", tallies: "Tallies", *, json: bool
+) -> bool:
+    from assent.worker.signals import stopping_on_signals
+
     with _watched(tallies, json=json) as end_watching:
 
         def stop(received: signal.Signals) -> None:
@@ -184,10 +209,7 @@ async def _run_until_stopped(
                 _log.warning(
                     "no application is named with --app: events and effects are left to other workers"
                 )
-            finished = await supervisor.run()
-    journal.close()
-    _log.info("worker stopped", extra={"finished": finished})
-    return 0 if finished else CUT_OFF
+            return await supervisor.run()
 
 
 @contextmanager

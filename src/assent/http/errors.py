@@ -15,6 +15,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.problems import PROBLEMS_MAX, Problem
 from assent.runtime.errors import StepFailed
 from assent.store.errors import OutcomeUnknown, StoreError
+from assent.store.outage import is_outage
 from assent.store.retry import LOST_AGAINST_OTHERS
 from assent.telemetry import telescope
 
@@ -22,8 +23,6 @@ _log = logging.getLogger(__name__)
 
 BUSY_STATES: Final = LOST_AGAINST_OTHERS | {"55P03", "57014"}
 """Lost against others too often, or waited too long: nothing was written, and later it may well work."""
-UNAVAILABLE_STATES: Final = ("08", "53", "57P", "58", "25006")
-"""How the states begin of a server that is starting, stopping, out of connections, memory or disk, or a standby."""
 
 _SEND_A_KEY: Final = "with an `Idempotency-Key`, a repeat is safe"
 
@@ -87,10 +86,9 @@ async def _http(request: Request, error: Any) -> Response:
 
 
 async def _database(request: Request, error: Any) -> Response:
-    state = error.sqlstate or ""
-    if _is_done(request) or state.startswith(UNAVAILABLE_STATES):
+    if _is_done(request) or is_outage(error):
         return await _no_database(request, error)
-    if state in BUSY_STATES:
+    if error.sqlstate in BUSY_STATES:
         return _busy(request)
     return await _unexpected(request, error)
 

@@ -1,5 +1,7 @@
 """Whether the process lives, and whether it can do its work. The only routes without sign-in."""
 
+from collections.abc import Sequence
+
 import asyncpg
 from fastapi import Request
 from pydantic import BaseModel, Field
@@ -18,9 +20,18 @@ class HealthBody(BaseModel):
     status: str = Field(examples=["ok"])
 
 
-@router.get("/healthz", response_model=HealthBody, summary="Whether the process lives")
-async def healthz() -> HealthBody:
-    """The process lives; nothing else is asked."""
+@router.get(
+    "/healthz",
+    response_model=HealthBody,
+    summary="Whether the process lives",
+    responses=documented_alone(503),
+)
+async def healthz(request: Request) -> HealthBody:
+    """The process lives; and of a worker in the same process, every duty has finished a round in its time."""
+    overdue: Sequence[str] = getattr(request.app.state, "overdue_duties", tuple)()
+    if overdue:
+        message = f"not finished a round in time: {', '.join(overdue)}"
+        raise Refused(Rejection("UNAVAILABLE", message, hint="restart the process if this goes on"))
     return HealthBody(status="ok")
 
 

@@ -59,6 +59,8 @@ class Serving:
         self._changes: Changes = door.state.house.changes
         self._listening = listening
         self._worker = worker
+        if worker is not None:
+            door.state.overdue_duties = worker.overdue
 
     def stop(self) -> None:
         """Take no more requests; `run` returns when those that run have been answered."""

@@ -78,12 +78,6 @@ class MovedClock:
 SYSTEM_CLOCK: Final = DatabaseClock()
 
 
-async def keep_time(connection: _Asked) -> None:
-    """Read the server's clock where the last reading is old; called for each connection that the pool hands out."""
-    if SYSTEM_CLOCK.is_stale:
-        SYSTEM_CLOCK.set(await connection.fetchval(_SQL.read_clock))
-
-
 async def transaction_time(connection: _Asked) -> datetime:
     """Return `assent.now()`, the time of this transaction: the database's, or the one that a test has set."""
     return await connection.fetchval(_SQL.read_time)

@@ -6,6 +6,7 @@ Whoever calls this holds the lock that keeps others out; see `embedded.py`.
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from functools import cached_property
@@ -139,27 +140,43 @@ class Cluster:
         )
 
     def _launch(self) -> None:
-        self._clear_crash()
+        socket_dir = self._clear_crash() or self._new_socket_dir()
         self._let_in()
         log = self.path / "server.log"
         if log.exists():
             log.replace(self.path / "server.log.previous")
-        options = ["-w", "-t", str(START_TIMEOUT_S), "-l", str(log), "-o", f"-k {self._new_socket_dir()}"]
+        options = ["-w", "-t", str(START_TIMEOUT_S), "-l", str(log), "-o", f"-k {socket_dir}"]
         self._run("pg_ctl", "start", "-D", str(self.path), *options)
 
-    def _clear_crash(self) -> None:
-        """Make way after a postmaster that was killed: no process, no pid file, no socket of it is left."""
+    def _clear_crash(self) -> Path | None:
+        """Make way after a postmaster that was killed: no process, no pid file, no socket of it is left.
+
+        Returns the folder of its sockets where it can be used again: who runs beside it knows it by that URL.
+        """
         if (stale := read_postmaster(self.path)) is None:
-            return
+            return None
         # A server beside another one's orphans would destroy the data. They leave when they notice.
         if orphans := wait_for_orphans(self.path, START_TIMEOUT_S):
             raise StoreError(
                 f"Processes of a crashed server still use {self.path}: {orphans}. End them and try again"
             )
         # PostgreSQL would leave these where any process has that pid, be it a stranger or a zombie.
-        for left_over in (self.path / "postmaster.pid", *self.path.glob(".s.PGSQL.*")):
+        folder = (
+            stale.socket_dir if stale.socket_dir is not None and self._is_ours(stale.socket_dir) else None
+        )
+        sockets = folder.glob(".s.PGSQL.*") if folder is not None else ()
+        for left_over in (self.path / "postmaster.pid", *self.path.glob(".s.PGSQL.*"), *sockets):
             left_over.unlink(missing_ok=True)
-        self._drop_socket_dir(stale)
+        return folder
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Return whether a folder is the account's alone: in `/tmp` another user may have made one of that name."""
+        try:
+            found = folder.lstat()
+        except OSError:
+            return False
+        closed = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
+        return closed and found.st_uid == self.account.uid
 
     def stop(self) -> None:
         """Stop the server, if it runs, and wait until it has: clients are cut off, no data is lost."""

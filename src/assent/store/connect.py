@@ -1,5 +1,6 @@
 """How we talk to PostgreSQL: one set of options, JSON by orjson, and errors that say what to do."""
 
+import asyncio
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,18 +11,16 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from assent.store.clock import keep_time
-from assent.store.errors import RolledBack, StoreError
+from assent.store.connection import LiveConnection
+from assent.store.errors import StoreError
 from assent.store.settings import Settings
 
 if TYPE_CHECKING:
     Connection: TypeAlias = (
         asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
     )
-    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
 else:
     Connection: TypeAlias = asyncpg.Connection
-    Pool: TypeAlias = asyncpg.Pool
 
 SERVER_VERSION_MIN: Final = 15
 
@@ -49,55 +48,24 @@ def json_array(values: Iterable[object]) -> list[Json]:
     return [Json(value) for value in values]
 
 
-class CheckedConnection(asyncpg.Connection[asyncpg.Record] if TYPE_CHECKING else asyncpg.Connection):  # type: ignore[misc]
-    """A connection on which a COMMIT that rolls back is an error.
-
-    PostgreSQL answers COMMIT with `ROLLBACK`, and no error, after a statement of the transaction failed: where code
-    has caught that error, asyncpg would report success.
-    """
-
-    __slots__ = ()
-
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's
-        status: str = await super().execute(query, *args, timeout=timeout)
-        if status == "ROLLBACK" and query.startswith("COMMIT"):
-            raise RolledBack(
-                "A statement of the transaction failed, and its error was caught: nothing was changed. "
-                "Run statements that may fail inside `connection.transaction()`, a savepoint"
-            )
-        return status
-
-
-async def connect(url: str, settings: Settings) -> "asyncpg.Connection[asyncpg.Record]":
-    """One connection of its own, outside every pool."""
+async def connect(url: str, settings: Settings) -> LiveConnection:
+    """Return a connection outside every pool, ready for use; raise `StoreError` where that fails or takes too long."""
     with _explained(url):
-        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(url, **_options(settings))
-    try:
-        await _prepare(connection)
-    except BaseException:
-        await connection.close()
-        raise
+        async with asyncio.timeout(settings.connect_timeout_ms / 1000):
+            connection: LiveConnection = await asyncpg.connect(url, **_options(settings))
+            try:
+                connection.guard(settings)
+                await _prepare(connection)
+            except BaseException:
+                connection.terminate()
+                raise
     return connection
-
-
-async def open_pool(url: str, settings: Settings) -> Pool:
-    with _explained(url):
-        return await asyncpg.create_pool(
-            url,
-            min_size=settings.pool_connections_min,
-            max_size=settings.pool_connections_max,
-            # Out of reach: by default a connection is thrown away, prepared statements and all, every 50,000.
-            max_queries=2**40,
-            init=_prepare,
-            setup=keep_time,
-            reset=_keep_as_it_is,
-            **_options(settings),
-        )
 
 
 def _options(settings: Settings) -> dict[str, Any]:
     return {
-        "connection_class": CheckedConnection,
+        "connection_class": LiveConnection,
+        "command_timeout": settings.statement_deadline_s,
         "timeout": settings.connect_timeout_ms / 1000,
         "statement_cache_size": settings.prepared_statements_max,
         # Neither age nor size throws a prepared statement out: there is a known number of them.
@@ -162,10 +130,6 @@ def _as_plain(value: object) -> str:
 
 def _decode_jsonb(data: bytes) -> Any:
     return orjson.loads(memoryview(data)[1:])
-
-
-async def _keep_as_it_is(_: Connection) -> None:
-    """Instead of asyncpg's reset, a round trip of 75 µs in 330: our transactions leave nothing behind."""
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from assent.model.clock import Clock
 from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.commit import CommitProof, LostCommit, commit, resolve, roll_back
-from assent.store.connect import PLANS_ANEW, Connection, Pool, connect, open_pool
+from assent.store.connect import PLANS_ANEW, Connection, connect
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
+from assent.store.pool import Pool
 from assent.store.queries import load_queries
 from assent.store.retry import retry_lost
 from assent.store.roles import ENGINE_ROLE
@@ -76,10 +77,10 @@ class Database:
         settings = settings or Settings.from_environment()
         given = url or settings.database_url
         if given is not None:
-            return cls(await open_pool(given, settings), given, settings, clock)
+            return cls(await Pool.open(given, settings), given, settings, clock)
         server, own_url = await _start_server(settings)
         try:
-            return cls(await open_pool(own_url, settings), own_url, settings, clock, server)
+            return cls(await Pool.open(own_url, settings), own_url, settings, clock, server)
         except BaseException:
             await asyncio.to_thread(server.stop)
             raise
@@ -176,21 +177,14 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        wait_s = self.settings.pool_wait_timeout_ms / 1000
-        try:
-            connection = await self._pool.acquire(timeout=wait_s)
-        except TimeoutError as error:
-            raise StoreError(
-                f"All {self.settings.pool_connections_max} connections were busy for {wait_s:g} s. "
-                "Raise ASSENT_POOL_CONNECTIONS_MAX, or find what holds them"
-            ) from error
-        try:
+        async with self._pool.connection() as connection:
+            if not self._observers:
+                yield connection
+                return
             with ExitStack() as stack:
                 for observer in self._observers:
                     stack.enter_context(connection.query_logger(observer))
                 yield connection
-        finally:
-            await self._pool.release(connection)
 
     @property
     def is_joined(self) -> bool:
@@ -200,8 +194,7 @@ class Database:
     @property
     def connections(self) -> tuple[int, int]:
         """How many connections of the pool are used, and how many are idle."""
-        idle = self._pool.get_idle_size()
-        return self._pool.get_size() - idle, idle
+        return self._pool.sizes
 
     async def _renew_plans(self, connection: Connection) -> None:
         """PostgreSQL renews plans after an ANALYZE, which may take it a minute in which a table grows a hundredfold."""

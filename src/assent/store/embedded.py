@@ -2,13 +2,16 @@
 
 Every user shares a lock on a file in the folder, which the kernel lets go however the user ends. Starting and
 stopping happen one at a time; whoever leaves, and then can have that lock alone, was the last one and stops
-the server. A guard in the background does the same where the last one was killed (`guard.py`).
+the server. A guard in the background does the same where the last one was killed (`guard.py`). Every user watches
+the postmaster; where it has died, the first to notice starts it again, and its data is recovered.
 """
 
 import atexit
+import logging
 import os
+import threading
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import platformdirs
 
@@ -16,8 +19,15 @@ from assent.store.cluster import OWNER, Cluster
 from assent.store.errors import StoreError
 from assent.store.guard import CLUSTER, LOCKS, START_LOCK, Use, ensure_guard, stop_if_unused
 from assent.store.locks import FileLock
-from assent.store.postmaster import Postmaster
+from assent.store.postmaster import Postmaster, is_at_work
 from assent.store.programs import wheel_programs
+
+_log = logging.getLogger(__name__)
+
+WATCH_INTERVAL_S: Final = 0.5
+"""How often a user looks whether the postmaster lives."""
+RESTART_PAUSE_S: Final = 5.0
+"""How long a user waits after a start that failed before it tries again."""
 
 
 class EmbeddedServer:
@@ -29,6 +39,7 @@ class EmbeddedServer:
         self._process_id = os.getpid()
         self._use: Use | None = None
         self._postmaster: Postmaster | None = None
+        self._left = threading.Event()
 
     @classmethod
     def start(cls, data_dir: Path | None = None, *, fast: bool = False) -> Self:
@@ -49,6 +60,7 @@ class EmbeddedServer:
                 "or a server in ASSENT_DATABASE_URL"
             ) from error
         atexit.register(server.stop)
+        threading.Thread(target=server._watch, name="embedded server", daemon=True).start()
         return server
 
     def url(self, database: str, *, role: str = OWNER) -> str:
@@ -59,6 +71,7 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """Leave; the last user stops the server and waits until it has ended. Doing it twice does nothing."""
+        self._left.set()
         use, self._use, self._postmaster = self._use, None, None
         if use is None:
             return
@@ -85,6 +98,31 @@ class EmbeddedServer:
                 stop_if_unused(self.data_dir, self._cluster)
                 raise
             self._use = use
+
+    def _watch(self) -> None:
+        """Start the server again whenever its postmaster has died, until this user leaves."""
+        pause_s = WATCH_INTERVAL_S
+        while not self._left.wait(pause_s):
+            postmaster = self._postmaster
+            if postmaster is None or is_at_work(postmaster.pid, self._cluster.path):
+                continue
+            try:
+                self._start_again(postmaster)
+                pause_s = WATCH_INTERVAL_S
+            except (StoreError, OSError) as error:
+                said = {"data_dir": str(self.data_dir), "error": str(error)}
+                _log.error("the embedded server cannot be started again", extra=said)
+                pause_s = RESTART_PAUSE_S
+
+    def _start_again(self, dead: Postmaster) -> None:
+        with FileLock.exclusive(self.data_dir / START_LOCK):
+            if self._use is None:
+                return  # this user has left meanwhile
+            # Another user may have been first; then this finds the server that runs.
+            self._postmaster = self._cluster.start()
+            ensure_guard(self.data_dir)
+        said = {"data_dir": str(self.data_dir), "pid": self._postmaster.pid, "died": dead.pid}
+        _log.warning("the embedded server had died and runs again", extra=said)
 
     def __enter__(self) -> Self:
         return self

@@ -32,3 +32,11 @@ class OutcomeUnknown(StoreError):
         other = OutcomeUnknown(self.org_id, self.audit_id)
         other.__cause__ = self.__cause__
         return other
+
+
+class PoolBusy(StoreError):
+    """No connection of this process's pool became free in time; nothing was sent to the database."""
+
+
+class ServerSilent(StoreError):
+    """The server did not answer within the deadline of a statement; the connection was dropped."""

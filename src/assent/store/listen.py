@@ -1,7 +1,8 @@
 """Hearing notifications, over a connection of its own that comes back by itself.
 
 While the connection is away notifications are lost, so after every reconnect each channel counts as notified
-once. Notifications wake; they carry nothing, and whoever waits also looks at its queue now and then.
+once. Notifications wake; they carry nothing, and whoever waits also looks at its queue now and then. A connection that
+only listens cannot tell a quiet server from one that is gone, so it is checked every `listen_check_interval_ms`.
 """
 
 import asyncio
@@ -9,16 +10,19 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import asyncpg
 
 from assent.store.connect import Connection, connect
+from assent.store.connection import LiveConnection
 from assent.store.errors import StoreError
+from assent.store.queries import load_queries
 from assent.store.retry import backoff_s
 from assent.store.settings import Settings
 
 _log = logging.getLogger(__name__)
+_QUERIES: Final = load_queries("assent.store", "store.sql")
 
 
 class Listener:
@@ -31,7 +35,7 @@ class Listener:
         self._notified: set[str] = set()
         self._woken = asyncio.Event()
         self._lost = asyncio.Event()
-        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._connection: LiveConnection | None = None
         self._keeper: asyncio.Task[None] | None = None
 
     async def wait(self, timeout_s: float | None = None) -> frozenset[str]:
@@ -59,9 +63,9 @@ class Listener:
                 await self._keeper
         if self._connection is not None:
             self._connection.remove_termination_listener(self._on_loss)
-            await self._connection.close(timeout=self._settings.connect_timeout_ms / 1000)
+            await self._connection.close()
 
-    async def _listen(self) -> "asyncpg.Connection[asyncpg.Record]":
+    async def _listen(self) -> LiveConnection:
         self._lost.clear()
         connection = await connect(self._url, self._settings)
         try:
@@ -75,18 +79,42 @@ class Listener:
 
     async def _keep_listening(self) -> None:
         while True:
-            await self._lost.wait()
+            await self._wait_for_loss()
             self._connection = await self._listen_again()
             self._wake(*self._channels)
 
-    async def _listen_again(self) -> "asyncpg.Connection[asyncpg.Record]":
+    async def _wait_for_loss(self) -> None:
+        """Return when the connection has ended, or was ended because the server does not answer on it."""
+        interval_s = self._settings.listen_check_interval_ms / 1000
+        while not self._lost.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval_s):
+                    await self._lost.wait()
+            if not self._lost.is_set():
+                await self._check()
+
+    async def _check(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            within_s = self._settings.check_timeout_ms / 1000
+            await self._connection.execute(_QUERIES.check_connection, timeout=within_s)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            said = {"channels": self._channels, "error": f"{type(error).__name__}: {error}"}
+            _log.warning("the listening connection does not answer", extra=said)
+            self._connection.remove_termination_listener(self._on_loss)  # or it is heard by the next one
+            self._connection.terminate()
+            self._lost.set()
+
+    async def _listen_again(self) -> LiveConnection:
         attempts = 0
         while True:
             try:
                 return await self._listen()
             except (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
                 attempts += 1
-                _log.warning("Not listening on %s, attempt %d: %s", self._channels, attempts, error)
+                said = {"channels": self._channels, "attempt": attempts, "error": str(error)}
+                _log.warning("not listening", extra=said)
                 await asyncio.sleep(backoff_s(attempts))
 
     def _on_loss(self, _: Connection) -> None:

@@ -23,9 +23,28 @@ class Settings:
     pool_connections_min: int = number(1, 1, 1_000)
     pool_connections_max: int = number(10, 1, 1_000)
     pool_wait_timeout_ms: int = number(30_000, 1, 600_000)
+    pool_task_transactions_max: int = number(0, 0, 1_000)
+    """How many tasks may have a transaction of their own at a time; zero means a third of the pool."""
     connect_timeout_ms: int = number(10_000, 1, 600_000)
+    """How long it may take to connect and to prepare the connection."""
+    connection_lifetime_max_ms: int = number(1_800_000, 0, 86_400_000)
+    """How long a connection of the pool is used before it is replaced, up to a fifth less; zero means for ever."""
+    idle_check_after_ms: int = number(10_000, 0, 86_400_000)
+    """How long a connection may be idle and be used without a check whether the server still answers on it."""
+    check_timeout_ms: int = number(2_000, 1, 600_000)
+    """How long the server may take to answer a check."""
+    listen_check_interval_ms: int = number(15_000, 10, 86_400_000)
+    """How often the connection that listens for notifications is checked."""
+    tcp_keepalive_ms: int = number(30_000, 1_000, 7_200_000)
+    """How long a connection over TCP is quiet before the kernel probes it; three probes without an answer end it."""
+    tcp_user_timeout_ms: int = number(30_000, 0, 7_200_000)
+    """How long sent data may stay unacknowledged before the kernel ends the connection; zero: its own limit."""
     statement_timeout_ms: int = number(30_000, 0, 86_400_000)
     """Zero, here and below, means no limit."""
+    statement_slack_ms: int = number(5_000, 1, 600_000)
+    """How much longer than `statement_timeout_ms` a client waits for an answer before it drops the connection."""
+    cancel_timeout_ms: int = number(2_000, 1, 600_000)
+    """How long the server may take to confirm a cancelled statement, or a goodbye, before the connection is dropped."""
     lock_timeout_ms: int = number(10_000, 0, 86_400_000)
     migration_lock_timeout_ms: int = number(2_000, 1, 600_000)
     """How long a migration holds up others while it waits for a lock; then it lets them go first and tries again."""
@@ -48,6 +67,18 @@ class Settings:
             most = f"{variable(PREFIX, 'pool_connections_max')}={self.pool_connections_max}"
             found = f"expected at most {most}, found {self.pool_connections_min}"
             raise Invalid([bad_setting(variable(PREFIX, "pool_connections_min"), found)])
+
+    @property
+    def statement_deadline_s(self) -> float | None:
+        """How long a client waits for the answer to a statement; None where the server has no limit either."""
+        if not self.statement_timeout_ms:
+            return None
+        return (self.statement_timeout_ms + self.statement_slack_ms) / 1000
+
+    @property
+    def task_transactions_max(self) -> int:
+        """How many tasks may have a transaction of their own at a time: the rest of the pool is for the duties."""
+        return self.pool_task_transactions_max or max(1, self.pool_connections_max // 3)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:

@@ -4,6 +4,10 @@
 select set_config('role', $1, true), set_config('assent.org_id', $2, true), set_config('assent.now', $3, true),
        set_config('plan_cache_mode', $4, true), set_config('assent.acting', $5, true);
 
+-- name: check_connection
+-- Asks whether the server answers.
+select 1;
+
 -- name: renew_plans
 -- Forgets the connection's plans: tables have grown since they were made.
 discard plans;

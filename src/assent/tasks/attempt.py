@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -15,12 +16,16 @@ from pydantic import ValidationError
 from assent.model.parse import problems_of
 from assent.model.problems import Invalid
 from assent.store.database import Database
+from assent.store.errors import PoolBusy
+from assent.store.pool import holding
 from assent.tasks.claimed import Claimed
 from assent.tasks.context import Task
 from assent.tasks.declared import TaskType, as_kept
 from assent.tasks.errors import ClaimLost, GiveUp, Retry
 from assent.tasks.outcome import FAILED, GAVE_UP, LOST, TIMED_OUT, Completed, Failed, Mark, Outcome, text_of
 from assent.tasks.settle import settle_if_claimed
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,11 @@ class Attempts:
     worker_id: UUID
     threads_max: int
     _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+    _turns: asyncio.Semaphore = field(init=False)
+    """Transactions of tasks that may be open at a time: the rest of the pool is for the duties."""
+
+    def __post_init__(self) -> None:
+        self._turns = asyncio.Semaphore(self.database.settings.task_transactions_max)
 
     def close(self) -> None:
         """Let threads end that have nothing to do; whoever is not done goes on."""
@@ -55,8 +65,22 @@ class Attempts:
             self._threads = None
 
     async def make(self, claimed: Claimed) -> Ended:
+        # An attempt outlives the run of the duty that began it, and so do its connections.
+        with holding(None):
+            while True:
+                try:
+                    return await self._try(claimed)
+                except PoolBusy as busy:
+                    # Raised by a transaction that the function opened by itself. It is begun again, as after any
+                    # error, and no attempt is counted; `pool_wait_timeout_ms` has passed meanwhile.
+                    said = {"task": claimed.type, "task_id": str(claimed.id), "error": str(busy)}
+                    _log.warning("task waits for a connection", extra=said)
+
+    async def _try(self, claimed: Claimed) -> Ended:
         try:
             return await self._make(self.types[claimed.type], claimed)
+        except PoolBusy:
+            raise
         except ClaimLost as lost:
             return Ended(Failed(LOST, text_of(lost)))
         except GiveUp as given_up:
@@ -70,19 +94,20 @@ class Attempts:
 
     async def _make(self, kind: TaskType, claimed: Claimed) -> Ended:
         async with AsyncExitStack() as open_until:
-            task = Task(claimed, self.worker_id, self.database, open_until)
+            task = Task(claimed, self.worker_id, self.database, self._turns, open_until)
             try:
                 arguments = kind.arguments(task, claimed.input)
             except ValidationError as error:
                 return Ended(Failed("BAD_INPUT", text_of(Invalid(problems_of(error))), permanent=True))
-            output = await self._run_in_time(kind, arguments)
+            output = await self._run_in_time(kind, task, arguments)
             return await self._complete(task, claimed, Completed(as_kept(output, "output")))
 
-    async def _run_in_time(self, kind: TaskType, arguments: dict[str, Any]) -> Any:
+    async def _run_in_time(self, kind: TaskType, task: Task, arguments: dict[str, Any]) -> Any:
         if kind.timeout is None:
             return await self._run(kind, arguments)
         try:
             async with asyncio.timeout(kind.timeout.total_seconds()) as limit:
+                task.limit = limit
                 return await self._run(kind, arguments)
         except TimeoutError as error:
             if limit.expired():

@@ -1,11 +1,13 @@
 """A task as its function sees it while it runs: who it is, and how to write together with its completion."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from uuid import UUID
 
 from assent.store.database import Connection, Database
+from assent.store.errors import PoolBusy
 from assent.tasks.claimed import Claimed
 from assent.tasks.errors import ClaimLost
 from assent.tasks.settle import hold_if_claimed
@@ -15,13 +17,22 @@ class Task:
     """One attempt at a task."""
 
     def __init__(
-        self, claimed: Claimed, worker_id: UUID, database: Database, open_until: AsyncExitStack
+        self,
+        claimed: Claimed,
+        worker_id: UUID,
+        database: Database,
+        turns: asyncio.Semaphore,
+        open_until: AsyncExitStack,
     ) -> None:
         self._claimed = claimed
         self._worker_id = worker_id
         self._database = database
+        self._turns = turns
         self._open_until = open_until
+        self._opening = asyncio.Lock()
         self._connection: Connection | None = None
+        self.limit: asyncio.Timeout | None = None
+        """The time of the attempt; waiting for a connection is no part of it."""
 
     @property
     def id(self) -> UUID:
@@ -68,16 +79,42 @@ class Task:
         Acts for the task's org, under row security. Raises `ClaimLost` where the task was cancelled or given to
         another worker; and from here to the end of the function nobody can do either.
         """
-        if self._connection is None:
-            opened = self._database.transaction(self.org_id)
-            connection = await self._open_until.enter_async_context(opened)
-            if not await hold_if_claimed(connection, self._claimed, self._worker_id):
-                raise ClaimLost(f"task {self.id} is not ours any more: it was cancelled, or taken over")
-            self._connection = connection
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await self._begin()
         async with (
             self._connection.transaction()
         ):  # a savepoint: what is caught outside undoes no more than this
             yield self._connection
+
+    async def _begin(self) -> Connection:
+        """Wait for a turn, however long it takes: a pool that is busy is not the task's failure."""
+        with self._time_stopped():
+            await self._open_until.enter_async_context(self._turns)
+            connection = await self._open()
+        if not await hold_if_claimed(connection, self._claimed, self._worker_id):
+            raise ClaimLost(f"task {self.id} is not ours any more: it was cancelled, or taken over")
+        return connection
+
+    async def _open(self) -> Connection:
+        while True:
+            try:
+                return await self._open_until.enter_async_context(self._database.transaction(self.org_id))
+            except PoolBusy:
+                continue  # it has waited for as long as `pool_wait_timeout_ms` says
+
+    @contextmanager
+    def _time_stopped(self) -> Iterator[None]:
+        limit, loop = self.limit, asyncio.get_running_loop()
+        if limit is None or (when_s := limit.when()) is None:
+            yield
+            return
+        left_s = when_s - loop.time()
+        limit.reschedule(None)
+        try:
+            yield
+        finally:
+            limit.reschedule(loop.time() + left_s)
 
     @property
     def connection(self) -> Connection | None:

@@ -1,4 +1,7 @@
-"""Running one duty until it is told to stop: again at once while there is more, else after a while or when woken."""
+"""Running one duty until it is told to stop: again at once while there is more, else after a while or when woken.
+
+A watchdog limits every run: one that takes too long is cancelled, and the connections that it held are replaced.
+"""
 
 import asyncio
 import contextlib
@@ -6,11 +9,21 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
+from assent.store.outage import is_outage
+from assent.store.pool import Held, holding
 from assent.worker.duty import Done, Duty, Observer, Run
 from assent.worker.options import Options
 
 _log = logging.getLogger(__name__)
+
+CANCEL_TIMEOUT_S: Final = 5.0
+"""How long a cancelled run may take to roll back before its connections are ended and it is cancelled again."""
+
+
+class RunTimeout(Exception):
+    """A run was cut off: it took longer than its limit."""
 
 
 class Loop:
@@ -21,6 +34,9 @@ class Loop:
         self._options = options
         self._observe = observe
         self._failures = 0
+        self._limit_s = options.run_limit_s(duty.name)
+        self._unfinished_since_s: float | None = None
+        """Since when a round has begun and none has finished; a run that was cut off has not finished."""
         self._woken = asyncio.Event()
         self._stopped = asyncio.Event()
         self._wake_duty: Callable[[], None] = getattr(duty, "wake", _nobody)
@@ -36,10 +52,19 @@ class Loop:
         self._woken.set()
         self._wake_duty()
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the duty has not finished a round in its time."""
+        since_s = self._unfinished_since_s
+        return since_s is not None and time.monotonic() - since_s > self._limit_s
+
     async def run(self) -> None:
         while not self._stopped.is_set():
             self._woken.clear()
-            run = await run_duty(self.duty)
+            self._unfinished_since_s = self._unfinished_since_s or time.monotonic()
+            run = await run_duty(self.duty, self._limit_s)
+            if not isinstance(run.error, RunTimeout):
+                self._unfinished_since_s = None
             self._failures = self._failures + 1 if run.error else 0
             self._observe(run)
             await self._rest(run)
@@ -63,22 +88,52 @@ class Loop:
         return seconds * random.uniform(1 - half, 1 + half)  # noqa: S311 - jitter is no secret
 
 
-async def run_duty(duty: Duty) -> Run:
-    """One run with its time, or with its error, which is logged."""
-    started_s = time.monotonic()
+async def run_duty(duty: Duty, limit_s: float) -> Run:
+    """Return one run with its time, or with its error, which is logged."""
+    started_s, held = time.monotonic(), Held()
+    with holding(held):
+        running = asyncio.create_task(duty.run_once(), name=f"run of {duty.name}")
     try:
-        done = await duty.run_once()
-    except Exception as error:
-        _log.exception("duty failed", extra={"duty": duty.name, "error": f"{type(error).__name__}: {error}"})
-        return Run(duty.name, time.monotonic() - started_s, Done(), error)
-    return Run(duty.name, time.monotonic() - started_s, done)
+        ended, _ = await asyncio.wait({running}, timeout=limit_s)
+    except asyncio.CancelledError:
+        running.cancel()
+        await asyncio.wait({running})
+        raise
+    try:
+        if ended:
+            return Run(duty.name, time.monotonic() - started_s, running.result())
+        _log.error("duty took too long, cutting off", extra={"duty": duty.name, "limit_s": limit_s})
+        await _cut_off(running, held)
+        error: Exception = RunTimeout(f"{duty.name} took longer than {limit_s:g} s")
+    except Exception as failure:
+        _log_failure(duty, failure)
+        error = failure
+    return Run(duty.name, time.monotonic() - started_s, Done(), error)
 
 
-async def exhaust(duty: Duty, observe: Observer) -> None:
+async def _cut_off(running: "asyncio.Task[Done]", held: Held) -> None:
+    """Cancel a run until it ends: one that takes the loss of its transaction for an ordinary failure goes on."""
+    held.condemn()
+    while not running.done():
+        running.cancel()
+        await asyncio.wait({running}, timeout=CANCEL_TIMEOUT_S)
+        held.terminate()
+    if not running.cancelled():
+        running.exception()  # or asyncio reports that nobody asked for it
+
+
+def _log_failure(duty: Duty, error: Exception) -> None:
+    """Log an error of a duty; where the database is away, its kind says all, and there is no trace."""
+    said = {"duty": duty.name, "error": f"{type(error).__name__}: {error}"}
+    _log.error("duty failed", exc_info=None if is_outage(error) else error, extra=said)
+
+
+async def exhaust(duty: Duty, observe: Observer, options: Options | None = None) -> None:
     """Run a duty until it has nothing more to do, or fails."""
+    limit_s = (options or Options()).run_limit_s(duty.name)
     more = True
     while more:
-        run = await run_duty(duty)
+        run = await run_duty(duty, limit_s)
         observe(run)
         more = run.done.more
     await finish(duty)
@@ -92,7 +147,7 @@ async def finish(duty: Duty) -> None:
     try:
         await end()
     except Exception as error:
-        _log.exception("duty failed", extra={"duty": duty.name, "error": f"{type(error).__name__}: {error}"})
+        _log_failure(duty, error)
 
 
 def _nobody() -> None:

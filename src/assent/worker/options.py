@@ -10,6 +10,9 @@ from assent.store.environment import bad_setting, number, read_environment
 
 PREFIX: Final = "ASSENT_WORKER_"
 
+SWEEPS: Final = ("stuck", "partitions", "prune", "compact", "retention")
+"""Duties that go through large tables."""
+
 REPAIRS: Final = ("none", "rebuild", "reenqueue", "force_fail")
 
 _HOUR_MS: Final = 3_600_000
@@ -35,6 +38,10 @@ class Options:
     backoff_min_ms: int = number(500, 1, _HOUR_MS)
     backoff_max_ms: int = number(60_000, 1, _HOUR_MS)
     """How long a duty waits after an error: doubling from the one to the other."""
+    run_timeout_ms: int = number(300_000, 1, _DAY_MS)
+    """How long one run of a duty may take before it is cut off; what it has not committed is rolled back."""
+    sweep_timeout_ms: int = number(1_800_000, 1, _DAY_MS)
+    """The same for a run of `stuck`, `partitions`, `prune`, `compact` and `retention`."""
     sweep_pause_ms: int = number(50, 0, 60_000)
     """Between two batches of a sweep that has more to do."""
     report_interval_ms: int = _interval(60_000)
@@ -105,6 +112,10 @@ class Options:
 
     retention_interval_ms: int = _interval(_HOUR_MS)
     retention_instances_max: int = _batch(100)
+
+    def run_limit_s(self, duty: str) -> float:
+        """Return how long one run of this duty may take."""
+        return (self.sweep_timeout_ms if duty in SWEEPS else self.run_timeout_ms) / 1000
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:

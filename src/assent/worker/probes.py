@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -54,8 +54,9 @@ class Answer:
 class Probes:
     """Answers one request on each connection. Nobody signs in: there is nothing of anybody's to be seen here."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, overdue: Callable[[], Sequence[str]] = tuple) -> None:
         self._database = database
+        self._overdue = overdue
         self._page = MetricsPage(database)
         self._routes: dict[str, Callable[[], Awaitable[Answer]]] = {
             "/healthz": self._alive,
@@ -104,6 +105,9 @@ class Probes:
         return await route()
 
     async def _alive(self) -> Answer:
+        if late := self._overdue():
+            told = f"not finished a round in time: {', '.join(late)}\n"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, told.encode())
         return Answer(HTTPStatus.OK, b"alive\n")
 
     async def _ready(self) -> Answer:

@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from assent.model.problems import Invalid
 from assent.store.database import Database
+from assent.store.environment import bad_setting
 from assent.store.listen import Listener
+from assent.store.settings import Settings
 from assent.worker.compact import Compact
 from assent.worker.duty import Duty, Observer, Run, Workplace
 from assent.worker.effects import Effects
@@ -56,12 +59,35 @@ def duties(place: Workplace, only: Collection[str] = ()) -> list[Duty]:
     return [duty(place) for duty in possible if duty.name in only or not only]
 
 
+def require_connections(settings: Settings, duties: Iterable[Duty], options: Options) -> None:
+    """Raise `Invalid` where the pool has too few connections for these duties to run beside each other."""
+    names = {duty.name for duty in duties}
+    parts = [(1, "for the other duties")]
+    if "events" in names:
+        parts.append(
+            (2 * options.events_lanes, f"two for each of ASSENT_WORKER_EVENTS_LANES={options.events_lanes}")
+        )
+    if "tasks" in names:
+        parts.append(
+            (options.tasks_lanes, f"one for each of ASSENT_WORKER_TASKS_LANES={options.tasks_lanes}")
+        )
+        own = settings.pool_task_transactions_max
+        given = f", ASSENT_POOL_TASK_TRANSACTIONS_MAX={own}" if own else ""
+        parts.append((own or 1, f"for transactions of tasks{given}"))
+    needed, found = sum(count for count, _ in parts), settings.pool_connections_max
+    if found < needed:
+        sums = "; ".join(f"{count} {what}" for count, what in parts)
+        message = f"expected at least {needed} connections ({sums}), found {found}. Raise it, or lower those"
+        raise Invalid([bad_setting("ASSENT_POOL_CONNECTIONS_MAX", message)])
+
+
 class Supervisor:
     """Runs duties beside each other until it is stopped, and then lets them finish."""
 
     def __init__(
         self, database: Database, duties: Sequence[Duty], options: Options, observers: Iterable[Observer] = ()
     ) -> None:
+        require_connections(database.settings, duties, options)
         self._database = database
         self._options = options
         self._observers = tuple(observers)
@@ -73,6 +99,10 @@ class Supervisor:
         self._stopping.set()
         for loop in self._loops:
             loop.stop()
+
+    def overdue(self) -> list[str]:
+        """Return the duties that have not finished a round in their time."""
+        return sorted({loop.duty.name for loop in self._loops if loop.is_overdue})
 
     async def run(self) -> bool:
         """Run until stopped. True when everything finished in time, false when something was cut off."""
