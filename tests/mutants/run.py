@@ -2,7 +2,7 @@
 
 A mutant is one edit of the code that a careless change could make. Each job has a copy of the tree and a PostgreSQL of
 its own, which serve all of its mutants: the working tree is never touched, and a run pays for neither a new server
-nor new bytecode. docs/testing.md says how to add a mutant.
+nor new bytecode. docs/proof.md says how to add a mutant.
 """
 
 import argparse
@@ -295,8 +295,8 @@ def report(results: Sequence[Result], commit: str, when: datetime) -> str:
     verdicts = Counter(result.verdict for result in results)
     rooms = Counter(result.mutant.room for result in results)
     lines = [
-        f"{len(results)} mutants, {when:%Y-%m-%d %H:%M} UTC, commit `{commit}`: {verdicts[NOTICED]} noticed by their test, "
-        f"{verdicts[SURVIVED]} survived, {verdicts[BROKEN]} broken.",
+        f"{len(results)} mutants, {when:%Y-%m-%d %H:%M} UTC, commit `{commit}`: {verdicts[NOTICED]} noticed by "
+        f"their test, {verdicts[SURVIVED]} survived, {verdicts[BROKEN]} broken.",
         "",
         "| part | mutants |",
         "|---|---|",
