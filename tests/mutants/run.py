@@ -38,6 +38,7 @@ COPIED: Final = (
     "tests",
     "docs",
     "examples",
+    "bench",
     "pyproject.toml",
     "README.md",
     "CHANGELOG.md",
@@ -212,7 +213,7 @@ def try_mutant(bench: Bench, mutant: Mutant, tests: Sequence[str] = ()) -> Resul
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         return Result(mutant, BROKEN, output=str(error), seconds=time.monotonic() - started)
     verdict = {PASSED: SURVIVED, FAILED: NOTICED}.get(code, BROKEN)
-    if "ERROR at setup of" in output:
+    if "ERROR at setup of" in output or "ERROR collecting" in output:
         # The product no longer starts: that is no single behaviour that a test looks after.
         verdict = BROKEN
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
