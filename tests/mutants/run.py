@@ -216,7 +216,7 @@ def try_mutant(bench: Bench, mutant: Mutant, tests: Sequence[str] = ()) -> Resul
     if "ERROR at setup of" in output or "ERROR collecting" in output:
         # The product no longer starts: that is no single behaviour that a test looks after.
         verdict = BROKEN
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", output, re.MULTILINE)
     reason = re.search(r"^E +(.+)$", output, re.MULTILINE)
     return Result(
         mutant,
