@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -228,8 +228,13 @@ def try_mutant(bench: Bench, mutant: Mutant, tests: Sequence[str] = ()) -> Resul
     )
 
 
-def run_all(mutants: Sequence[Mutant], benches: Sequence[Bench], tests: Sequence[str] = ()) -> list[Result]:
-    """Try the mutants, one per bench at a time, and print each result when it is there."""
+def run_all(
+    mutants: Sequence[Mutant],
+    benches: Sequence[Bench],
+    tests: Sequence[str] = (),
+    save: Callable[[Sequence[Result]], object] = lambda results: None,
+) -> list[Result]:
+    """Try the mutants, one per bench at a time; print and save each result when it is there."""
     free: SimpleQueue[Bench] = SimpleQueue()
     for bench in benches:
         free.put(bench)
@@ -247,8 +252,8 @@ def run_all(mutants: Sequence[Mutant], benches: Sequence[Bench], tests: Sequence
             result = future.result()
             results.append(result)
             _print_result(result, f"{len(results)}/{len(mutants)}")
-    order = {mutant.id: number for number, mutant in enumerate(mutants)}
-    return sorted(results, key=lambda result: order[result.mutant.id])
+            save(results)
+    return results
 
 
 def _print_result(result: Result, progress: str) -> None:
@@ -259,14 +264,6 @@ def _print_result(result: Result, progress: str) -> None:
     print(f"        {result.failed or mutant.test}  {result.reason}", flush=True)
     if result.output:
         print(result.output, flush=True)
-
-
-def tests_are_green(bench: Bench, tests: Sequence[str]) -> bool:
-    """Return whether these tests pass without an edit: a test that is red by itself would notice everything."""
-    code, output = bench.run(tests)
-    if code != PASSED:
-        print(output[-OUTPUT_CHARS_MAX:], "\nThe tests must be green before anything is changed.", flush=True)
-    return code == PASSED
 
 
 def changed_files(commit: str) -> set[str]:
@@ -286,9 +283,23 @@ def choose(mutants: Sequence[Mutant], only: Sequence[str], changed: str | None) 
     return [mutant for mutant in chosen if {mutant.file, mutant.test.partition("::")[0]} & files]
 
 
-def as_json(results: Sequence[Result]) -> str:
-    rows = [{**asdict(result), "mutant": result.mutant.id, "file": result.mutant.file} for result in results]
-    return json.dumps(rows, indent=1)
+def as_json(results: Sequence[Result], commit: str) -> str:
+    return json.dumps({"commit": commit, "results": [asdict(result) for result in results]}, indent=1)
+
+
+def known_results(path: Path, mutants: Sequence[Mutant], commit: str) -> list[Result]:
+    """Return what a file of results says of these mutants at this commit; nothing where it is of another."""
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if found.get("commit") != commit:
+        return []
+    results = [Result(**{**row, "mutant": Mutant(**row["mutant"])}) for row in found["results"]]
+    return [result for result in results if result.mutant in mutants]
+
+
+def current_commit() -> str:
+    """Return the commit of the working tree; with a mark where files differ from it."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def report(results: Sequence[Result], commit: str, when: datetime) -> str:
@@ -330,7 +341,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time (2)")
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without an edit first")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="keep the results in a file; a later run of the commit goes on from it",
+    )
     parser.add_argument(
         "--record", action="store_true", help="write the result of the whole list to docs/proof.md"
     )
@@ -347,36 +363,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    with ExitStack() as stack:
-        benches = [stack.enter_context(Bench.open()) for _ in range(max(1, min(options.jobs, len(mutants))))]
-        if not options.unchecked:
-            tests = options.tests or sorted({mutant.test for mutant in mutants})
-            shares = [tests[number :: len(benches)] for number in range(len(benches))]
-            with ThreadPoolExecutor(len(benches)) as pool:
-                green = list(
-                    pool.map(
-                        lambda pair: not pair[1] or tests_are_green(*pair), zip(benches, shares, strict=True)
-                    )
-                )
-            if not all(green):
+    commit = current_commit()
+    known = known_results(options.json, mutants, commit) if options.json and not options.tests else []
+    done = {result.mutant.id for result in known}
+    todo = [mutant for mutant in mutants if mutant.id not in done]
+
+    def save(results: Sequence[Result]) -> None:
+        if options.json:
+            options.json.write_text(as_json([*known, *results], commit))
+
+    results = list(known)
+    if todo:
+        with ExitStack() as stack:
+            benches = [stack.enter_context(Bench.open()) for _ in range(min(options.jobs, len(todo)))]
+            tests = options.tests or sorted({mutant.test for mutant in todo})
+            if not options.unchecked and not all_green(benches, tests):
                 return 2
-        results = run_all(mutants, benches, options.tests)
-    return conclude(results, options)
+            results += run_all(todo, benches, options.tests, save)
+    order = {mutant.id: number for number, mutant in enumerate(mutants)}
+    results.sort(key=lambda result: order[result.mutant.id])
+    if options.record:
+        record(report(results, commit, datetime.now(UTC)))
+    return summarize(results)
 
 
-def conclude(results: Sequence[Result], options: argparse.Namespace) -> int:
-    """Print the summary, write what was asked for, and return the exit code."""
+def all_green(benches: Sequence[Bench], tests: Sequence[str]) -> bool:
+    """Return whether tests pass without an edit: one that is red by itself would notice everything."""
+    shares = [tests[number :: len(benches)] for number in range(len(benches))]
+    with ThreadPoolExecutor(len(benches)) as pool:
+        done = pool.map(
+            lambda pair: pair[0].run(pair[1]) if pair[1] else (PASSED, ""), zip(benches, shares, strict=True)
+        )
+        red = [output for code, output in done if code != PASSED]
+    for output in red:
+        print(output[-OUTPUT_CHARS_MAX:], "\nThe tests must be green before anything is changed.", flush=True)
+    return not red
+
+
+def summarize(results: Sequence[Result]) -> int:
+    """Print the counts and what was not noticed, and return the exit code."""
     verdicts = Counter(result.verdict for result in results)
     print(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in (NOTICED, SURVIVED, BROKEN)))
     for result in results:
         if result.verdict != NOTICED:
             print(f"{result.verdict:8} {result.mutant.id:6} {result.mutant.file}: {result.mutant.why}")
-    if options.json:
-        options.json.write_text(as_json(results))
-    if options.record:
-        command = ["git", "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-        record(report(results, commit, datetime.now(UTC)))
     return 0 if verdicts[NOTICED] == len(results) else 1
 
 

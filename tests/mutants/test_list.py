@@ -97,6 +97,15 @@ def test_mutants_are_chosen_by_id_and_by_what_changed(monkeypatch: pytest.Monkey
         run.choose([ONE, other], ["z03"], None)
 
 
+def test_results_are_taken_from_a_run_of_the_same_commit_and_the_same_edit(tmp_path: Path) -> None:
+    path, result = tmp_path / "results.json", Result(ONE, "noticed", "tests/x/test_y.py::test_z", "1 == 2")
+    assert run.known_results(path, [ONE], "abc1234") == []
+    path.write_text(run.as_json([result], "abc1234"))
+    assert run.known_results(path, [ONE], "abc1234") == [result]
+    assert run.known_results(path, [ONE], "def5678") == []
+    assert run.known_results(path, [replace(ONE, after="a == b")], "abc1234") == []
+
+
 def test_a_record_changes_its_own_section_only(tmp_path: Path) -> None:
     path = tmp_path / "proof.md"
     path.write_text(f"# Proof\n\n## Mutants\n\n{BEGIN}\nold\n{END}\n\n## Chaos\n\nkept\n")
