@@ -522,8 +522,8 @@ def test_only_those_who_are_asked_and_have_not_answered_are_reminded() -> None:
     ).start()
     decide(case, "bea")
     ring(case, 24)
-    told = [e.payload["user"] for e in case.effects if e.payload["occasion"] == "reminded"]
-    assert told == ["bob", "cid"]
+    reminded = [e.payload["user"] for e in case.effects if e.payload["occasion"] == "reminded"]
+    assert reminded == ["bob", "cid"]
 
 
 def test_reminders_that_nobody_could_send_are_not_made_up_for() -> None:

@@ -178,7 +178,7 @@ def test_whoever_answered_through_another_fills_no_seat_on_another_branch() -> N
     assert code(decide(case, "bea", request=second)) == "SEPARATION_OF_DUTIES"
 
 
-def test_nobody_fills_two_seats_of_a_later_round_either() -> None:
+def test_one_person_fills_one_seat_of_a_later_round_too() -> None:
     asks = [{"id": name, "type": "approval", "assignee": {"role": name}} for name in ("one", "two")]
     fork = [{"id": "fork", "type": "parallel_split"}, {"id": "join", "type": "parallel_join", "mode": "all"}]
     ways = [
