@@ -22,7 +22,7 @@ test-pg: $(VENV)/.dev ## the store and invariant tests on PostgreSQL PG=15, 16 o
 test-pg15: PG = 15
 test-pg15: test-pg ## the same on an installed PostgreSQL 15
 
-mutants: $(VENV)/.dev ## changes to the code that a test must notice, one by one; slow, and no part of CI; ARGS="--only ID"
+mutants: $(VENV)/.dev ## edits that a test must notice, one by one; slow, not part of CI; see docs/proof.md; ARGS="--only ID"
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, strict types, import contracts

@@ -48,6 +48,21 @@ async def _history(connection):
     return entity, first, second
 
 
+async def test_decisions_of_one_moment_are_on_one_page_or_the_next(acme):
+    entity = await insert_entity(acme, state="submitted", actor_id="ann")
+    request = await insert_request_about(acme, entity, step_execution_id=STEP)
+    for approver in ("cal", "fay", "fin"):
+        await _decide(acme, request, approver, decided_at=START)
+    whole = await evidence_of_entity(acme, "acme", entity["id"])
+    pages = [whole[0]]
+    while page := await evidence_of_entity(
+        acme, "acme", entity["id"], after=(pages[-1].decided_at, pages[-1].decision_id), limit=1
+    ):
+        pages += page
+    assert [one.approver_id for one in pages] == [one.approver_id for one in whole]
+    assert len(pages) == 3
+
+
 async def test_every_decision_about_an_entity_is_told_in_order(acme):
     entity, first, second = await _history(acme)
     found = await evidence_of_entity(acme, "acme", entity["id"])

@@ -44,7 +44,9 @@ async def test_what_was_asked_is_kept_without_headers(desk: Desk) -> None:
 
 
 async def test_a_part_of_what_is_expected_is_seen_and_waits_for_the_rest(desk: Desk) -> None:
-    await publish_vendor(desk.database, expects=3, output={"found": "result.received"})
+    await publish_vendor(
+        desk.database, expects=3, output={"found": "result.received", "items": "result.items"}
+    )
     await desk.start()
     request_id = (await desk.request())["id"]
     await desk.push(request_id, "a", item(1), item(2, status="failed", error="blurred"))
@@ -57,7 +59,9 @@ async def test_a_part_of_what_is_expected_is_seen_and_waits_for_the_rest(desk: D
     await desk.push(request_id, "c", item(4))
     await desk.work()
     assert (await desk.request())["received"] == 3
-    assert (await desk.instance())["context_json"]["found"] == 3
+    found = (await desk.instance())["context_json"]
+    assert found["found"] == 3
+    assert [one["cargo"] for one in found["items"]] == [f"external://vault/{n}" for n in (1, 3, 4)]
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,35 @@ async def test_those_who_take_part_in_a_flow_read_it(hidden, furnished):
         assert (await client.get(f"/api/approvals/{ids['request_id']}")).status_code == 200
 
 
+async def test_an_approver_reads_a_flow_when_their_turn_has_come(hidden, furnished):
+    ask = {"id": "ask", "type": "approval", "mode": "sequence", "approvers": {"rule": '["mia", "bob"]'}}
+    ends = [{"id": name, "type": "terminal"} for name in ("yes", "no")]
+    in_turn = {
+        "flow": "in_turn",
+        "version": 1,
+        "start": "ask",
+        "steps": [ask, *ends],
+        "transitions": [
+            {"from": "ask", "event": "approved", "to": "yes"},
+            {"from": "ask", "event": "rejected", "to": "no"},
+        ],
+    }
+    async with furnished.transaction(None) as connection:
+        await publish_flow(connection, "acme", in_turn, SYSTEM, furnished.clock.now())
+    async with hidden("alice") as client:
+        started = (await client.post("/ui/workflows/in_turn/start", json={"secret": MARK})).json()
+    flow, request = f"/ui/workflows/{started['id']}", f"/api/approvals/{started['steps'][0]['request_id']}"
+
+    async def reads(user) -> list[int]:
+        async with hidden(user) as client:
+            return [(await client.get(path)).status_code for path in (flow, request)]
+
+    assert (await reads("mia"), await reads("bob")) == ([200, 200], [403, 403])
+    async with hidden("mia") as client:
+        assert (await client.post(f"{request}/decide", json={"answer": "approved"})).status_code == 200
+    assert await reads("bob") == [200, 200]
+
+
 async def test_trying_a_step_again_lets_nobody_read_what_follows(hidden, furnished):
     """The steps that follow are recorded as the operator's, and are none that they answered."""
     broken = {

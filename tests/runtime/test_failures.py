@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from assent.model.ids import new_id
-from assent.model.mutation import Refused
+from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.runtime.errors import StepFailed
 from assent.store.clock import MovedClock
@@ -120,6 +120,27 @@ async def test_step_is_recorded_as_failed_and_the_instance_pauses_until_somebody
     assert (await runtime.retry(ORG, instance_id, OPS)).status == "completed"
     await drain(runtime)
     assert (await event_of(database, instance_id))["status"] == "completed", "the dead letter is settled too"
+
+
+async def test_what_a_function_wrote_before_it_refused_is_undone(
+    runtime: Runtime, database: Database
+) -> None:
+    """The refusal is an answer: the instance goes on along its error edge, in the same transaction."""
+    write = runtime.advancing.operations["tests.fail"]
+
+    async def refuse(connection: Any, arguments: Any) -> None:
+        await write(connection, {**arguments, "fails": False})
+        raise Refused(Rejection("CLOSED", "the shop is closed"))
+
+    runtime.advancing.operations["tests.fail"] = refuse
+    await publish_writing(database, *TO_REPAIR)
+    (instance_id,) = await start(runtime, 1, set())
+    await drain(runtime)
+    assert (await rows(database, "workflow_instances"))[0]["current_nodes"] == ["repair"]
+    assert [
+        step["error"] for step in await steps_of(database, instance_id) if step["status"] == "failed"
+    ] == ["the shop is closed"]
+    assert await calls(database) == []
 
 
 async def test_error_edge_is_taken_when_the_attempts_are_used_up(

@@ -245,7 +245,7 @@ async def test_request_shows_the_content_that_it_is_about(runtime, database):
         " entity_id, entity_version, snapshot_version_id, content_hash, approvers, requested_by)"
         " VALUES ($1, gen_random_uuid(), $2, gen_random_uuid(), 'ask', 'invoice', $3, $4, $5, $6, '{}', 'ann')"
     )
-    for shown, hashed in ((old, new), (new, old)):
+    for version, shown, hashed in ((old, old, new), (new, new, old), (new, old, new)):
         async with (
             database.transaction(ORG) as connection,
             refused(connection, CONSUMED, saying="another content"),
@@ -255,7 +255,7 @@ async def test_request_shows_the_content_that_it_is_about(runtime, database):
                 ORG,
                 view.id,
                 view.entity_id,
-                shown["version"],
+                version["version"],
                 shown["version_id"],
                 hashed["content_hash"],
             )

@@ -97,6 +97,18 @@ def test_in_a_sequence_nobody_answers_before_their_turn() -> None:
     assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["bob"]
 
 
+def test_in_a_sequence_the_next_is_asked_when_the_one_before_has_answered_and_no_other() -> None:
+    groups = {
+        "bosses": {"approvers": {"role": "boss"}, "mode": "sequence"},
+        "legal": {"approvers": {"role": "legal"}},
+    }
+    case = asking(groups=groups).start()
+    decide(case, "lea")
+    assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["bea"]
+    decide(case, "bea")
+    assert [s.user_id for s in request_of(case).seats if s.status == "open"] == ["bob"]
+
+
 def test_tiers_ask_by_the_amount() -> None:
     tiers = [{"up_to": 100, "assignee": {"role": "legal"}}, {"assignee": {"role": "cfo"}}]
     node = {"id": "ask", "type": "approval", "amount": "workflow.amount", "tiers": _as_approvers(tiers)}
@@ -350,6 +362,27 @@ def test_an_escalation_takes_it_from_whoever_claimed_it() -> None:
     assert end_of(case) == "yes"
 
 
+def test_a_claim_goes_with_the_seat_that_is_given_away() -> None:
+    case = asking().start()
+    request = request_of(case)
+    assert case.give(Claim(case.id(), Actor("bea"), request.id)) == "accepted"
+    assert case.give(Reassign(case.id(), Actor("bea"), request.id, "bea", "dan")) == "accepted"
+    assert request_of(case).claimed_by is None
+
+
+def test_what_an_edit_made_void_is_neither_claimed_nor_given_away() -> None:
+    """The token still rests there until the edit's event is handled."""
+    case = asking().start()
+    request = request_of(case)
+    request.status = "void"
+    for given in (
+        Claim(case.id(), Actor("bea"), request.id),
+        Release(case.id(), Actor("bea"), request.id),
+        Reassign(case.id(), Actor("bea"), request.id, "bea", "dan"),
+    ):
+        assert code(case.give(given)) == "APPROVAL_VOID"
+
+
 def test_a_stranger_claims_nothing() -> None:
     case = asking().start()
     assert code(case.give(Claim(case.id(), Actor("eve"), request_of(case).id))) == "POLICY_DENIED"
@@ -481,6 +514,16 @@ def test_reminders_come_again_and_again_until_somebody_answers() -> None:
     ]
     ring(case, 24)
     assert end_of(case) == "no"
+
+
+def test_only_those_who_are_asked_and_have_not_answered_are_reminded() -> None:
+    case = asking(
+        mode="all", remind="24h", notify="email", escalate={"after": "48h", "to": {"role": "cfo"}}
+    ).start()
+    decide(case, "bea")
+    ring(case, 24)
+    reminded = [e.payload["user"] for e in case.effects if e.payload["occasion"] == "reminded"]
+    assert reminded == ["bob", "cid"]
 
 
 def test_reminders_that_nobody_could_send_are_not_made_up_for() -> None:

@@ -57,6 +57,36 @@ def test_a_form_rests_until_somebody_answers_it() -> None:
     assert (case.instance.status, case.instance.context) == ("completed", {"name": "Ann"})
 
 
+def test_an_edge_with_a_guard_is_taken_by_those_who_hold_it_only() -> None:
+    ways = [
+        {"from": "ask", "event": "submitted", "to": "fast", "guard": "orders:fast", "priority": 1},
+        {"from": "ask", "event": "submitted", "to": "slow", "priority": 2},
+    ]
+    plan = flow(
+        [form("ask"), script("fast"), script("slow"), END],
+        [*ways, *arrows("fast", "end"), *arrows("slow", "end")],
+    )
+    for capabilities, way in ((frozenset[str](), "slow"), (frozenset({"orders:fast"}), "fast")):
+        case = Case(plan).start()
+        assert case.advance("submitted", Actor("ann", capabilities=capabilities)) == "accepted"
+        assert case.trace()[-2] == way
+
+
+def test_a_policy_gate_tells_those_who_may_from_those_who_may_not() -> None:
+    gate = {"id": "gate", "type": "policy_gate", "capability": "orders:ship"}
+    ways = [
+        *arrows("ask", "gate", event="submitted"),
+        *arrows("gate", "ship", "end"),
+        *arrows("gate", "stop", event="denied"),
+        *arrows("stop", "end"),
+    ]
+    plan = flow([form("ask"), gate, script("ship"), script("stop"), END], ways)
+    for capabilities, way in ((frozenset[str](), "stop"), (frozenset({"orders:ship"}), "ship")):
+        case = Case(plan).start()
+        assert case.advance("submitted", Actor("ann", capabilities=capabilities)) == "accepted"
+        assert case.trace()[-2] == way
+
+
 def test_an_answer_that_no_edge_knows_is_refused_and_changes_nothing() -> None:
     case = Case(flow([form("ask"), END], arrows("ask", "end", event="submitted"))).start()
     version = case.instance.version

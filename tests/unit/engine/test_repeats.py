@@ -189,3 +189,24 @@ def test_join_that_nobody_reaches_any_more_fails_and_can_be_skipped() -> None:
     assert case.give(Skip(case.id(), OPS, "join", "join->end")) == "accepted"
     assert case.instance.status == "completed"
     assert keys_are_unique(case)
+
+
+def test_a_loop_inside_a_branch_runs_its_steps_again_under_keys_of_their_own() -> None:
+    fork = {"id": "fork", "type": "parallel_split"}
+    join = {"id": "join", "type": "parallel_join", "mode": "all"}
+    ways = [
+        {"from": "fork", "to": "left"},
+        {"from": "fork", "to": "right"},
+        *arrows("left", "note", event="again"),
+        *arrows("note", "left"),
+        *arrows("left", "join", event="submitted"),
+        *arrows("right", "join", event="submitted"),
+        {"from": "join", "to": "end"},
+    ]
+    case = Case(flow([fork, form("left"), form("right"), script("note"), join, END], ways)).start()
+    for _ in range(2):
+        assert case.advance("again", step="left") == "accepted"
+    assert case.advance("submitted", step="left") == "accepted"
+    assert case.advance("submitted", step="right") == "accepted"
+    assert (case.instance.status, case.trace().count("note")) == ("completed", 2)
+    assert keys_are_unique(case)

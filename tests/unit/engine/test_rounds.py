@@ -12,7 +12,7 @@ import pytest
 
 from assent.engine.consent import tally
 from assent.engine.inputs import Reassign
-from assent.engine.rounds import can_be_filled
+from assent.engine.rounds import can_be_filled, round_of
 from assent.engine.run import Offered
 from assent.model.actor import Actor
 from assent.model.approval import Decision, Delegation, Group, Request, Seat
@@ -173,7 +173,40 @@ def test_whoever_answered_through_another_fills_no_seat_on_another_branch() -> N
     case = two_branches(("bea", "cid"), ("bea", "cid"))
     stand_in(case, "bea", "bob")
     assert decide(case, "bob", on_behalf_of="bea", request=request_at(case, "one")) == "accepted"
-    assert code(decide(case, "bea", request=request_at(case, "two"))) == "SEPARATION_OF_DUTIES"
+    second = request_at(case, "two")
+    assert {seat.user_id: seat.status for seat in second.seats} == {"bea": "closed", "cid": "open"}
+    assert code(decide(case, "bea", request=second)) == "SEPARATION_OF_DUTIES"
+
+
+def test_one_person_fills_one_seat_of_a_later_round_too() -> None:
+    asks = [{"id": name, "type": "approval", "assignee": {"role": name}} for name in ("one", "two")]
+    fork = [{"id": "fork", "type": "parallel_split"}, {"id": "join", "type": "parallel_join", "mode": "all"}]
+    ways = [
+        {"from": "draft", "event": "submitted", "to": "fork"},
+        *({"from": "fork", "to": ask["id"]} for ask in asks),
+        *(
+            {"from": ask["id"], "event": event, "to": "join"}
+            for ask in asks
+            for event in ("approved", "rejected")
+        ),
+        {"from": "join", "to": "check"},
+        {"from": "check", "event": "again", "to": "draft"},
+        {"from": "check", "event": "submitted", "to": "yes"},
+    ]
+    forms = [{"id": name, "type": "action"} for name in ("draft", "check")]
+    case = Case(flow([forms[0], fork[0], *asks, fork[1], forms[1], ENDS[0]], ways))
+    case.people = {"one": ("bea", "bob"), "two": ("bea", "bob")}
+    case.start()
+    for answers in ((("bea", "one"), ("bob", "two")), (("bob", "one"), ("bea", "two"))):
+        assert case.advance("submitted") == "accepted"
+        (first, at_first), (second, at_second) = answers
+        asked = {r.node_id: r for r in case.requests.values() if r.generation == case.instance.generation}
+        assert decide(case, first, request=asked[at_first]) == "accepted"
+        assert code(decide(case, first, request=asked[at_second])) == "SEPARATION_OF_DUTIES"
+        assert decide(case, second, request=asked[at_second]) == "accepted"
+        if case.instance.generation == 0:
+            assert case.advance("again") == "accepted"
+    assert case.resting == ["check"]
 
 
 def test_refusal_names_the_one_who_is_needed_elsewhere() -> None:
@@ -256,3 +289,11 @@ def test_seats_that_are_filled_need_nobody_any_more() -> None:
     case = two_branches(("cid",), ("bea", "bob"), "all")
     decide(case, "bea", request=request_at(case, "two"))
     assert can_be_filled(list(case.requests.values()))
+
+
+def test_a_round_is_what_one_slot_asks_in_one_generation_and_what_still_counts() -> None:
+    case = two_branches(("bea", "bob"), ("bea", "bob"))
+    live, void = case.requests.values()
+    void.status = "void"
+    others = [replace(live, slot="slot:other"), replace(live, generation=live.generation + 1)]
+    assert round_of([live, void, *others], live.slot, live.generation) == [live]

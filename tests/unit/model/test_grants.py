@@ -6,6 +6,7 @@ from assent.model.actor import Actor
 from assent.model.contract import contract_from
 from assent.model.grants import not_held, refuse_for_oneself, refuse_not_held, refuse_rights_not_held
 from assent.model.mutation import Refused
+from assent.model.policy import check_policy
 
 NOTE = contract_from(
     {
@@ -21,6 +22,13 @@ NOTE = contract_from(
 
 def actor(*capabilities, roles=()):
     return Actor("ann", roles=frozenset(roles), capabilities=frozenset(capabilities))
+
+
+def test_what_a_contract_does_not_list_takes_a_capability():
+    refused = check_policy(NOTE, "update", actor(roles=["clerk", "reader"]))
+    assert refused is not None
+    assert refused.code == "POLICY_DENIED"
+    assert check_policy(NOTE, "update", actor("note:update")) is None
 
 
 @pytest.mark.parametrize(
