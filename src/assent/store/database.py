@@ -15,6 +15,7 @@ import asyncpg
 import orjson
 
 from assent.model.clock import Clock
+from assent.model.names import is_blank
 from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.commit import CommitProof, LostCommit, commit, resolve, roll_back
@@ -217,8 +218,8 @@ def _acting(by: By | None) -> str:
 
 
 def _require_org(org_id: str) -> str:
-    if not org_id:
-        raise ValueError("A transaction needs the id of an org, or None for the owner; found an empty text.")
+    if is_blank(org_id):
+        raise ValueError("A transaction needs the id of an org, or None for the owner; found a blank text.")
     return org_id
 
 
