@@ -34,6 +34,8 @@ _GSS_REQUEST: Final = 80_877_104
 _CANCEL_REQUEST: Final = 80_877_102
 _CHUNK_BYTES: Final = 65_536
 _NAMED: Final = re.compile(r"\s*/\* (\w+) \*/")
+_SAVEPOINT: Final = re.compile(r"\s+\w*asyncpg_savepoint\w*")
+"""Asyncpg's names of savepoints, which differ from run to run."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER of zero seconds: closing the socket sends RST instead of FIN."""
 
@@ -385,7 +387,7 @@ def _split(buffer: bytearray) -> Iterator[bytes]:
 
 def _name(text: str) -> str:
     named = _NAMED.match(text)
-    return named[1] if named else text.strip().removesuffix(";").upper()
+    return named[1] if named else _SAVEPOINT.sub("", text).strip().removesuffix(";").upper()
 
 
 def _each(links: Iterable[_Link], do: Callable[[_Link], None]) -> int:

@@ -134,7 +134,11 @@ ROUTES = [route for router in ROUTERS for route in router.routes]
 
 @pytest.fixture
 async def theirs(people, furnished) -> dict[str, str]:
-    """What acme has: an invoice that waits for approval, and some of everything else."""
+    return await settle_acme(people, furnished)
+
+
+async def settle_acme(people, furnished) -> dict[str, str]:
+    """Give acme an invoice that waits for approval, and some of everything else; return the parts of their paths."""
     async with people("alice") as client:
         created = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
         await client.patch(

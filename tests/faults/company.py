@@ -1,0 +1,136 @@
+"""Acme: a company with something for every command to act on, as a template that each run copies."""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from assent.http.app import create_app
+from assent.model.actor import SYSTEM
+from assent.model.ids import new_id
+from assent.runtime import Runtime
+from assent.runtime.definitions import publish_flow
+from assent.store.clock import MovedClock
+from assent.store.database import Database
+from assent.worker.duty import Workplace
+from assent.worker.loop import exhaust
+from assent.worker.tasks import Tasks
+from tests.http.application import INVOICE_DATA, app, furnish
+from tests.http.callers import CALLBACKS, People
+from tests.http.callers import SETTINGS as HTTP_SETTINGS
+from tests.http.test_definitions import LEAVE
+from tests.http.test_other_orgs import settle_acme
+from tests.postgres import SETTINGS, START
+from tests.rows import insert_delivery
+from tests.runtime.flows import ANN, END, arrows, call, drain
+
+ORG: Final = "acme"
+NOW: Final = START + timedelta(hours=1)
+"""When commands are given: after everything that acme has was made."""
+
+CONFIRMING: Final[dict[str, Any]] = {
+    "flow": "confirming",
+    "version": 1,
+    "start": "confirm",
+    "steps": [call("confirm", "orders.confirm", input={"order_id": "'ord-1'"}), END],
+    "transitions": arrows("confirm", "end"),
+}
+
+
+@dataclass(frozen=True)
+class Acme:
+    """The name of the template, and the ids of what acme has, by what they are."""
+
+    template: str
+    parts: dict[str, str]
+
+
+async def settle(url: str) -> dict[str, str]:
+    """Fill a migrated database with acme; return the ids of what it has."""
+    clock = MovedClock(START)
+    database = await Database.open(url, settings=SETTINGS, clock=clock)
+    try:
+        await furnish(database)
+        async with database.transaction(None) as connection:
+            await publish_flow(connection, ORG, CONFIRMING, SYSTEM, START)
+        door = create_app(app, database, HTTP_SETTINGS, CALLBACKS)
+        people = People(door, START)
+        parts = await settle_acme(people, database)
+        parts |= await _forms_and_flows(people) | await _invoices(people) | await _definitions(people)
+        parts |= await _dead(app.runtime(database), clock)
+        async with database.transaction(None) as connection:
+            letter = await insert_delivery(connection, org_id=ORG, status="dead_letter")
+        return parts | {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+    finally:
+        await database.close()
+
+
+async def _forms_and_flows(people: People) -> dict[str, str]:
+    async with people("alice") as alice, people("olga") as olga:
+        survey = (await alice.post("/ui/workflows/survey/start", json={"order": 8})).json()
+        claimed = (await alice.post("/ui/workflows/survey/start", json={"order": 9})).json()["steps"][0]
+        assert (await alice.post(f"/api/forms/{claimed['step_id']}/claim")).is_success
+        paused = (await alice.post("/ui/workflows/pair/start", json={})).json()
+        assert (await olga.post(f"/ui/workflows/{paused['id']}/pause", json={})).is_success
+        split = (await alice.post("/ui/workflows/pair/start", json={})).json()
+    return {
+        "survey_id": survey["id"],
+        "claimed_form_id": claimed["step_id"],
+        "paused_id": paused["id"],
+        "split_id": split["id"],
+    }
+
+
+async def _invoices(people: People) -> dict[str, str]:
+    small = {**INVOICE_DATA, "vendor_id": "v-1", "grand_total": 1000}
+    async with people("alice") as alice, people("fin") as fin:
+
+        async def invoice(data: dict[str, Any], *, submit: bool) -> tuple[str, Any]:
+            created = (await alice.post("/api/entities/invoice", json={"data": data})).json()["id"]
+            if not submit:
+                return created, None
+            moved = await alice.post(f"/api/entities/invoice/{created}/transitions/submit")
+            return created, moved.json()["instance"]
+
+        draft, _ = await invoice(INVOICE_DATA, submit=False)
+        locked, _ = await invoice(small, submit=True)
+        _, asking = await invoice(INVOICE_DATA, submit=True)
+        claimed = asking["steps"][0]["request_id"]
+        assert (await fin.post(f"/api/approvals/{claimed}/claim")).is_success
+    return {"draft_invoice_id": draft, "locked_id": locked, "claimed_id": claimed}
+
+
+async def _definitions(people: People) -> dict[str, str]:
+    versions = []
+    async with people("adam") as adam:
+        for version in (1, 2):
+            source = {**LEAVE, "flow": "leave.twice", "version": version}
+            text = {"sources": [{"name": "leave.yaml", "text": json.dumps(source)}]}
+            published = await adam.post("/api/definitions/publish", json=text)
+            versions.append(published.json()["publications"][0]["definition"]["id"])
+    return {"earlier_id": versions[0]}
+
+
+async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
+    """An instance whose operation failed until its attempts were used up, and a task that did."""
+
+    def closed(connection: Any, arguments: Any) -> Any:
+        raise RuntimeError("the shop is closed")
+
+    runtime.advancing.operations["orders.confirm"] = closed
+    (failed,) = await runtime.start_many(ORG, "confirming", ANN, [{}])
+    for _ in range(5):
+        await drain(runtime)
+        clock.advance("10m")
+    (letter,) = await runtime.dead_letters(ORG)
+    task: UUID = await runtime.submit(ORG, "report.build", {"month": "never"})
+    await exhaust(Tasks(Workplace(runtime.database, runtime=runtime)), lambda run: None)
+    assert (await runtime.read_task(ORG, task)).status == "dead"
+    waiting: UUID = await runtime.submit(ORG, "report.build", {"month": "May"})
+    return {
+        "failed_id": str(failed),
+        "event_letter_id": str(letter["id"]),
+        "dead_task_id": str(task),
+        "task_id": str(waiting),
+    }
