@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants check format bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants chaos check format bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ test-pg15: test-pg ## the same on an installed PostgreSQL 15
 
 mutants: $(VENV)/.dev ## edits that a test must notice, one by one; slow, not part of CI; see docs/proof.md; ARGS="--only ID"
 	$(BIN)/python -m tests.mutants.run $(ARGS)
+
+chaos: $(VENV)/.dev ## faults at random under load for MINUTES=5, then a check of everything; writes docs/proof.md; SEED=n repeats a run
+	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) --record
 
 check: $(VENV)/.dev ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
