@@ -23,9 +23,12 @@ from tests.http.callers import (
     problem,
     token_of,
 )
+from tests.postgres import past_the_guards
 from tests.runtime.company import tamper
 from tests.runtime.flows import rows
 
+HEALTH = "healthz"
+"""It asks no database: `tests/worker/test_watchdog.py` provokes its 503."""
 DOCUMENT = bare_app(SETTINGS).openapi()
 OPERATIONS = {
     operation["operationId"]: (method, path, operation)
@@ -154,7 +157,19 @@ async def test_a_request_too_many(furnished, clock, name):
         assert int(answer.headers["retry-after"]) > 0
 
 
-@pytest.mark.parametrize("name", documented(503))
+@pytest.mark.parametrize("name", documented(410))
+async def test_a_start_whose_instance_was_deleted(people, furnished, name):
+    async with people(USERS.get(name, "alice")) as client:
+        started = await call(client, name, headers={"Idempotency-Key": "k1"})
+        assert started.status_code == 201
+        async with past_the_guards(furnished.url) as connection:
+            await connection.execute("DELETE FROM assent.workflow_instances WHERE org_id = 'acme'")
+            await connection.execute("DELETE FROM assent.http_replies WHERE org_id = 'acme'")
+        gone = await call(client, name, headers={"Idempotency-Key": "k1"})
+        assert problem(gone, 410)["code"] in codes_of(410)
+
+
+@pytest.mark.parametrize("name", [name for name in documented(503) if name != HEALTH])
 async def test_a_database_that_is_away(database, clock, name):
     door = create_app(app, database, SETTINGS, CALLBACKS)
     await database.close()
@@ -302,7 +317,7 @@ async def test_no_version_at_all(people, name):
 
 def test_no_status_is_documented_that_nothing_here_provokes():
     named = {int(status) for _, _, operation in OPERATIONS.values() for status in operation["responses"]}
-    assert named == {200, 201, 202, 204} | ANYWHERE | {404, 409, 412, 428}
+    assert named == {200, 201, 202, 204} | ANYWHERE | {404, 409, 410, 412, 428}
 
 
 def test_every_route_says_what_it_is_for():

@@ -23,6 +23,7 @@ ABOUT_WHAT_WAS_SENT = {
     "BAD_DATES",
     "BAD_NAME",
     "BAD_VALUE",
+    "BLANK",
     "CHAIN_NOT_FOUND",
     "EDGE_NOT_FOUND",
     "INACTIVE",

@@ -85,9 +85,9 @@ async def test_a_priority_out_of_range_is_refused(shop: Workshop, rest: dict[str
         await shop.submit("report.send", {"to": "ann"}, **rest)
 
 
-@pytest.mark.parametrize("key", ["", "k" * 201])
-async def test_a_key_is_short(shop: Workshop, key: str) -> None:
-    with pytest.raises(assent.Refused, match="OUT_OF_RANGE"):
+@pytest.mark.parametrize(("key", "code"), [("", "BLANK"), ("k" * 201, "OUT_OF_RANGE")])
+async def test_a_key_is_short(shop: Workshop, key: str, code: str) -> None:
+    with pytest.raises(assent.Refused, match=code):
         await shop.submit("report.send", {"to": "ann"}, key=key)
 
 
@@ -283,8 +283,8 @@ async def test_ids_from_sql_and_python_sort_together(shop: Workshop, clock: Move
         (None, ("report.send", {}, None), "needs an org"),
         (ORG, ("report.send", ["ann"], None), "is an object"),
         (ORG, ("report.send", None, None), "is an object"),
-        (ORG, ("", {}, None), "task_type_is_a_short_name"),
-        (ORG, ("report.send", {}, ""), "task_key_is_short"),
+        (ORG, ("", {}, None), "a task needs a type"),
+        (ORG, ("report.send", {}, ""), "the key of a task is not blank"),
     ],
 )
 async def test_what_sql_hands_in_wrong_is_refused(
