@@ -14,7 +14,7 @@ from assent.store.database import Connection, Database
 from assent.store.errors import OutcomeUnknown, RolledBack
 from assent.store.group_commit import LANES
 from tests.authored import invoice_contract
-from tests.faults.proxy import COMMIT, Fault, Proxy
+from tests.faults.proxy import COMMIT, Fault, Moment, Proxy
 from tests.postgres import SETTINGS
 from tests.runtime.flows import ORG
 from tests.runtime.invoices import FIN, LARGE, create, open_shop, request_id, submitted
@@ -60,12 +60,26 @@ async def at_once(work: Callable[[int], Awaitable[Any]]) -> list[Any]:
     return await asyncio.gather(*(work(number) for number in range(COUNT)), return_exceptions=True)
 
 
-@pytest.mark.parametrize("nth", [1, LANES + 1])
+def arm_group(proxy: Proxy, moment: Moment = "after", also: Callable[[], None] = lambda: None) -> Fault:
+    """Cut the COMMIT of the commands that go together: those that are alone are held before theirs until then."""
+    alone = [Fault(COMMIT, nth=nth, moment="before", action="hold") for nth in range(1, LANES + 1)]
+
+    def let_go() -> None:
+        also()
+        for fault in alone:
+            fault.release()
+
+    for fault in alone:
+        proxy.arm(fault)
+    return proxy.arm(Fault(COMMIT, nth=LANES + 1, moment=moment, on_strike=let_go))
+
+
+@pytest.mark.parametrize("arm", [lambda proxy: proxy.arm(Fault(COMMIT)), arm_group], ids=["alone", "group"])
 async def test_documents_created_at_once_are_created_once_each(
-    runtime: Runtime, proxy: Proxy, database: Database, nth: int
+    runtime: Runtime, proxy: Proxy, database: Database, arm: Callable[[Proxy], Fault]
 ) -> None:
     """FINDINGS section 2, B1: twelve callers were told success, and 22 documents existed."""
-    fault = proxy.arm(Fault(COMMIT, nth=nth))
+    fault = arm(proxy)
     entities = await at_once(lambda _: create(runtime, LARGE))
     assert fault.struck
     assert len({entity.id for entity in entities}) == COUNT
@@ -76,7 +90,7 @@ async def test_approvers_whose_decisions_stand_hear_so(
     runtime: Runtime, proxy: Proxy, database: Database
 ) -> None:
     views = [await submitted(runtime) for _ in range(COUNT)]
-    fault = proxy.arm(Fault(COMMIT, nth=LANES + 1))
+    fault = arm_group(proxy)
     decided = await at_once(
         lambda number: runtime.decide(ORG, request_id(views[number], "finance"), "approved", FIN)
     )
@@ -90,7 +104,7 @@ async def test_approvers_whose_decisions_stand_hear_so(
 async def test_a_commit_that_never_arrived_is_a_rollback_and_the_group_is_repeated(
     runtime: Runtime, proxy: Proxy, database: Database
 ) -> None:
-    fault = proxy.arm(Fault(COMMIT, nth=LANES + 1, moment="before"))
+    fault = arm_group(proxy, "before")
     entities = await at_once(lambda _: create(runtime, LARGE))
     assert fault.struck
     assert len({entity.id for entity in entities}) == COUNT
@@ -127,7 +141,7 @@ async def test_without_a_database_to_ask_the_outcome_is_unknown_and_names_its_pr
     far = await Database.open(proxy.url, settings=IMPATIENT, clock=database.clock)
     try:
         runtime = App([invoice_contract()]).runtime(far)
-        proxy.arm(Fault(COMMIT, nth=LANES + 1, on_strike=proxy.refuse))
+        arm_group(proxy, also=proxy.refuse)
         outcomes = await at_once(lambda _: create(runtime, LARGE))
         unknown = [outcome for outcome in outcomes if isinstance(outcome, OutcomeUnknown)]
         assert len(unknown) == COUNT - LANES

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -77,8 +78,30 @@ async def roll_back(connection: Connection, transaction: asyncpg.transaction.Tra
     """Roll back; a connection on which that fails is closed, which rolls back too."""
     try:
         await transaction.rollback()
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+    except (
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        OSError,
+        TimeoutError,
+    ):
         _close(connection)
+
+
+@contextlib.asynccontextmanager
+async def outage_after_goodbye(connection: Connection) -> AsyncIterator[None]:
+    """Raise `StoreError` where the server said goodbye between two statements.
+
+    asyncpg calls the next statement a mistake of its caller then: the error has arrived, the end of the connection has
+    not. Nothing was sent.
+    """
+    try:
+        yield
+    except asyncpg.InternalClientError as error:
+        if type(error) is not asyncpg.InternalClientError:
+            raise  # its subclasses say what they mean
+        _close(connection)
+        raise StoreError(f"The connection was ended by the server: {error}") from error
 
 
 def _close(connection: Connection) -> None:

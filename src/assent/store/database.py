@@ -18,7 +18,7 @@ from assent.model.clock import Clock
 from assent.model.names import is_blank
 from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
-from assent.store.commit import CommitProof, LostCommit, commit, resolve, roll_back
+from assent.store.commit import CommitProof, LostCommit, commit, outage_after_goodbye, resolve, roll_back
 from assent.store.connect import PLANS_ANEW, Connection, connect
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
@@ -178,7 +178,7 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, outage_after_goodbye(connection):
             if not self._observers:
                 yield connection
                 return

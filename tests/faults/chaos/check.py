@@ -82,6 +82,7 @@ async def check(url: str, intents: Sequence[Intent], receiver: Receiver) -> Find
     finally:
         await connection.close()
     wrong = [f"{number} left in {name}" for name, number in left.items()]
+    wrong += _answers(intents)
     wrong += _documents(intents, documents)
     wrong += _decisions(intents, decisions)
     wrong += _errands(intents, steps, marks)
@@ -109,9 +110,13 @@ def _times(intent: Intent, found: int) -> Iterator[str]:
     possible = {1} if intent.is_done else {0, 1} if intent.is_open else {0}
     if found not in possible:
         yield f"{said}, and was done {found} times"
-    strange = set(intent.answers) - {"2xx", NO_ANSWER, UNKNOWN, "UNAVAILABLE", "BUSY"}
-    if strange:
-        yield f"{said}: {strange} was not to be expected"
+
+
+def _answers(intents: Sequence[Intent]) -> Iterator[str]:
+    """Report answers that no fault of these explains, such as a mistake of ours."""
+    for intent in intents:
+        if strange := set(intent.answers) - {"2xx", NO_ANSWER, UNKNOWN, "UNAVAILABLE", "BUSY"}:
+            yield f"{intent.kind} {intent.org} {intent.number} was answered {sorted(strange)}"
 
 
 def _documents(intents: Sequence[Intent], documents: Sequence[Any]) -> Iterator[str]:
@@ -143,8 +148,6 @@ def _errands(intents: Sequence[Intent], steps: Sequence[Any], marks: Counter[Any
         place = (row["org_id"], row["number"])
         instances.setdefault(place, set()).add(row["id"])
         nodes[place, row["node_id"]] += 1
-        if row["status"] != "completed":
-            yield f"errand {place} is {row['status']}"
     for intent in intents:
         if intent.kind != "start":
             continue
