@@ -159,7 +159,9 @@ Disturb = Callable[[Point], Awaitable[tuple[Change, str | None]]]
 """Carry an operation out with a fault; what changed, and what is wrong with it."""
 
 
-async def complaints_of(disturb: Disturb, order: Sequence[str], first: int = 1) -> list[str]:
+async def complaints_of(
+    disturb: Disturb, order: Sequence[str], first: int = 1, *, freezes: bool = True
+) -> list[str]:
     """What is wrong after a fault at any of the points of an operation whose statements came in this order."""
     after = commits_in(order)[first - 1 :]
     assert after, "expected an operation that commits"
@@ -171,7 +173,7 @@ async def complaints_of(disturb: Disturb, order: Sequence[str], first: int = 1) 
         for point, if_done, if_not in zip(after, changes, changes[len(after) :], strict=False)
         if if_not.is_nothing and not if_done.is_nothing
     ]
-    more = [replace(point, action="freeze") for point in changing]
+    more = [replace(point, action="freeze") for point in changing] if freezes else []
     more += statements_after(changing[0], order) if changing else []
     found += await asyncio.gather(*(_explained(disturb, point) for point in more))
     points = [*after, *before, *more]

@@ -23,12 +23,6 @@ COUNT = LANES + 10
 IMPATIENT = replace(SETTINGS, outcome_lookup_timeout_ms=300)
 
 
-@pytest.fixture(autouse=True)
-def patient_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands wait for the running ones however slow the machine is: which COMMIT is the group's is certain then."""
-    monkeypatch.setattr("assent.store.group_commit.WAIT_S_MAX", 600)
-
-
 @pytest.fixture
 async def proxy(database_url: str) -> AsyncIterator[Proxy]:
     async with Proxy.before(database_url) as proxy:
