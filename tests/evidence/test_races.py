@@ -1,10 +1,11 @@
 """Results that race: staged with locks, on connections and in processes of their own."""
 
 import asyncio
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
+from assent.evidence.queue import claim, hold_if_claimed
 from assent.store.database import Database
 from assent.worker.duty import Workplace
 from assent.worker.rescue import Rescue
@@ -103,3 +104,18 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
     assert await desk.work() == {"processed": 3}
     assert {row["status"] for row in await desk.requests()} == {"completed"}
     assert len(await desk.items()) == 6
+
+
+@pytest.mark.parametrize("change", ["worker_id = gen_random_uuid()", "attempts = attempts + 1"])
+async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_it(
+    desk: Desk, database: Database, change: str
+) -> None:
+    (request_id,) = await ask(desk)
+    await desk.push(request_id, "a", item(1))
+    worker_id = uuid4()
+    async with database.transaction(None) as connection:
+        claimed = await claim(connection, worker_id, 10)
+        assert await hold_if_claimed(connection, worker_id, claimed) == claimed
+        sql = f"UPDATE assent.request_deliveries SET {change} WHERE org_id = $1"  # noqa: S608 - ours
+        await connection.execute(sql, ORG)
+        assert await hold_if_claimed(connection, worker_id, claimed) == []
