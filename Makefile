@@ -32,6 +32,7 @@ check: $(VENV)/.dev ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy examples
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes

@@ -12,10 +12,10 @@ from typing import Any
 from assent import templates
 from assent.app import App
 from assent.compiler.source import read_source
+from assent.definitions import publish_contract, publish_patch
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_contract, publish_patch
 from assent.store.database import Database
 from bench.report import Measurement, Report, progress
 from bench.server import fresh_database

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from assent.app import App
 from assent.effects.addresses import Allowed
-from assent.effects.outbox import Wanted, enqueue
+from assent.effects.outbox import NewEffect, enqueue
 from assent.effects.secrets import rotate_secret
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.effects.settings import EffectSettings
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.database import Connection, Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.options import Options
@@ -28,13 +28,13 @@ RUNS = 3
 EFFECTS = 1_000
 ORG = "acme"
 BODY = {"number": "2026-1", "vendor_id": "v-1", "grand_total": 129_900, "note": "x" * 200}
-LOCAL = Sending(EffectSettings(allow=Allowed.read(["127.0.0.1"])))
+LOCAL = SendingSettings(EffectSettings(allow=Allowed.read(["127.0.0.1"])))
 
 
 async def measure() -> Report:
     measurements = []
     async with fresh_database() as database, _receiver() as (port, counted):
-        place = Workplace(database, Options(), App().runtime(database), LOCAL)
+        place = WorkerContext(database, Options(), App().runtime(database), LOCAL)
         for name, per_destination, is_signed in (
             ("8 at a time to one receiver", 8, False),
             ("50 at a time", 50, False),
@@ -47,7 +47,7 @@ async def measure() -> Report:
     return Report("effects", "Webhooks: claimed, sent and marked by one worker process", measurements, totals)
 
 
-async def _rates(place: Workplace, url: str, is_signed: bool) -> list[float]:
+async def _rates(place: WorkerContext, url: str, is_signed: bool) -> list[float]:
     rates = []
     if is_signed:
         async with place.database.transaction(None) as connection:
@@ -65,7 +65,7 @@ async def _rates(place: Workplace, url: str, is_signed: bool) -> list[float]:
 async def _enqueue(database: Database, url: str) -> None:
     now = database.clock.now()
     effect = Effect("webhook", {"url": url, "method": "POST", "body": BODY})
-    wanted = [Wanted(ORG, new_id(now), new_id(now), now, "step", effect) for _ in range(EFFECTS)]
+    wanted = [NewEffect(ORG, new_id(now), new_id(now), now, "step", effect) for _ in range(EFFECTS)]
 
     async def work(connection: Connection) -> int:
         return await enqueue(connection, wanted, now)

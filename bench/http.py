@@ -13,9 +13,9 @@ from typing import Any, Final
 import httpx
 
 from assent.app import App
+from assent.definitions import publish_flow
 from assent.http.api_keys import create_api_key
 from assent.model.actor import SYSTEM
-from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from bench.report import Measurement, Report, progress
 from bench.server import fresh_database

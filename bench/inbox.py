@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from statistics import quantiles
 from time import perf_counter
 
-from assent.approvals import InboxPage, InboxQuery, count_inbox, read_inbox
+from assent.people import InboxPage, InboxQuery, count_inbox, read_inbox
 from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries

@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from bench.ours_steps import ORG, app, flow_of

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from assent.app import App
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from assent.worker.options import Options
 from bench.child import Run

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from assent.store.cluster import OWNER, SUPERUSER
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
-from assent.store.embedded import EmbeddedServer
+from assent.store.embedded.cluster import OWNER, SUPERUSER
+from assent.store.embedded.server import EmbeddedServer
 from assent.store.migrate import migrate
 from assent.store.settings import Settings
 

@@ -6,9 +6,9 @@ from typing import Any
 import asyncpg
 
 from assent.app import App
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from bench.ours_steps import FLOW, ORG
 from bench.report import Measurement, Report

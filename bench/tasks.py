@@ -9,7 +9,7 @@ from statistics import quantiles
 from assent.app import App
 from assent.runtime import Runtime
 from assent.runtime.task_commands import NewTask
-from assent.worker.duty import Observer, Run, Workplace
+from assent.worker.duty import DutyRun, Observer, WorkerContext
 from assent.worker.options import Options
 from assent.worker.supervisor import Supervisor
 from assent.worker.tasks import Tasks
@@ -39,7 +39,7 @@ async def measure() -> Report:
     submitted, drained = [], []
     async with fresh_database() as database:
         runtime = app.runtime(database)
-        place = Workplace(database, Options(), runtime)
+        place = WorkerContext(database, Options(), runtime)
         for number in range(RUNS + 1):
             rates = await _submit(runtime), await _drain(place)
             if number:  # the first round warms caches and plans
@@ -62,10 +62,10 @@ async def _submit(runtime: Runtime) -> float:
     return TASKS / (time.perf_counter() - started)
 
 
-async def _drain(place: Workplace) -> float:
+async def _drain(place: WorkerContext) -> float:
     done, all_done = 0, asyncio.Event()
 
-    def observe(run: Run) -> None:
+    def observe(run: DutyRun) -> None:
         nonlocal done
         done += run.done.count
         if done >= TASKS:
@@ -77,7 +77,7 @@ async def _drain(place: Workplace) -> float:
         return TASKS / (time.perf_counter() - started)
 
 
-async def _waits_ms(place: Workplace, runtime: Runtime) -> list[float]:
+async def _waits_ms(place: WorkerContext, runtime: Runtime) -> list[float]:
     waits = []
     async with _working(place, lambda run: None):
         for number in range(SINGLES + 20):
@@ -90,7 +90,7 @@ async def _waits_ms(place: Workplace, runtime: Runtime) -> list[float]:
 
 
 @asynccontextmanager
-async def _working(place: Workplace, observe: Observer) -> AsyncIterator[None]:
+async def _working(place: WorkerContext, observe: Observer) -> AsyncIterator[None]:
     supervisor = Supervisor(place.database, [Tasks(place)], place.options, [observe])
     running = asyncio.create_task(supervisor.run())
     try:

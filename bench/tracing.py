@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from assent.app import App
+from assent.definitions import publish_flow
 from assent.kernel import Kernel
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Command
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.telemetry import scope
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
 from bench.kernel import CONTRACT, PAYLOAD

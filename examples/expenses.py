@@ -75,7 +75,7 @@ def round_up(expense: assent.Entity, payload: Any) -> dict[str, Any]:
 
 
 @app.task("expenses.count", timeout="5m")
-async def count(task: assent.Task) -> dict[str, int]:
+async def count(task: assent.TaskContext) -> dict[str, int]:
     """Runs in the background, and is tried again when it fails; the flow goes on with what it returns."""
     async with task.transaction() as connection:
         drafts = "SELECT count(*) FROM assent.entities WHERE entity_type = 'expense' AND state = 'draft'"

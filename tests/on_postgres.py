@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from assent.store.cluster import OWNER, Cluster
+from assent.store.embedded.cluster import OWNER, Cluster
 from tests.postgres import PROGRAMS_VARIABLE, fastest_folder
 
 ROOMS: Final = (

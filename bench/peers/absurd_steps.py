@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from absurd_sdk import AsyncAbsurd, AsyncTaskContext
 
-from assent.store.programs import wheel_programs
+from assent.store.embedded.programs import wheel_programs
 from bench.child import Run
 
 AT_A_TIME = 20

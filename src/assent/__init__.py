@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assent.runtime.task_commands import NewTask
     from assent.store.database import Database
     from assent.store.migrate import migrate
-    from assent.tasks.context import Task
+    from assent.tasks.context import TaskContext
     from assent.tasks.errors import ClaimLost, GiveUp, Retry
 
 __version__ = "0.1.0"
@@ -39,7 +39,7 @@ _PLACES: Final = {
     "NewTask": "assent.runtime.task_commands",
     "Database": "assent.store.database",
     "migrate": "assent.store.migrate",
-    "Task": "assent.tasks.context",
+    "TaskContext": "assent.tasks.context",
     "ClaimLost": "assent.tasks.errors",
     "GiveUp": "assent.tasks.errors",
     "Retry": "assent.tasks.errors",
@@ -64,7 +64,7 @@ __all__ = [
     "Rejection",
     "Retry",
     "Runtime",
-    "Task",
+    "TaskContext",
     "__version__",
     "migrate",
 ]

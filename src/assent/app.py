@@ -7,20 +7,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from assent.approvals.directory import Directory
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source, located, read_sources
 from assent.effects.openapi import Headers, service_of
 from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
-from assent.kernel.registry import Action, AsyncAction, PureAction, Registry
+from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from, parse_contract
 from assent.model.effect import Channel, openapi_name
 from assent.model.problems import Invalid, Problem
 from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
+from assent.people.directory import Directory
 from assent.runtime.runtime import Operation, Runtime
 from assent.store.database import Database
-from assent.tasks.declared import TaskType, declare
+from assent.tasks.task_type import TaskType, declare
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
@@ -95,7 +95,7 @@ class App:
         )
 
         def register(run: A) -> A:
-            self.registry.add_action(entity_type, Action(verb, run, fields))
+            self.registry.add_action(entity_type, RegisteredAction(verb, run, fields))
             return run
 
         return register
@@ -132,9 +132,9 @@ class App:
         """Register a task: a function, plain or async, that our own workers run in the background.
 
         Its parameters are the keys of its input; one that is a pydantic model, a dataclass or a mapping is the whole
-        of it; one that is an `assent.Task` gets the task itself. What it returns is kept as JSON. What it raises is
-        tried again, up to `attempts_max` times; `assent.Retry` says when, `assent.GiveUp` that it is of no use. A plain
-        function has a thread of its own, so that it blocks nobody. `timeout` is for one attempt: `30s`, `5m`.
+        of it; one that is an `assent.TaskContext` gets the task itself. What it returns is kept as JSON. What it raises
+        is tried again, up to `attempts_max` times; `assent.Retry` says when, `assent.GiveUp` that it is of no use. A
+        plain function runs in a thread and blocks no other task. `timeout` is for one attempt: `30s`, `5m`.
         Submitting it, or publishing a workflow that does, takes `capability`, else `tasks:submit`.
         """
         self._name_capability(f"task:{name}", capability)

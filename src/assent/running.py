@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 from socket import socket
 
 from assent.app import App
-from assent.approvals.members import MemberFilter, list_members
 from assent.compiler.source import Source
-from assent.effects.sending import Sending
+from assent.definitions.publish_sources import publish_sources
+from assent.effects.sending_settings import SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.model.actor import SYSTEM
-from assent.runtime.definitions.publish_sources import publish_sources
+from assent.people.members import MemberFilter, list_members
 from assent.store.database import Database
 from assent.store.migrate import migrate
-from assent.worker.duty import Observer, Workplace
+from assent.worker.duty import Observer, WorkerContext
 from assent.worker.options import Options
 from assent.worker.signals import stopping_on_signals
 from assent.worker.supervisor import Supervisor, duties
@@ -32,7 +32,7 @@ async def _run(app: App, org: str, listening: socket) -> None:
     try:
         await migrate(database)
         await publish(database, org, app.sources)
-        service = serving(app, database, listening, Sending.from_environment())
+        service = serving(app, database, listening, SendingSettings.from_environment())
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):
             print(f"Serving {org} on http://{host}:{port}; Ctrl-C ends it.", flush=True)
@@ -67,7 +67,7 @@ async def publish(database: Database, org: str, sources: Sequence[Source]) -> No
         await publish_sources(connection, org, sources, SYSTEM, database.clock.now())
 
 
-def serving(app: App, database: Database, listening: socket, sending: Sending) -> Serving:
+def serving(app: App, database: Database, listening: socket, sending: SendingSettings) -> Serving:
     """The API and a worker on one socket."""
     settings = HttpSettings.from_environment()
     worker = worker_of(app, database, sending, Options.from_environment())
@@ -75,8 +75,12 @@ def serving(app: App, database: Database, listening: socket, sending: Sending) -
 
 
 def worker_of(
-    app: App, database: Database, sending: Sending, options: Options, observers: Iterable[Observer] = ()
+    app: App,
+    database: Database,
+    sending: SendingSettings,
+    options: Options,
+    observers: Iterable[Observer] = (),
 ) -> Supervisor:
     """Every duty, for the process that also serves."""
-    place = Workplace(database, options, app.runtime(database), sending)
+    place = WorkerContext(database, options, app.runtime(database), sending)
     return Supervisor(database, duties(place), options, observers)

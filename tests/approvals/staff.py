@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from assent.approvals import Asked, MembersDirectory, find_people
-from assent.model.approval import Found, Seek, WantedGroup
+from assent.approvals import PeopleQuery, find_people
+from assent.model.approval import FoundPeople, GroupQuery, PeopleSearch
+from assent.people import MembersDirectory
 from assent.store.connect import Connection
 from tests.postgres import START
 from tests.rows import insert, insert_member
@@ -30,25 +31,27 @@ async def insert_staff(connection: Connection) -> None:
     await insert(connection, "role_capabilities", role="head", capability="invoice:*")
 
 
-def wanted(strategy: str, *names: str, name: str = "approvers", **given: Any) -> WantedGroup:
+def wanted(strategy: str, *names: str, name: str = "approvers", **given: Any) -> GroupQuery:
     seek = {key: given.pop(key) for key in ("pick", "levels") if key in given}
-    return WantedGroup(name, Seek(strategy, names, **seek), **given)
+    return GroupQuery(name, PeopleSearch(strategy, names, **seek), **given)
 
 
-def asked(*groups: WantedGroup, **given: Any) -> Asked:
-    return Asked(**{"org_id": "acme", "workflow": "invoice", "subject_id": "ann", "groups": groups} | given)
+def asked(*groups: GroupQuery, **given: Any) -> PeopleQuery:
+    return PeopleQuery(
+        **{"org_id": "acme", "workflow": "invoice", "subject_id": "ann", "groups": groups} | given
+    )
 
 
-async def find(connection: Connection, *groups: WantedGroup, **given: Any) -> Found:
+async def find(connection: Connection, *groups: GroupQuery, **given: Any) -> FoundPeople:
     (found,) = await find_people(connection, DIRECTORY, [asked(*groups, **given)], START)
-    assert isinstance(found, Found), found
+    assert isinstance(found, FoundPeople), found
     return found
 
 
-def names(found: Found) -> list[str]:
+def names(found: FoundPeople) -> list[str]:
     """Who is asked, of all groups."""
     return [person.user_id for group in found.groups for person in group.people]
 
 
-def skipped(found: Found) -> dict[str, str]:
+def skipped(found: FoundPeople) -> dict[str, str]:
     return {one["user_id"]: one["why"] for group in found.groups for one in group.skipped}

@@ -1,7 +1,7 @@
 """The rights that people have now, read for a batch as the owner: of their own org and of no other."""
 
-from assent.approvals.directory import MembersDirectory
 from assent.model.actor import Principal
+from assent.people.directory import MembersDirectory
 from assent.store.database import Database
 from tests.rows import insert, insert_member
 

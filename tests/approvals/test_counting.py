@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from assent.approvals.requests import write_requests
 from assent.engine.consent import tally
-from assent.model.approval import Decision, Group, Request, Seat
+from assent.model.approval import ApprovalRequest, Decision, Group, Seat
 from assent.model.ids import new_id
 from tests.postgres import START
 from tests.rows import insert_instance
@@ -22,10 +22,10 @@ SELECT id, 'escalation' = ANY (agreed) OR assent.is_enough(approvers -> 'enough'
 """
 
 
-def _asked(instance_id: Any, enough: Any, answers: dict[int, str]) -> Request:
+def _asked(instance_id: Any, enough: Any, answers: dict[int, str]) -> ApprovalRequest:
     """A request in a round of its own whose seats have answered in this order; it stays open, whatever they said."""
     ids, place = ("acme", uuid4(), instance_id, uuid4(), "ask", "0"), (next(_ROUNDS), "")
-    request = Request(*ids, *place, 0, GROUPS, "zoe", frozenset(), START)
+    request = ApprovalRequest(*ids, *place, 0, GROUPS, "zoe", frozenset(), START)
     request.is_new, request.enough = True, enough
     request.put_seats(Seat(new_id(START), user, group, n, "user") for n, (user, group) in enumerate(SEATS))
     seats = list(request.seats)
@@ -55,7 +55,7 @@ def _holds(enough: Any, agreed: Any) -> bool:
     return (all if how == "all" else any)(_holds(part, agreed) for part in parts)
 
 
-def _verdict(request: Request) -> str | None:
+def _verdict(request: ApprovalRequest) -> str | None:
     return tally(request, lambda agreed: _holds(request.enough, agreed))
 
 

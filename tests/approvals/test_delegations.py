@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from assent.approvals import NewDelegation, delegate, list_delegations, load_delegations, revoke
-from assent.approvals.delegations import REASON_LENGTH_MAX, SCOPE_NAMES_MAX, KeptDelegation
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
+from assent.people import NewDelegation, delegate, list_delegations, load_delegations, revoke
+from assent.people.delegations import REASON_LENGTH_MAX, SCOPE_NAMES_MAX, KeptDelegation
 from tests.approvals.staff import DIRECTORY
 from tests.postgres import START
 

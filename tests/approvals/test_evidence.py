@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from assent.approvals import evidence_of_entity, evidence_of_request
+from assent.approvals import decisions_of_entity, decisions_of_request
 from tests.postgres import START
 from tests.rows import (
     change_of,
@@ -53,9 +53,9 @@ async def test_decisions_of_one_moment_are_on_one_page_or_the_next(acme):
     request = await insert_request_about(acme, entity, step_execution_id=STEP)
     for approver in ("cal", "fay", "fin"):
         await _decide(acme, request, approver, decided_at=START)
-    whole = await evidence_of_entity(acme, "acme", entity["id"])
+    whole = await decisions_of_entity(acme, "acme", entity["id"])
     pages = [whole[0]]
-    while page := await evidence_of_entity(
+    while page := await decisions_of_entity(
         acme, "acme", entity["id"], after=(pages[-1].decided_at, pages[-1].decision_id), limit=1
     ):
         pages += page
@@ -65,7 +65,7 @@ async def test_decisions_of_one_moment_are_on_one_page_or_the_next(acme):
 
 async def test_every_decision_about_an_entity_is_told_in_order(acme):
     entity, first, second = await _history(acme)
-    found = await evidence_of_entity(acme, "acme", entity["id"])
+    found = await decisions_of_entity(acme, "acme", entity["id"])
     assert [(e.approver_id, e.on_behalf_of, e.answer, e.request_id) for e in found] == [
         ("fay", None, "approved", first["id"]),
         ("fin", None, "abstained", second["id"]),
@@ -75,7 +75,7 @@ async def test_every_decision_about_an_entity_is_told_in_order(acme):
 
 async def test_decision_says_why_when_how_and_what_became_of_its_request(acme):
     entity, first, _ = await _history(acme)
-    voided, _, applied = await evidence_of_entity(acme, "acme", entity["id"])
+    voided, _, applied = await decisions_of_entity(acme, "acme", entity["id"])
     assert (voided.reason, voided.decided_at, voided.via) == ("looks right", START, "user")
     assert (voided.node_name, voided.step_id, voided.requested_by) == ("Finance", STEP, "ann")
     assert (voided.status, voided.status_reason) == ("void", "edited: version 2")
@@ -90,7 +90,7 @@ async def test_decision_says_why_when_how_and_what_became_of_its_request(acme):
 
 async def test_decision_shows_the_version_that_was_decided_on_and_not_what_came_after(acme):
     entity, _, _ = await _history(acme)
-    before, _, after = await evidence_of_entity(acme, "acme", entity["id"])
+    before, _, after = await decisions_of_entity(acme, "acme", entity["id"])
     assert (before.entity_version, before.snapshot["grand_total"], before.written_by) == (1, 100, "ann")
     assert (after.entity_version, after.snapshot, after.written_by) == (2, EDITED, "flo")
     assert (after.content_hash, after.snapshot_hash) == (entity["content_hash"], entity["data_hash"])
@@ -107,26 +107,28 @@ async def test_snapshot_that_somebody_tampered_with_is_not_intact(staffed):
         await owner.execute(
             "UPDATE assent.entity_versions SET data = data || '{\"grand_total\": 1}' WHERE org_id = 'acme'"
         )
-        assert {found.is_intact for found in await evidence_of_entity(owner, "acme", entity["id"])} == {False}
+        assert {found.is_intact for found in await decisions_of_entity(owner, "acme", entity["id"])} == {
+            False
+        }
 
 
 async def test_decisions_on_one_request_are_told_alone(acme):
     _, first, second = await _history(acme)
-    assert [e.approver_id for e in await evidence_of_request(acme, "acme", first["id"])] == ["fay"]
-    assert [e.approver_id for e in await evidence_of_request(acme, "acme", second["id"])] == ["fin", "cal"]
+    assert [e.approver_id for e in await decisions_of_request(acme, "acme", first["id"])] == ["fay"]
+    assert [e.approver_id for e in await decisions_of_request(acme, "acme", second["id"])] == ["fin", "cal"]
 
 
 async def test_answer_of_the_nodes_own_is_told_by_its_name(acme):
     request = await insert_request(acme)
     await _decide(acme, request, "fay", decision="returned", outcome="more_information")
-    (found,) = await evidence_of_request(acme, "acme", request["id"])
+    (found,) = await decisions_of_request(acme, "acme", request["id"])
     assert (found.answer, found.outcome) == ("returned", "more_information")
 
 
 async def test_decision_in_a_flow_without_an_entity_has_no_snapshot(acme):
     request = await insert_request(acme)
     await _decide(acme, request, "fay")
-    (found,) = await evidence_of_request(acme, "acme", request["id"])
+    (found,) = await decisions_of_request(acme, "acme", request["id"])
     assert (found.entity_id, found.snapshot, found.content_hash, found.is_intact) == (None, None, None, True)
     assert found.node_name == request["node_id"]
 
@@ -134,23 +136,23 @@ async def test_decision_in_a_flow_without_an_entity_has_no_snapshot(acme):
 async def test_request_that_nobody_answered_is_no_evidence(acme):
     entity = await insert_entity(acme)
     await insert_request_about(acme, entity)
-    assert await evidence_of_entity(acme, "acme", entity["id"]) == []
+    assert await decisions_of_entity(acme, "acme", entity["id"]) == []
 
 
 async def test_evidence_of_another_org_is_not_told(staffed):
     async with staffed.transaction("acme") as connection:
         entity, first, _ = await _history(connection)
     async with staffed.transaction("globex") as connection:
-        assert await evidence_of_entity(connection, "globex", entity["id"]) == []
-        assert await evidence_of_request(connection, "globex", first["id"]) == []
+        assert await decisions_of_entity(connection, "globex", entity["id"]) == []
+        assert await decisions_of_request(connection, "globex", first["id"]) == []
     async with staffed.transaction(None) as connection:
-        assert await evidence_of_entity(connection, "globex", entity["id"]) == []
+        assert await decisions_of_entity(connection, "globex", entity["id"]) == []
 
 
 async def test_evidence_is_one_statement_however_much_there_is(staffed, statement_counter):
     async with staffed.transaction("acme") as connection:
         entity, _, _ = await _history(connection)
-        await evidence_of_entity(connection, "acme", entity["id"])
+        await decisions_of_entity(connection, "acme", entity["id"])
         statement_counter.clear()
-        assert len(await evidence_of_entity(connection, "acme", entity["id"])) == 3
+        assert len(await decisions_of_entity(connection, "acme", entity["id"])) == 3
         assert len(statement_counter) == 1

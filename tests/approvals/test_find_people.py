@@ -4,9 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from assent.approvals import APPROVERS_MAX, Member, find_people
-from assent.model.approval import Found
+from assent.approvals import APPROVERS_MAX, find_people
+from assent.model.approval import FoundPeople
 from assent.model.mutation import Rejection
+from assent.people import Member
 from tests.approvals.staff import DIRECTORY, asked, find, names, skipped, wanted
 from tests.postgres import START
 from tests.rows import (
@@ -206,7 +207,7 @@ async def test_statements_of_a_wave_do_not_depend_on_how_many_ask(staffed, state
             wave = [asked(*groups, entity_id=UUID(int=number + 1)) for number in range(size)]
             found = await find_people(connection, DIRECTORY, wave, START)
             counts.append(len(statement_counter))
-        assert all(isinstance(one, Found) and names(one) for one in found)
+        assert all(isinstance(one, FoundPeople) and names(one) for one in found)
     assert counts[1] == counts[2] == 9
 
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from assent.approvals import InboxQuery, count_inbox, read_inbox
-from assent.approvals.inbox import PAGE_ITEMS_MAX, TEXT_LENGTH_MAX, Count
 from assent.model.mutation import Rejection
+from assent.people import InboxQuery, count_inbox, read_inbox
+from assent.people.inbox import PAGE_ITEMS_MAX, TEXT_LENGTH_MAX, Count
 from tests.postgres import START
 from tests.rows import (
     change_of,

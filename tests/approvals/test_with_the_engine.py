@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.approvals import (
+from assent.approvals import decisions_of_entity, decisions_of_request, keep_chain
+from assent.people import (
     InboxPage,
     InboxQuery,
     KeptDelegation,
@@ -15,9 +16,6 @@ from assent.approvals import (
     NewDelegation,
     count_inbox,
     delegate,
-    evidence_of_entity,
-    evidence_of_request,
-    keep_chain,
     read_inbox,
 )
 from assent.runtime import Runtime
@@ -95,7 +93,7 @@ async def test_stand_in_finds_and_answers_and_both_names_are_on_record(runtime, 
     assert (item.bucket, item.on_behalf_of) == ("delegated", "fin")
     await decide(runtime, view, "ask", FAY, reason="checked")
     async with database.transaction(ORG) as connection:
-        (found,) = await evidence_of_entity(connection, ORG, view.entity_id)
+        (found,) = await decisions_of_entity(connection, ORG, view.entity_id)
     assert (found.approver_id, found.on_behalf_of, found.reason) == ("fay", "fin", "checked")
 
 
@@ -115,7 +113,7 @@ async def test_evidence_names_the_gate_that_used_the_approval_up(runtime, databa
     await decide(runtime, view, "ask", FIN)
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:approve"]
     async with database.transaction(ORG) as connection:
-        (found,) = await evidence_of_request(connection, ORG, asked)
+        (found,) = await decisions_of_request(connection, ORG, asked)
     assert (found.node_name, found.status, found.applied_step_id) == ("ask", "approved", gate["id"])
     assert (found.snapshot["grand_total"], found.is_intact) == (LARGE["grand_total"], True)
 
@@ -130,7 +128,7 @@ async def test_evidence_of_a_flow_names_the_step_itself(runtime, database):
     asked = request_id(view, "ok")
     await runtime.decide(ORG, asked, "approved", BEA)
     async with database.transaction(ORG) as connection:
-        (found,) = await evidence_of_request(connection, ORG, asked)
+        (found,) = await decisions_of_request(connection, ORG, asked)
     assert (found.applied_step_id, found.applied_at) == (found.step_id, database.clock.now())
 
 

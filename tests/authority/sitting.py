@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from assent.approvals import (
+from assent.model.actor import Actor
+from assent.people import (
     InboxPage,
     InboxQuery,
     KeptDelegation,
@@ -17,11 +18,10 @@ from assent.approvals import (
     delegate,
     read_inbox,
 )
-from assent.approvals.delegations import revoke
-from assent.model.actor import Actor
+from assent.people.delegations import revoke
 from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.runtime.flows import ORG, drain
 from tests.runtime.invoices import MIDDLE, create, found_company, patch_of, publish_invoices, request_id
@@ -190,7 +190,7 @@ async def ask(runtime: Runtime, clock: MovedClock, situation: Situation, shape: 
         async with runtime.database.transaction(None) as connection:
             await connection.execute(f"UPDATE assent.members {situation.after}")
     clock.advance(timedelta(hours=2))
-    await Timers(Workplace(runtime.database)).run_once()
+    await Timers(WorkerContext(runtime.database)).run_once()
     await drain(runtime)
     return asked
 

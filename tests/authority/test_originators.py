@@ -13,8 +13,8 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from assent.approvals import InboxQuery, NewDelegation, delegate, read_inbox
 from assent.model.mutation import Refused, Rejection
+from assent.people import InboxQuery, NewDelegation, delegate, read_inbox
 from assent.testing.sandbox import ORG
 from tests.authority.world import (
     MATRIX_BETWEENS,

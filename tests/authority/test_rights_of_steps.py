@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from assent.approvals import NewDelegation, delegate
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Command
+from assent.people import NewDelegation, delegate
 from assent.testing.sandbox import ORG
 from tests.authority.world import (
     ASK_IN_SLOT,

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.approvals import (
+from assent.model.actor import Actor
+from assent.model.mutation import Refused
+from assent.people import (
     InboxPage,
     InboxQuery,
     KeptDelegation,
@@ -16,9 +18,7 @@ from assent.approvals import (
     delegate,
     read_inbox,
 )
-from assent.approvals.directory import OrgRole, OrgUser
-from assent.model.actor import Actor
-from assent.model.mutation import Refused
+from assent.people.directory import OrgRole, OrgUser
 from assent.runtime import Runtime
 from assent.store.database import Connection, Database
 from tests.runtime.flows import ANN, END, ORG, arrows, form, publish, rows

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from assent.approvals import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
 from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
-from assent.approvals.roll import find_present
 from assent.engine.rounds import round_of
-from assent.engine.seats import Seating
-from assent.model.approval import Request, Roll, Seated
+from assent.engine.seats import SeatRules
+from assent.model.approval import ApprovalRequest, Presence, Seated
+from assent.people import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
+from assent.people.presence import find_present
 from assent.store.connect import Connection
 from assent.store.database import Database
 from tests.postgres import START
@@ -151,11 +151,11 @@ async def _by_the_engine(made: Maker, reader: str) -> dict[UUID, str | None]:
     lent = await load_delegations(connection, [("acme", name) for name in everybody], NOW)
     wanted = {("acme", name, role) for name in everybody for role in (None, *ROLES)}
     present = await find_present(connection, directory, wanted)
-    roll = Roll(frozenset((user_id, role) for _, user_id, role in present))
+    roll = Presence(frozenset((user_id, role) for _, user_id, role in present))
     delegations = {user_id: found for (_, user_id), found in lent.items()}
     found: dict[UUID, str | None] = {}
     async for asked, workflow, around in _everything(made):
-        seating = Seating(asked, workflow, around, delegations, roll)
+        seating = SeatRules(asked, workflow, around, delegations, roll)
         for seat in asked.seats:
             if seat.status == "open":
                 refused = seating.refusal(seat, reader)
@@ -163,7 +163,7 @@ async def _by_the_engine(made: Maker, reader: str) -> dict[UUID, str | None]:
     return found
 
 
-async def _everything(made: Maker) -> AsyncIterator[tuple[Seated, str, Sequence[Request]]]:
+async def _everything(made: Maker) -> AsyncIterator[tuple[Seated, str, Sequence[ApprovalRequest]]]:
     for generation in (1, 2):
         wanted = dict.fromkeys(made.generations, generation)
         for (_, instance_id), requests in (await load_requests(made.connection, wanted)).items():

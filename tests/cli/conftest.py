@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from assent.definitions import publish_contract
 from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_contract
 from assent.store.database import Database
 from tests.cli.application import SECRET, app, shop
 from tests.cli.desk import Desk

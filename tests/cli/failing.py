@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from tests.cli.application import shop
 from tests.cli.desk import Desk
 from tests.effects.sending import LOCAL, Office
@@ -42,7 +42,7 @@ async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = Fa
         database, key, [{**tell, **({"await": True} if awaited else {})}, END], arrows("tell", "end")
     )
     view = await runtime.start(ORG, key, ANN, {"url": "http://[::1"})
-    office = Office(Workplace(database, runtime=runtime, sending=Sending(LOCAL)))
+    office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
     try:
         await office.work()
     finally:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from assent.approvals.delegations import NewDelegation, delegate
-from assent.approvals.directory import MembersDirectory
 from assent.model.mutation import Rejection
+from assent.people.delegations import NewDelegation, delegate
+from assent.people.directory import MembersDirectory
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
 from tests.cli.desk import Desk, lines

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from assent.app import App
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from tests.effects.mailbox import Mailbox, mail_server
 from tests.effects.receiver import Receiver, receiving
 from tests.effects.sending import LOCAL, Office
@@ -39,6 +39,6 @@ def runtime(app: App, database: Database) -> Runtime:
 @pytest.fixture
 async def office(runtime: Runtime, database: Database) -> AsyncIterator[Office]:
     """An engine and an effects worker that may send to this machine."""
-    office = Office(Workplace(database, runtime=runtime, sending=Sending(LOCAL)))
+    office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
     yield office
     await office.close()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from assent.store.programs import wheel_programs
+from assent.store.embedded.programs import wheel_programs
 from tests.postgres import Databases
 
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from assent.app import App
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from tests.effects.sending import LOCAL, Office
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
 
 def office_of(app: App, database: Database) -> Office:
-    return Office(Workplace(database, runtime=app.runtime(database), sending=Sending(LOCAL)))
+    return Office(WorkerContext(database, runtime=app.runtime(database), sending=SendingSettings(LOCAL)))

@@ -8,7 +8,7 @@ from assent.effects.addresses import Allowed
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
-from assent.worker.duty import Done, Workplace
+from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.timers import Timers
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
@@ -23,7 +23,7 @@ LOCAL = EffectSettings(
 class Office:
     """What a worker process does for effects, one thing after the other."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         assert place.runtime is not None
         self.place = place
         self.runtime: Runtime = place.runtime
@@ -44,7 +44,7 @@ class Office:
 
     async def send(self) -> dict[str, int]:
         """Send what is due; how many attempts ended how."""
-        done: Done = await run_until_done(self.duty)
+        done: RunResult = await run_until_done(self.duty)
         return dict(done.parts)
 
     async def work(self) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from assent.effects.outbox import give_back_unknown
+from assent.effects.outbox import claim_suspect, give_back_unknown
+from assent.effects.outcome import next_state
 from assent.store.database import Database
-from assent.worker.effects import Effects
+from assent.worker.effects import Effects, write_marks
 from assent.worker.lease import Lease
 from assent.worker.rescue import Rescue
 from tests.effects.offices import office_of
@@ -235,6 +236,56 @@ async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir
     await slow.finish()
     assert await drain(office.runtime) == 0, "only the heir knows what became of it"
     assert await office.status(view.id) == "running"
+
+
+async def test_stale_attempt_does_not_settle_the_next_one_of_the_same_worker(
+    office: Office, receiver: Receiver
+) -> None:
+    """A worker whose lease ended may claim its own effect again; the attempt's number tells the two apart."""
+    await publish_step(office.database, webhook())
+    await office.start("telling", url=receiver.url, order=7)
+    worker = Effects(replace(office.place, lease=Lease()))
+    receiver.will(Reply(500))
+    (first,) = await worker.claim()
+    outcome = await worker._deliverer.deliver(first, office.database.clock.now())
+    await worker._deliverer.close()
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Rescue(office.place))
+    worker_id = worker._jobs.worker_id
+    async with office.database.transaction(None) as connection:
+        (second,) = await claim_suspect(connection, worker_id, 10)
+        assert (second.id, second.attempts) == (first.id, first.attempts + 1)
+        stale = next_state(first, outcome, office.place.sending.effects)
+        assert await write_marks(connection, worker_id, [stale]) is None
+    effect = await office.effect()
+    assert (effect["status"], effect["attempts"]) == ("processing", second.attempts)
+
+
+async def test_stale_attempt_does_not_end_a_step_beside_an_attempt_that_is_written(
+    office: Office, receiver: Receiver
+) -> None:
+    await publish_awaited(office)
+    stale_view = await office.start("telling", url=receiver.url, order=7)
+    slow = Effects(replace(office.place, lease=Lease()))
+    receiver.will(Reply(400), Reply(400))
+    (stale,) = await slow.claim()
+    stale_outcome = await slow._deliverer.deliver(stale, office.database.clock.now())
+    office.database.clock.advance("11m")  # type: ignore[attr-defined]
+    await run_until_done(Rescue(office.place))
+    assert [effect.id for effect in await office.duty.claim()] == [stale.id]
+    own_view = await office.start("telling", url=receiver.url, order=8)
+    (own,) = await slow.claim()
+    own_outcome = await slow._deliverer.deliver(own, office.database.clock.now())
+    await slow._deliverer.close()
+    settings = office.place.sending.effects
+    marks = [next_state(stale, stale_outcome, settings), next_state(own, own_outcome, settings)]
+    async with office.database.transaction(None) as connection:
+        assert await write_marks(connection, slow._jobs.worker_id, marks) is not None
+    await drain(office.runtime)
+    assert await office.status(stale_view.id) == "running", (
+        "only the worker that has the effect ends its step"
+    )
+    assert await office.status(own_view.id) != "running"
 
 
 async def test_worker_that_lost_its_claim_does_not_settle_the_same_attempt_of_another(

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from assent.effects.outbox import Wanted, claim, destination_of, enqueue, find_destinations
+from assent.effects.outbox import NewEffect, claim, destination_of, enqueue, find_destinations
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.clock import MovedClock
@@ -24,7 +24,7 @@ from tests.worker.queues import fetch, run_until_done, second_worker, wait_until
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
     now = database.clock.now()
     wanted = [
-        Wanted(
+        NewEffect(
             *(org, new_id(now), new_id(now), now, f"step {n}"),
             Effect("webhook", {"url": url, "method": "POST", "n": n}),
         )

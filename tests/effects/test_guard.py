@@ -16,7 +16,7 @@ from assent.effects.addresses import Allowed
 from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
 from assent.effects.outcome import Undelivered
-from assent.effects.requests import Answer, Request
+from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
 from tests.effects.offices import CERTIFICATES
 from tests.effects.receiver import Receiver, Reply, receiving, redirect_to
@@ -26,13 +26,13 @@ NOTHING = replace(LOCAL, allow=Allowed())
 PUBLIC = "8.8.8.8"
 
 
-def request(url: str, method: str = "POST", **headers: str) -> Request:
-    return Request(method, httpx.URL(url), headers, b"{}" if method != "GET" else None)
+def request(url: str, method: str = "POST", **headers: str) -> HttpRequest:
+    return HttpRequest(method, httpx.URL(url), headers, b"{}" if method != "GET" else None)
 
 
 async def send(
-    url: str | Request, settings: EffectSettings = NOTHING, **options: Any
-) -> Answer | Undelivered:
+    url: str | HttpRequest, settings: EffectSettings = NOTHING, **options: Any
+) -> HttpResponse | Undelivered:
     sender = HttpSender(settings, **options)
     try:
         return await sender.send(request(url) if isinstance(url, str) else url, bytes_max=1_000)
@@ -55,7 +55,7 @@ def names(**hosts: str | list[str]) -> Resolve:
     return look_up
 
 
-def refused(outcome: Answer | Undelivered) -> bool:
+def refused(outcome: HttpResponse | Undelivered) -> bool:
     return isinstance(outcome, Undelivered) and outcome.code == "ADDRESS_REFUSED" and outcome.permanent
 
 
@@ -86,7 +86,7 @@ async def test_control_the_same_is_reached_where_it_is_allowed(receiver: Receive
     outcome = await send(f"http://{host}:{receiver.port}/", allowed)
     if host == "localhost" and isinstance(outcome, Undelivered):
         pytest.skip("this machine has no name for itself")
-    assert isinstance(outcome, Answer), outcome
+    assert isinstance(outcome, HttpResponse), outcome
     assert len(receiver.received) == 1
 
 
@@ -99,7 +99,7 @@ async def test_name_that_leads_inside_is_refused(receiver: Receiver) -> None:
 async def test_control_name_that_an_operator_allows_is_reached(receiver: Receiver) -> None:
     url = f"http://partner.example:{receiver.port}/"
     allowed = replace(NOTHING, allow=Allowed.read(["partner.example"]))
-    assert isinstance(await send(url, allowed, resolve=names(partner_example="127.0.0.1")), Answer)
+    assert isinstance(await send(url, allowed, resolve=names(partner_example="127.0.0.1")), HttpResponse)
 
 
 async def test_name_that_mixes_public_and_private_addresses_is_refused(receiver: Receiver) -> None:
@@ -120,7 +120,7 @@ async def test_dns_that_changes_between_judgement_and_connection_gains_nothing(r
 
     allowed = replace(NOTHING, allow=Allowed.read(["127.0.0.1"]))
     url = f"http://partner.example:{receiver.port}/"
-    assert isinstance(await send(url, allowed, resolve=changing), Answer)
+    assert isinstance(await send(url, allowed, resolve=changing), HttpResponse)
     assert asked == 1
     assert refused(await send(url, allowed, resolve=changing)), "a new connection is judged anew"
     assert receiver.connections == 1
@@ -203,13 +203,13 @@ async def test_redirect_that_would_lose_the_body_is_a_failure_that_names_the_new
     assert (outcome.code, outcome.permanent) == ("MOVED", True)
     assert "/new" in outcome.message
     receiver.will(redirect_to("/new", status))
-    assert isinstance(await send(request(receiver.url, "GET"), LOCAL), Answer), "a GET has none to lose"
+    assert isinstance(await send(request(receiver.url, "GET"), LOCAL), HttpResponse), "a GET has none to lose"
 
 
 async def test_see_other_is_read_with_a_get(receiver: Receiver) -> None:
     receiver.will(redirect_to("/result", 303))
     assert isinstance(
-        await send(request(receiver.url, **{"content-type": "application/json"}), LOCAL), Answer
+        await send(request(receiver.url, **{"content-type": "application/json"}), LOCAL), HttpResponse
     )
     last = receiver.received[-1]
     assert (last.method, last.path, last.body, "content-type" in last.headers) == (
@@ -243,7 +243,7 @@ async def test_whole_attempt_takes_no_longer_than_it_may(receiver: Receiver) -> 
     """A receiver that is never silent for long, and never done."""
     receiver.otherwise = lambda _: redirect_to("/again")
     outcome = await send(receiver.url, replace(LOCAL, redirects_max=20, total_timeout_ms=10))
-    assert isinstance(outcome, Undelivered | Answer)
+    assert isinstance(outcome, Undelivered | HttpResponse)
     receiver.will(receiver.silence())
     outcome = await send(receiver.url, replace(LOCAL, read_timeout_ms=30_000, total_timeout_ms=1_000))
     assert isinstance(outcome, Undelivered)
@@ -256,7 +256,7 @@ async def test_proxy_of_the_environment_is_not_used(
     """Behind one no address could be judged."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert isinstance(await send(receiver.url, LOCAL), Answer)
+    assert isinstance(await send(receiver.url, LOCAL), HttpResponse)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ async def test_certificate_is_verified_against_the_name_although_an_address_is_c
     found = names(receiver_test="127.0.0.1", other_test="127.0.0.1")
     for host, is_answered in (("receiver.test", True), ("other.test", False)):
         outcome = await send(f"https://{host}:{secure.port}/", LOCAL, resolve=found, ssl_context=trusting)
-        assert isinstance(outcome, Answer) is is_answered
+        assert isinstance(outcome, HttpResponse) is is_answered
     assert isinstance(outcome, Undelivered)
     assert not outcome.ambiguous
     assert [one.headers["host"] for one in secure.received] == [f"receiver.test:{secure.port}"]

@@ -7,10 +7,10 @@ from typing import Any
 
 from assent.app import App
 from assent.effects.callback_settings import CallbackSettings
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from tests.effects.dumps import dump, restored
 from tests.effects.mailbox import Mailbox
 from tests.effects.receiver import Receiver
@@ -57,8 +57,8 @@ async def office_at(url: str, when: str, mailbox: Mailbox) -> AsyncIterator[Offi
     clock = MovedClock(START)
     clock.advance(when)
     database = await Database.open(url, settings=SETTINGS, clock=clock)
-    sending = Sending(LOCAL, mailbox.settings, CALLBACKS)
-    office = Office(Workplace(database, runtime=App().runtime(database), sending=sending))
+    sending = SendingSettings(LOCAL, mailbox.settings, CALLBACKS)
+    office = Office(WorkerContext(database, runtime=App().runtime(database), sending=sending))
     try:
         yield office
     finally:

@@ -9,11 +9,11 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from assent.app import App
 from assent.effects.secrets import retire_old_secrets, rotate_secret
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.effects.test_named_secrets import VALUE, keep, local
@@ -321,7 +321,7 @@ async def test_get_has_no_body(office: Office, receiver: Receiver) -> None:
 async def present(database_url: str) -> AsyncIterator[Office]:
     """An office of the present: whoever verifies a signature compares its time with the machine's."""
     database = await Database.open(database_url, settings=SETTINGS, clock=MovedClock(datetime.now(UTC)))
-    office = Office(Workplace(database, runtime=App().runtime(database), sending=Sending(LOCAL)))
+    office = Office(WorkerContext(database, runtime=App().runtime(database), sending=SendingSettings(LOCAL)))
     yield office
     await office.close()
     await database.close()

@@ -7,7 +7,7 @@ from uuid import UUID
 from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from tests.evidence.bundles import item
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
@@ -47,7 +47,7 @@ class Desk:
 
     async def work(self) -> dict[str, int]:
         """Fold what came, and let the engine hear of it."""
-        done = await run_until_done(Results(Workplace(self.database, runtime=self.runtime)))
+        done = await run_until_done(Results(WorkerContext(self.database, runtime=self.runtime)))
         await drain(self.runtime)
         return dict(done.parts)
 

@@ -4,10 +4,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from assent.evidence.queue import ATTEMPTS_MAX, RETRY_MAX, claim
 from assent.model.mutation import Refused
-from assent.runtime.dead_letters import page_of_dead_letters
-from assent.runtime.queues import look_at_queues
+from assent.operations.dead_letters import page_of_dead_letters
+from assent.operations.queues import look_at_queues
+from assent.requests.queue import ATTEMPTS_MAX, RETRY_MAX, claim
 from tests.evidence.asking import Desk, publish_vendor
 from tests.evidence.bundles import item
 from tests.rows import insert_delivery, insert_history, insert_outside_request

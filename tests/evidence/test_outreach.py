@@ -10,18 +10,19 @@ import pytest
 
 from assent.app import App
 from assent.effects.callback_settings import CallbackSettings
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.rescue import Rescue
 from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office
 from tests.evidence.asking import Desk, publish_vendor
 from tests.evidence.bundles import item
+from tests.runtime.flows import ORG
 from tests.worker.queues import run_until_done
 from tests.worker.test_effects import until_received
 
@@ -35,8 +36,8 @@ def receiver() -> Iterator[Receiver]:
 
 
 def office_with(desk: Desk, callbacks: CallbackSettings) -> Office:
-    sending = Sending(LOCAL, callbacks=callbacks)
-    return Office(Workplace(desk.database, runtime=desk.runtime, sending=sending))
+    sending = SendingSettings(LOCAL, callbacks=callbacks)
+    return Office(WorkerContext(desk.database, runtime=desk.runtime, sending=sending))
 
 
 @pytest.fixture
@@ -87,6 +88,24 @@ async def test_a_call_that_is_given_up_fails_the_request(
     assert (await desk.history())[1] == ("failed", "call")
 
 
+async def test_a_call_that_fails_leaves_a_request_of_another_org_with_the_same_id(
+    desk: Desk, office: Office, receiver: Receiver
+) -> None:
+    await publish_vendor(desk.database, url=receiver.url)
+    await desk.start()
+    async with desk.database.transaction(None) as connection:
+        await connection.execute(
+            """INSERT INTO assent.requests
+               SELECT (jsonb_populate_record(NULL::assent.requests, to_jsonb(r) || '{"org_id": "globex"}')).*
+                 FROM assent.requests r WHERE r.org_id = $1""",
+            ORG,
+        )
+    receiver.otherwise = lambda _: Reply(404)
+    await office.work()
+    statuses = {row["org_id"]: row["status"] for row in await desk.requests()}
+    assert statuses == {ORG: "failed", "globex": "pending"}
+
+
 async def test_a_result_may_come_before_the_call_is_marked_as_sent(
     desk: Desk, office: Office, receiver: Receiver
 ) -> None:
@@ -122,10 +141,10 @@ async def test_a_call_that_was_given_up_before_its_result_was_looked_at_has_fail
 async def test_a_call_whose_worker_died_over_it_fails_the_request(desk: Desk) -> None:
     await publish_vendor(desk.database, on_ambiguous="give_up")
     await desk.start()
-    worker = Effects(Workplace(desk.database, runtime=desk.runtime))
+    worker = Effects(WorkerContext(desk.database, runtime=desk.runtime))
     assert len(await worker.claim()) == 1  # and then it is gone
     desk.clock.advance("11m")
-    await run_until_done(Rescue(Workplace(desk.database)))
+    await run_until_done(Rescue(WorkerContext(desk.database)))
     await desk.work()
     assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
     assert (await desk.request())["error"].startswith("EFFECT_LOST")

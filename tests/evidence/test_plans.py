@@ -34,15 +34,15 @@ STATEMENTS = {
         "rescue_deliveries": ([ID], [1], 200, 5),
         "give_back_unknown": (ID, [], [], []),
     },
-    "taking_in.sql": {
+    "deliveries.sql": {
         "lock_requests": (["org-1"], [ID]),
         "find_known_cargo": (["org-1"], [ID], ["external://v/1"]),
         "mark_processed": (["org-1"], [ID], [False], START),
         "write_folded_requests": ([],),
     },
-    "telling.sql": {"read_received": (["org-1"], [ID])},
-    "ending.sql": {"expire_requests": (200, START), "fail_requests": (["org-1"], [ID], ["no"], START)},
-    "reading.sql": {
+    "notify.sql": {"read_received": (["org-1"], [ID])},
+    "close.sql": {"expire_requests": (200, START), "fail_requests": (["org-1"], [ID], ["no"], START)},
+    "views.sql": {
         "page_of_requests": ("org-1", None, None, None, None, None, None, 51, *reader_columns(READER)),
         "list_deliveries": ("org-1", ID, 100),
         "list_items": ("org-1", ID, 100),
@@ -64,9 +64,9 @@ async def full(databases, template):
 
 @pytest.mark.parametrize(("file", "name", "given"), CASES, ids=[name for _, name, _ in CASES])
 async def test_nothing_is_read_as_a_whole(full, file, name, given):
-    sql = getattr(load_queries("assent.evidence", file), name)
+    sql = getattr(load_queries("assent.requests", file), name)
     async with full.transaction(None) as connection:
-        if file != "reading.sql":  # as the worker does
+        if file != "views.sql":  # as the worker does
             await look_up_by_index(connection)
         rows = await connection.fetch(f"EXPLAIN {sql}", *given)
     found = "\n".join(row[0] for row in rows)

@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from assent.evidence.queue import claim, hold_if_claimed
+from assent.requests.queue import claim, hold_if_claimed
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
 from tests.evidence.asking import Desk, publish_vendor
@@ -47,7 +47,7 @@ async def test_two_workers_at_one_request_count_each_cargo_once(
 ) -> None:
     """The second has a bundle of its own, waits for the request, and then sees what the first brought."""
     (request_id,) = await ask(desk)
-    place = Workplace(database)
+    place = WorkerContext(database)
     async with second_worker(place) as other:
         async with database.transaction(None) as holding:
             await holding.execute(HOLD)
@@ -69,7 +69,7 @@ async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, dat
     await desk.push(request_id, "a", item(1), item(2))
     async with database.transaction(None) as holding:
         await holding.execute(HOLD)
-        folding = asyncio.create_task(Results(Workplace(database)).run_once())
+        folding = asyncio.create_task(Results(WorkerContext(database)).run_once())
         await wait_until_somebody_is_blocked(holding)
         cancelling = asyncio.create_task(desk.runtime.cancel(ORG, instance_id, ANN, "mistaken"))
         await wait_until_blocked(holding, 2)
@@ -100,7 +100,7 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
     assert (await desk.items(), {row["received"] for row in await desk.requests()}) == ([], {0})
     assert await desk.work() == {}, "they are the dead worker's until its lease is over"
     desk.clock.advance("61s")
-    assert (await run_until_done(Rescue(Workplace(database)))).parts["results"] == 3
+    assert (await run_until_done(Rescue(WorkerContext(database)))).parts["results"] == 3
     assert await desk.work() == {"processed": 3}
     assert {row["status"] for row in await desk.requests()} == {"completed"}
     assert len(await desk.items()) == 6

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from assent.model.mutation import Refused
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from assent.worker.timeouts import Timeouts
 from tests.evidence.asking import Desk, publish_vendor, vendor
@@ -175,7 +175,7 @@ async def test_a_workflow_whose_time_is_over_asks_nobody_any_more(desk: Desk) ->
     await publish(desk.database, "kyc", steps, arrows("vendor", "end"), timeout="3d", on_timeout="end")
     await desk.start()
     desk.clock.advance(timedelta(days=3))
-    await run_until_done(Timeouts(Workplace(desk.database)))
+    await run_until_done(Timeouts(WorkerContext(desk.database)))
     await drain(desk.runtime)
     assert await desk.ended_at() == "end"
     request = await desk.request()
@@ -247,7 +247,7 @@ async def _statements(desk: Desk, flow: str, counter: StatementCounter, *, reque
         if request["id"] not in known:
             await desk.push(request["id"], "k", *(item(n) for n in range(items)))
     counter.clear()
-    done = await Results(Workplace(desk.database, runtime=desk.runtime)).run_once()
+    done = await Results(WorkerContext(desk.database, runtime=desk.runtime)).run_once()
     assert done.parts == {"processed": requests}
     return len(counter)
 

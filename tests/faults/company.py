@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.definitions import publish_flow
 from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.loop import exhaust
 from assent.worker.tasks import Tasks
 from tests.http.application import INVOICE_DATA, app, furnish
@@ -125,7 +125,7 @@ async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
         clock.advance("10m")
     (letter,) = await runtime.dead_letters(ORG)
     task: UUID = await runtime.submit(ORG, "report.build", {"month": "never"})
-    await exhaust(Tasks(Workplace(runtime.database, runtime=runtime)), lambda run: None)
+    await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
     assert (await runtime.read_task(ORG, task)).status == "dead"
     waiting: UUID = await runtime.submit(ORG, "report.build", {"month": "May"})
     return {

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.partitions import Partitions
 from tests.effects.receiver import Receiver, receiving
 from tests.plain_sql import WAIT_MAX_S
@@ -44,8 +44,6 @@ STEPS = [
 SUBMIT = """
 import asyncio, sys
 from assent.store.database import Database
-from assent.worker.duty import Workplace
-from assent.worker.partitions import Partitions
 from tests.processes.application import app
 from tests.runtime.flows import ANN, ORG
 
@@ -69,7 +67,7 @@ async def running(database_url: str) -> AsyncIterator[Database]:
     ways = arrows("pause", "tell", "end") + arrows("tell", "failed", event="error")
     await publish(database, "telling", steps, ways)
     # The months of now, so that no worker moves rows into them while another sends.
-    await Partitions(Workplace(database)).run_once()
+    await Partitions(WorkerContext(database)).run_once()
     yield database
     await database.close()
 

@@ -17,11 +17,11 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.model.actor import Actor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Duty, Workplace
+from assent.worker.duty import Duty, WorkerContext
 from assent.worker.loop import finish, run_duty
 from assent.worker.supervisor import DUTIES
 from tests.effects.receiver import Receiver, receiving
@@ -38,7 +38,7 @@ ERRANDS = 2
 AT_ONCE = 6
 ROUNDS_MAX = 60
 """A second each, by the clock of the test: by then no job may stand still."""
-SENDING = Sending(replace(LOCAL, backoff_min_ms=100, backoff_max_ms=500))
+SENDING = SendingSettings(replace(LOCAL, backoff_min_ms=100, backoff_max_ms=500))
 
 STAGES = (
     *("events", "timers", "events", "effects", "events", "tasks", "events", "effects", "results", "events"),
@@ -98,7 +98,7 @@ class Shop:
     async def open(cls, url: str, clock: MovedClock, by_way_of: str | None = None) -> AsyncIterator["Shop"]:
         """A worker on the database; its links may go another way than ours."""
         database = await Database.open(by_way_of or url, settings=SHORT, clock=clock)
-        place = Workplace(database, runtime=app.runtime(database), sending=SENDING)
+        place = WorkerContext(database, runtime=app.runtime(database), sending=SENDING)
         duties = {kind.name: kind(place) for kind in DUTIES if kind.name in WAITING_FOR_WORK}
         try:
             yield cls(url, clock, database, duties)

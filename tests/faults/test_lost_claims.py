@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Duty, Workplace
+from assent.worker.duty import Duty, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
@@ -48,7 +48,7 @@ class Faulty:
         self.app.task("tests.wait")(self._wait)
         self.proxy, self.database, self.receiver = proxy, database, receiver
         self.runtime = self.app.runtime(database)
-        self.place = Workplace(behind, runtime=self.app.runtime(behind), sending=Sending(LOCAL))
+        self.place = WorkerContext(behind, runtime=self.app.runtime(behind), sending=SendingSettings(LOCAL))
 
     async def _note(self, what: str = "") -> None:
         self.ran.append(what)
@@ -61,7 +61,7 @@ class Faulty:
             await self.runtime.submit(ORG, "tests.note", {"what": "a"})
         elif kind == "effects":
             await publish_webhook(self.database, on_ambiguous="give_up", **{"await": True})
-            await Office(Workplace(self.database, runtime=self.runtime)).start(
+            await Office(WorkerContext(self.database, runtime=self.runtime)).start(
                 "telling", url=self.receiver.url, order=7
             )
         else:

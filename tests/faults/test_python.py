@@ -11,10 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from assent.definitions import publish_flow
 from assent.model.actor import Actor
 from assent.model.mutation import Command
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.runtime.task_commands import NewTask
 from assent.store.errors import OutcomeUnknown
 from tests.faults.company import NOW, ORG, Acme

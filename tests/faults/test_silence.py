@@ -16,7 +16,7 @@ from assent.http.settings import HttpSettings
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.store.settings import Settings
-from assent.worker.duty import Run, Workplace
+from assent.worker.duty import DutyRun, WorkerContext
 from assent.worker.supervisor import Supervisor, duties
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
@@ -222,11 +222,11 @@ async def test_http_server_whose_pool_is_silent_answers_again(proxy: Proxy) -> N
 
 
 @asynccontextmanager
-async def working(database: Database) -> AsyncIterator[list[Run]]:
+async def working(database: Database) -> AsyncIterator[list[DutyRun]]:
     """A worker for events and timers, which looks every 20 ms and is woken by notifications."""
-    runs: list[Run] = []
+    runs: list[DutyRun] = []
     place = with_options(
-        Workplace(database, PATIENT, CompletingRuntime(database)),
+        WorkerContext(database, PATIENT, CompletingRuntime(database)),
         **{"backoff_min_ms": 1, "backoff_max_ms": 20, "events_interval_ms": 20, "timers_interval_ms": 20},
     )
     supervisor = Supervisor(database, duties(place, ["events", "timers"]), place.options, [runs.append])

@@ -3,9 +3,9 @@
 from typing import Any
 
 from assent.app import App
+from assent.definitions import publish_contract, publish_flow, publish_patch
 from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
-from assent.runtime.definitions import publish_contract, publish_flow, publish_patch
 from assent.store.database import Database
 
 MARK = "planted-secret-8888888"

@@ -6,7 +6,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from assent.model.mutation import ON_EVENT, PARTITION, Event
-from assent.runtime.arrivals import arrival
+from assent.runtime.keyed_events import arrival
 from tests.cli.desk import Desk
 from tests.http.application import app
 from tests.runtime.flows import ORG, drain, rows

@@ -5,7 +5,7 @@ import pytest
 
 from assent.http.api_keys import create_api_key
 from assent.http.app import create_app
-from assent.http.entrance import KNOWN_MAX, Entrance
+from assent.http.entrance import KNOWN_MAX, SignInThrottle
 from assent.http.rates import Rates
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
@@ -100,7 +100,7 @@ async def test_without_credentials_an_address_waits_like_with_wrong_ones(narrow,
 
 
 def test_a_network_of_ipv6_is_one_place_and_known_credentials_are_not_kept_without_end(clock):
-    entrance = Entrance(Rates(HttpSettings(rate_failed_sign_ins_per_minute=1), clock))
+    entrance = SignInThrottle(Rates(HttpSettings(rate_failed_sign_ins_per_minute=1), clock))
     entrance.refused("2001:db8:1:2::1", "Bearer a", WRONG)
     assert entrance.wait_s("2001:db8:1:2:ffff::9", "Bearer b")
     assert not entrance.wait_s("2001:db8:1:3::1", "Bearer b")
@@ -112,6 +112,6 @@ def test_a_network_of_ipv6_is_one_place_and_known_credentials_are_not_kept_witho
 
 
 async def test_a_server_that_cannot_read_its_keys_counts_nothing(clock):
-    entrance = Entrance(Rates(HttpSettings(rate_failed_sign_ins_per_minute=1), clock))
+    entrance = SignInThrottle(Rates(HttpSettings(rate_failed_sign_ins_per_minute=1), clock))
     entrance.refused("192.0.2.1", "Bearer a", Rejection("KEYS_UNAVAILABLE", "later"))
     assert entrance.wait_s("192.0.2.1", "Bearer a") == 0

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from assent.approvals.members import change_member
-from assent.approvals.roles import lock_grants, set_capabilities
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused
+from assent.people.members import change_member
+from assent.people.roles import lock_grants, set_capabilities
 from tests.http.callers import bearer, client_of, problem
 from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked

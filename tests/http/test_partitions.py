@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from assent.definitions import publish_flow
 from assent.http.app import create_app
-from assent.kernel.keep_rules import keep_rule
+from assent.kernel.rule_changes import save_rule
 from assent.model.actor import Actor
-from assent.runtime.definitions import publish_flow
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ROUTES, ask, everything
@@ -374,7 +374,7 @@ async def test_events_of_two_partitions_in_one_batch_each_reach_their_own(people
 async def test_a_rule_of_an_entity_tells_its_own_partition_only(people, furnished):
     """The same by another way: what an entity of `north` emits moves nothing of `south`."""
     async with furnished.transaction("acme") as connection:
-        await keep_rule(connection, app.registry, "acme", TELL, furnished.clock.now())
+        await save_rule(connection, app.registry, "acme", TELL, furnished.clock.now())
     south = await waiting_for_payment(people, 100, **SOUTH)
     north = await waiting_for_payment(people, 100, **NORTH)
     await expense(people, **NORTH)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import assent.http
+from assent.definitions import publish_flow
 from assent.http.app import create_app
 from assent.model.actor import SYSTEM
-from assent.runtime.definitions import publish_flow
 from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden

@@ -8,7 +8,7 @@ import pytest
 
 from assent.http.app import create_app
 from assent.telemetry.configure import stop_looking, use_metrics
-from assent.telemetry.telescope import telescope
+from assent.telemetry.hooks import hooks
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, PLACE, SETTINGS, bearer, client_of, problem, token
 from tests.http.process import server
@@ -20,7 +20,7 @@ TAXI = {"data": {"title": "Taxi", "total": 1}}
 @pytest.fixture
 def counted():
     def page() -> str:
-        return telescope.metrics.render()[0].decode()
+        return hooks.metrics.render()[0].decode()
 
     use_metrics()
     yield page

@@ -13,7 +13,7 @@ from assent.effects.callbacks import AUDIENCE as CALLBACK_AUDIENCE
 from assent.effects.callbacks import TYPE, Callbacks
 from assent.http.app import create_app
 from assent.http.settings import HttpSettings
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from tests.evidence.bundles import item
 from tests.http.application import app
@@ -57,7 +57,7 @@ async def call_back(door, text, body=None, **headers):
 
 async def work(furnished) -> None:
     runtime = app.runtime(furnished)
-    await run_until_done(Results(Workplace(furnished, runtime=runtime)))
+    await run_until_done(Results(WorkerContext(furnished, runtime=runtime)))
     await drain(runtime)
 
 

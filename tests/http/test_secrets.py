@@ -2,8 +2,8 @@
 
 import pytest
 
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
-from assent.runtime.definitions import publish_flow
 from tests.http.callers import problem
 from tests.http.test_definitions import ask, draft, give, leave, publish_together
 from tests.runtime.flows import rows

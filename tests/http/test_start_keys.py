@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
-from assent.runtime.definitions import publish_flow
 from tests.cli.desk import Desk
 from tests.http.application import app
 from tests.http.callers import problem

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.tasks import Tasks
 from tests.http.application import app
 from tests.http.callers import problem
@@ -30,7 +30,7 @@ async def submit(client, body: dict[str, Any], **rest: Any) -> str:
 
 
 async def work(database) -> None:
-    duty = Tasks(Workplace(database, runtime=app.runtime(database)))
+    duty = Tasks(WorkerContext(database, runtime=app.runtime(database)))
     await run_until_done(duty)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from assent.definitions import Definitions, archive, recompile, rollback
 from assent.model.actor import SYSTEM
-from assent.runtime.definitions import Definitions, archive, recompile, rollback
 from tests.plain_sql import DEFAULT, PUBLISHED, refused
 from tests.postgres import START
 from tests.runtime.company import contract, flow, patch, publish, rows

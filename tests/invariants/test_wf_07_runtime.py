@@ -6,11 +6,11 @@ import pytest
 
 from assent.compiler import COMPILER_VERSION
 from assent.compiler.build import hashed
+from assent.definitions import Definition, Definitions, Pin, keep_draft
 from assent.model.actor import SYSTEM
 from assent.model.canonical import canonical_hash
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
-from assent.runtime.definitions import Definition, Definitions, Pin, keep_draft
 from tests.postgres import START
 from tests.runtime.company import contract, flow, older_compiler, patch, publish, rows, tamper
 

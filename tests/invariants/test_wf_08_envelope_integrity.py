@@ -9,7 +9,7 @@ import pytest
 from assent.compiler import compile_effective
 from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.build import put_in_order
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.integrity import check_integrity
 from assent.model.contract import EditWindow
 from assent.model.envelope import Envelope
@@ -85,11 +85,11 @@ def test_a_redirected_amendment_is_refused() -> None:
     assert found(replace(invoice_envelope(), amendment=None)) == [("SYSTEM_ALTERED", ("amendment",))]
 
 
-def draft() -> Draft:
+def draft() -> WorkflowDraft:
     return put_in_order(attach_slots(begin_effective(invoice_envelope())))
 
 
-def problems_after(broken: Draft) -> list[str]:
+def problems_after(broken: WorkflowDraft) -> list[str]:
     return [problem.code for problem in check_integrity(broken).problems]
 
 

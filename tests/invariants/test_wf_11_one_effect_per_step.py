@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from assent.effects.outbox import Wanted, enqueue
+from assent.effects.outbox import NewEffect, enqueue
 from assent.model.effect import Effect
 from assent.model.ids import effect_key, new_id
 from assent.runtime import Runtime
@@ -18,12 +18,12 @@ from tests.runtime.flows import ANN, END, ORG, arrows, call, publish, rows
 TELL = {"id": "tell", "type": "webhook_out", "url": "https://h.example/", "body": {"n": "{workflow.n}"}}
 
 
-def wanted(now: datetime, **payload: object) -> Wanted:
+def wanted(now: datetime, **payload: object) -> NewEffect:
     effect = Effect("webhook", {"url": "https://h.example/", **payload})
-    return Wanted(ORG, new_id(now), step_id := new_id(now), now, f"key of {step_id}", effect)
+    return NewEffect(ORG, new_id(now), step_id := new_id(now), now, f"key of {step_id}", effect)
 
 
-async def put(database: Database, *some: Wanted) -> int:
+async def put(database: Database, *some: NewEffect) -> int:
     async def work(connection: Connection) -> int:
         return await enqueue(connection, some, database.clock.now())
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script
 from tests.runtime.orders import create_order, edit_order, publish_orders
@@ -77,7 +77,7 @@ async def test_every_position_of_a_long_life_can_be_rebuilt(
         await then(await runtime.resume(ORG, view.id, OPS))
         await then(await runtime.advance(ORG, view.id, "done", ANN, step="up"))
         clock.advance("2h")
-        await Timers(Workplace(database)).run_once()
+        await Timers(WorkerContext(database)).run_once()
         await drain(runtime)
         await then(view)
         await then(await runtime.retry(ORG, view.id, OPS))

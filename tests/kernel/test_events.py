@@ -3,9 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
+from assent.outbox.emit import emit_events
 from assent.store.database import Database
 from tests.kernel.company import rows
 

@@ -6,7 +6,7 @@ import pytest
 
 from assent.app import App
 from assent.kernel import Kernel
-from assent.kernel.keep_rules import keep_rule
+from assent.kernel.rule_changes import save_rule
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
@@ -29,7 +29,7 @@ def rule(**changes: Any) -> dict[str, Any]:
 
 async def keep(kernel: Kernel, **changes: Any) -> None:
     async with kernel.database.transaction("acme") as connection:
-        await keep_rule(connection, kernel.registry, "acme", rule(**changes), kernel.database.clock.now())
+        await save_rule(connection, kernel.registry, "acme", rule(**changes), kernel.database.clock.now())
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assent.kernel import Kernel
-from assent.kernel.keep_rules import keep_rule
+from assent.kernel.rule_changes import save_rule
 from assent.model.mutation import Command, Entity, Mutation
 from assent.store.database import Database
 from tests.kernel.company import command
@@ -40,7 +40,7 @@ async def test_500_entities_take_as_many_statements_as_5(
     """Expenses have a rule that leaves evidence, invoices have a workflow that is told."""
     async with database.transaction("acme") as connection:
         asked = rule(condition="entity.total > 1", outcome="set", then={"note": "'n'"})
-        await keep_rule(connection, kernel.registry, "acme", asked, database.clock.now())
+        await save_rule(connection, kernel.registry, "acme", asked, database.clock.now())
     # A connection looks the types of its parameters up once.
     await statements_for(kernel, entity_type, 1)
     few, many = [await statements_for(kernel, entity_type, count) for count in (5, 500)]

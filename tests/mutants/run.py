@@ -42,7 +42,10 @@ COPIED: Final = (
     "pyproject.toml",
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "SECURITY.md",
+    "LICENSE",
+    "requirements",
     "Makefile",
 )
 TIMEOUT_S: Final = 600

@@ -51,7 +51,7 @@ def test_every_edit_names_one_test_and_is_in_the_list_once() -> None:
 def test_every_part_of_the_product_has_mutants() -> None:
     rooms = {mutant.room for mutant in MUTANTS}
     parts = {
-        *("approvals", "cli", "compiler", "effects", "engine", "evidence", "http", "kernel", "language"),
+        *("approvals", "cli", "compiler", "effects", "engine", "requests", "http", "kernel", "language"),
         *("migrations", "model", "runtime", "store", "tasks", "worker"),
     }
     assert rooms >= parts

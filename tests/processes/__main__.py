@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.effects.addresses import Allowed
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.effects.settings import EffectSettings
 from assent.model.actor import Actor
 from assent.model.ids import new_id
@@ -21,7 +21,7 @@ from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.queries import load_queries
-from assent.worker.duty import Run, Workplace
+from assent.worker.duty import DutyRun, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.results import Results
@@ -95,29 +95,29 @@ async def take_receipts(runtime: Runtime, instance: str, keys: list[str]) -> Any
 
 async def tell_times(runtime: Runtime) -> Any:
     """Run the duties that look at the clock, once."""
-    place = Workplace(runtime.database)
+    place = WorkerContext(runtime.database)
     return [(await duty(place).run_once()).count for duty in (Timers, Timeouts)]
 
 
 async def send_effects(runtime: Runtime) -> Any:
     """Send what is due to receivers on this machine; how many attempts ended how."""
-    duty = Effects(Workplace(runtime.database, runtime=runtime, sending=Sending(PATIENT)))
-    runs: list[Run] = []
+    duty = Effects(WorkerContext(runtime.database, runtime=runtime, sending=SendingSettings(PATIENT)))
+    runs: list[DutyRun] = []
     await exhaust(duty, runs.append)
     return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
 
 
 async def run_tasks(runtime: Runtime) -> Any:
     """Run the tasks that are due; how many attempts ended how."""
-    duty = Tasks(Workplace(runtime.database, runtime=runtime))
-    runs: list[Run] = []
+    duty = Tasks(WorkerContext(runtime.database, runtime=runtime))
+    runs: list[DutyRun] = []
     await exhaust(duty, runs.append)
     return [str(run.error) if run.error else dict(run.done.parts) for run in runs]
 
 
 async def fold_results(runtime: Runtime) -> Any:
     """Take in what outside parties have sent; how many bundles became what."""
-    return dict((await Results(Workplace(runtime.database)).run_once()).parts)
+    return dict((await Results(WorkerContext(runtime.database)).run_once()).parts)
 
 
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {

@@ -67,7 +67,7 @@ async def kill(connection: Connection, arguments: Mapping[str, Any]) -> None:
 
 
 @app.task("tests.run", attempts_max=3)
-async def run(task: assent.Task, what: str, kills: bool = False, waits: bool = False) -> str:
+async def run(task: assent.TaskContext, what: str, kills: bool = False, waits: bool = False) -> str:
     """Leaves a mark that commits with its completion; before, where it is told to, it dies or waits at the gate."""
     if kills and os.environ.get("MAY_DIE"):
         os.kill(os.getpid(), signal.SIGKILL)

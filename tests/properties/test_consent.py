@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.engine.consent import tally
-from assent.model.approval import Answer, Decision, Group, Mode, Request, Seat
+from assent.model.approval import Answer, ApprovalRequest, Decision, Group, Mode, Seat
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MODES: tuple[Mode, ...] = ("any", "all", "quorum", "percentage", "sequence")
@@ -46,10 +46,10 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Group, ...], list[list[str]], list[tup
     return found, draw(formulas(tuple(group.name for group in found))), answers
 
 
-def request_with(found: tuple[Group, ...], answers: list[tuple[int, Answer]]) -> Request:
+def request_with(found: tuple[Group, ...], answers: list[tuple[int, Answer]]) -> ApprovalRequest:
     owners = [group.name for group in found for _ in range(group.stage)]
     seats = [Seat(UUID(int=n), f"user-{n}", owner, n, "user") for n, owner in enumerate(owners)]
-    request = Request(
+    request = ApprovalRequest(
         "acme", UUID(int=99), UUID(int=1), UUID(int=2), "ask", "0", 0, "", 1, found, "ann", frozenset(), NOW
     )
     request.put_seats(seats)

@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assent.app import App
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.runtime.errors import StepFailed
 from assent.store.clock import MovedClock
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS, START, Databases
@@ -84,7 +84,7 @@ class World:
             await self._work()
             # Failed attempts are due again, and so are some timers.
             self.clock.advance("20m")
-            place = Workplace(self.databases[0])
+            place = WorkerContext(self.databases[0])
             await Timers(place).run_once()
             await Timeouts(place).run_once()
             await self._work()

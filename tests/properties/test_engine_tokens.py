@@ -20,7 +20,7 @@ from assent.engine.inputs import (
     Pause,
     Poke,
     Resume,
-    Retry,
+    RetryInstance,
     Skip,
     TimerDue,
 )
@@ -92,7 +92,7 @@ class Life:
             chooser,
             (
                 Resume(case.id(), OPS),
-                Retry(case.id(), OPS),
+                RetryInstance(case.id(), OPS),
                 Resume(case.id(), OPS),
                 Skip(case.id(), OPS, node, pick(chooser, edges)),
                 Pause(case.id(), OPS),

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from assent.compiler.source import Limits, Source, read_sources
+from assent.compiler.source import Source, SourceLimits, read_sources
 from assent.compiler.tree import read_documents
 from assent.model.canonical import NotCanonical, require_canonical
 
@@ -47,7 +47,7 @@ def test_any_input_is_read_without_an_exception(text: str | bytes) -> None:
 @given(YAML_LIKE)
 @settings(max_examples=500, deadline=None)
 def test_the_pure_parser_raises_nothing_either(text: str) -> None:
-    for document in read_documents(text, Limits(), yaml.BaseLoader):
+    for document in read_documents(text, SourceLimits(), yaml.BaseLoader):
         assert document.problems or _is_canonical(document.data)
 
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from assent.definitions import Publication, publish_contract, publish_flow, publish_patch
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import Contract
-from assent.runtime.definitions import Publication, publish_contract, publish_flow, publish_patch
 from assent.store.database import Database
 from tests.authored import invoice_contract
 from tests.postgres import START, past_the_guards
@@ -84,7 +84,7 @@ def older_compiler(version: str = "0.9.0") -> Iterator[None]:
     """Inside, an earlier compiler is at work: the same output under its own version."""
     with (
         mock.patch("assent.compiler.build.COMPILER_VERSION", version),
-        mock.patch("assent.runtime.definitions.sources.COMPILER_VERSION", version),
-        mock.patch("assent.runtime.definitions.verify.COMPILER_VERSION", version),
+        mock.patch("assent.definitions.sources.COMPILER_VERSION", version),
+        mock.patch("assent.definitions.verify.COMPILER_VERSION", version),
     ):
         yield

@@ -3,8 +3,8 @@
 import pytest
 
 from assent.app import App
+from assent.definitions import Definitions
 from assent.runtime import Runtime
-from assent.runtime.definitions import Definitions
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.kernel.company import EXPENSE, INVOICE

@@ -4,9 +4,9 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM, Actor
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_flow
 from assent.store.database import Database
 from tests.twin import TWIN
 

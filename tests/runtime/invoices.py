@@ -4,10 +4,10 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from assent.definitions import publish_contract, publish_patch
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command, Entity, Mutation
 from assent.runtime import InstanceView, Runtime
-from assent.runtime.definitions import publish_contract, publish_patch
 from assent.store.database import Database
 from tests.authored import invoice_contract, invoice_patch
 from tests.runtime.flows import ORG, rows

@@ -3,11 +3,11 @@
 from typing import Any
 from uuid import UUID
 
+from assent.definitions import publish_contract, publish_patch
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import contract_from
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_contract, publish_patch
 from assent.store.database import Database
 from tests.runtime.flows import ANN, ORG
 

@@ -7,7 +7,7 @@ from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.authored import invoice_contract, invoice_patch, orders_flow
 from tests.runtime.flows import ORG, drain, publish, rows, steps_of
@@ -411,7 +411,7 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
     )
     assert [w.name for w in view.waiting] == ["review"]
     clock.advance("24h")
-    await Timers(Workplace(database)).run_once()
+    await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
     (pending,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
     with pytest.raises(Refused, match="POLICY_DENIED"):

@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 
 from assent.app import App
-from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Command, Event
 from assent.model.outside_request import ON_RESULT
+from assent.operations.health import health
+from assent.outbox.emit import emit_events
 from assent.runtime import Runtime
-from assent.runtime.health import health
-from assent.runtime.inputs_of_events import ON_EXPIRED, ON_POKE, ON_TIMER
+from assent.runtime.event_inputs import ON_EXPIRED, ON_POKE, ON_TIMER
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.postgres import past_the_guards

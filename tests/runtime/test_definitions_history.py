@@ -2,10 +2,7 @@
 
 import pytest
 
-from assent.model.actor import SYSTEM, Actor
-from assent.model.mutation import Refused
-from assent.model.problems import Invalid
-from assent.runtime.definitions import (
+from assent.definitions import (
     Pin,
     archive,
     discard_draft,
@@ -15,6 +12,9 @@ from assent.runtime.definitions import (
     publish_draft,
     rollback,
 )
+from assent.model.actor import SYSTEM, Actor
+from assent.model.mutation import Refused
+from assent.model.problems import Invalid
 from tests.postgres import START
 from tests.runtime.company import (
     ANN,

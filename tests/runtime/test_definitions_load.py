@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
+from assent.definitions import EVERYBODY, Definition, DefinitionRef, Definitions, Pin
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.definitions import EVERYBODY, Definition, Definitions, Pin, Wanted
 from assent.store.database import Connection, Database
 from tests.runtime.company import contract, flow, patch, publish, tamper
 from tests.statements import StatementCounter
@@ -146,7 +146,9 @@ async def test_statements_do_not_grow_with_the_definitions_that_are_loaded(datab
 async def test_statements_do_not_grow_with_the_orgs_that_start(database, definitions, count):
     orgs = [f"org_{number}" for number in range(count)]
     await publish_many(database, orgs)
-    wanted = [Wanted(org_id, "flow", key) for org_id in orgs for key in ("hello", f"own_{org_id}", "none")]
+    wanted = [
+        DefinitionRef(org_id, "flow", key) for org_id in orgs for key in ("hello", f"own_{org_id}", "none")
+    ]
 
     async def start(connection: Connection) -> None:
         found = await definitions.current(connection, wanted)

@@ -3,12 +3,12 @@
 import pytest
 
 from assent.compiler import compile_effective, generate_envelope
+from assent.definitions import publish_patch, publish_patches, rebase_patches
 from assent.model.actor import SYSTEM
 from assent.model.contract import SlotSpec
 from assent.model.mutation import Refused
 from assent.model.patch import Base
 from assent.model.problems import Invalid
-from assent.runtime.definitions import publish_patch, publish_patches, rebase_patches
 from tests.postgres import START
 from tests.runtime.company import (
     ANN,

@@ -4,12 +4,12 @@ import asyncpg
 import pytest
 
 from assent.compiler import compile_contract, compile_flow, generate_envelope
+from assent.definitions import publish_contract, publish_flow
+from assent.definitions.sources import envelope_in
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import StateSpec
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
-from assent.runtime.definitions import publish_contract, publish_flow
-from assent.runtime.definitions.sources import envelope_in
 from tests.kernel.company import EXPENSE
 from tests.postgres import START
 from tests.rows import insert_member

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from assent.definitions import archive, publish_contract, publish_flow, publish_patch
+from assent.definitions.recompile import recompile_definition
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
-from assent.runtime.definitions import archive, publish_contract, publish_flow, publish_patch
-from assent.runtime.definitions.recompile import recompile_definition
 from tests.plain_sql import wait_until_blocked
 from tests.postgres import START
 from tests.runtime.company import OTHER_SLOT, contract, flow, older_compiler, patch, publish, rows, statuses

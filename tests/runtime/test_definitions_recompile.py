@@ -4,9 +4,9 @@ import pytest
 
 from assent.compiler import COMPILER_VERSION
 from assent.compiler.build import hashed
+from assent.definitions import Definitions, Pin, recompile
 from assent.model.mutation import Refused
 from assent.model.workflow import Workflow
-from assent.runtime.definitions import Definitions, Pin, recompile
 from tests.rows import insert_instance
 from tests.runtime.company import (
     contract,

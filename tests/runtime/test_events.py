@@ -9,7 +9,7 @@ import pytest
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.processes.application import app as processes_app
 from tests.processes.application import keep_calls
@@ -143,7 +143,7 @@ async def test_time_that_is_over_is_not_an_event_without_data(
     await runtime.emit(ORG, "payment:7")
     await drain(runtime)
     clock.advance("1h")
-    assert (await Timers(Workplace(database)).run_once()).count == 1
+    assert (await Timers(WorkerContext(database)).run_once()).count == 1
     await drain(runtime)
     outputs = []
     for instance_id in ids:

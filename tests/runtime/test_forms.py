@@ -11,17 +11,17 @@ import pytest
 import yaml
 
 from assent.app import App
-from assent.approvals import InboxQuery, read_inbox
-from assent.approvals.delegations import NewDelegation, delegate
 from assent.engine.forms import REASSIGN_FORM
 from assent.model.actor import SYSTEM, Actor
 from assent.model.form import DRAFT_BYTES_MAX
 from assent.model.mutation import Refused, Rejection
+from assent.people import InboxQuery, read_inbox
+from assent.people.delegations import NewDelegation, delegate
 from assent.runtime import InstanceView, Runtime
-from assent.runtime.work import Work
+from assent.runtime.batch import BatchItem
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.authored import invoice_contract
 from tests.runtime.flows import END, ORG, arrows, drain, form, publish, rows
@@ -260,7 +260,7 @@ async def test_handing_on_closes_a_seat_and_opens_another_where_reminders_go(
     with pytest.raises(Refused, match="UNKNOWN_USER"):
         await runtime.reassign_form(ORG, step_of(view), MAX, from_user="max", to_user="ghost")
     clock.advance("1d")
-    await Timers(Workplace(database)).run_once()
+    await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
     told = [(row["payload_json"]["occasion"], row["payload_json"]["to"]) for row in await _effects(database)]
     assert told == [
@@ -290,7 +290,7 @@ async def test_time_closes_the_form_unread(runtime: Runtime, database: Database,
     )
     view = await runtime.start(ORG, "intake", ANN)
     clock.advance("1d")
-    await Timers(Workplace(database)).run_once()
+    await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
     found = await the_form(database)
     assert (found["status"], found["reason"]) == ("cancelled", "timeout")
@@ -465,7 +465,7 @@ async def test_however_the_step_ends_the_form_ends_with_it(
 async def _arrows_of(runtime: Runtime, view: InstanceView) -> list[str]:
     async with runtime.database.transaction(ORG) as connection:
         job = await runtime.advancing.loader.look(
-            connection, Work(ORG, view.id), runtime.database.clock.now()
+            connection, BatchItem(ORG, view.id), runtime.database.clock.now()
         )
     assert job is not None
     return [edge.id for edge in job.run.plan.nodes["ask"].everything]
@@ -501,7 +501,7 @@ async def test_the_guides_flow_runs_as_written(
     assert (done.status, done.context) == ("completed", answered)
     await runtime.start(ORG, "vendors.intake", ANN)
     clock.advance("14d")
-    await Timers(Workplace(database)).run_once()
+    await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
     assert sorted(row["reason"] for row in await rows(database, "workflow_forms")) == ["submitted", "timeout"]
 

@@ -6,10 +6,7 @@ from uuid import UUID
 import pytest
 
 from assent.compiler.source import Source
-from assent.model.actor import SYSTEM, Actor
-from assent.model.mutation import Refused
-from assent.running import publish as publish_application
-from assent.runtime.definitions import (
+from assent.definitions import (
     archive,
     change_draft,
     keep_draft,
@@ -20,8 +17,11 @@ from assent.runtime.definitions import (
     publish_patches,
     rollback,
 )
-from assent.runtime.definitions.publish_sources import publish_sources
-from assent.runtime.definitions.recompile import recompile_definition
+from assent.definitions.publish_sources import publish_sources
+from assent.definitions.recompile import recompile_definition
+from assent.model.actor import SYSTEM, Actor
+from assent.model.mutation import Refused
+from assent.running import publish as publish_application
 from assent.store.connect import Connection
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of

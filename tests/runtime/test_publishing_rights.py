@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from assent.app import App
+from assent.definitions import archive, publish_contract, publish_flow, publish_patch, rollback
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
-from assent.runtime.definitions import archive, publish_contract, publish_flow, publish_patch, rollback
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
 from tests.runtime.flows import ORG, rows

@@ -3,11 +3,11 @@
 import pytest
 
 from assent.app import App
+from assent.definitions import recompile
 from assent.kernel.read import read_entity
 from assent.model.contract import contract_from
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
-from assent.runtime.definitions import recompile
 from assent.runtime.repin import repin
 from assent.store.database import Database
 from tests.kernel.company import INVOICE, command

@@ -9,7 +9,7 @@ from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.rows import insert_event
@@ -21,7 +21,7 @@ async def due(database: Database, clock: MovedClock, length: str) -> None:
     """Let time pass, and have those told whose time it is."""
     clock.advance(length)
     for duty in (Timers, Timeouts):
-        await duty(Workplace(database)).run_once()
+        await duty(WorkerContext(database)).run_once()
 
 
 async def test_timer_and_step_timeout_go_off_at_their_time_and_once(

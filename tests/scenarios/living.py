@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from assent.store.locks import FileLock
+from assent.store.embedded.file_lock import FileLock
 from assent.testing import FoundScenario, Sandbox, find_scenarios
 from tests.scenarios.application import app
 from tests.scenarios.remains import what_remains

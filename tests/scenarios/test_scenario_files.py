@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assent.testing.expected import Expected
+from assent.testing.expectation import Expected
 from assent.testing.scenario import PlacedStep
-from assent.testing.steps import Expect
+from assent.testing.steps import ExpectStep
 from assent.testing.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
 from tests.scenarios.living import SCENARIOS, Lives
@@ -52,7 +52,7 @@ async def test_scenario_of_the_design_fails_wherever_it_expects_something_else(p
     (found,) = DESIGNED
     assert found.scenario is not None
     for index, placed in enumerate(found.scenario.steps):
-        if isinstance(placed.step, Expect):
+        if isinstance(placed.step, ExpectStep):
             steps = _with_another_state(found.scenario.steps, index, placed.step)
             outcome = await replace(found, scenario=replace(found.scenario, steps=steps)).run(
                 server=postgres_url
@@ -60,6 +60,6 @@ async def test_scenario_of_the_design_fails_wherever_it_expects_something_else(p
             assert (outcome.steps_done, outcome.passed) == (index, False)
 
 
-def _with_another_state(steps: Sequence[PlacedStep], index: int, step: Expect) -> tuple[PlacedStep, ...]:
-    wrong = replace(steps[index], step=Expect(expect=Expected(state="elsewhere"), on=step.on))
+def _with_another_state(steps: Sequence[PlacedStep], index: int, step: ExpectStep) -> tuple[PlacedStep, ...]:
+    wrong = replace(steps[index], step=ExpectStep(expect=Expected(state="elsewhere"), on=step.on))
     return (*steps[:index], wrong, *steps[index + 1 :])

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.approvals import KeptDelegation, NewDelegation, delegate
 from assent.model.actor import Actor
 from assent.model.mutation import Refused
+from assent.people import KeptDelegation, NewDelegation, delegate
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
 from tests.authored import invoice_contract

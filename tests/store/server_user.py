@@ -10,8 +10,8 @@ from pathlib import Path
 
 import asyncpg
 
-from assent.store.embedded import EmbeddedServer
-from assent.store.postmaster import read_postmaster
+from assent.store.embedded.postmaster import read_postmaster
+from assent.store.embedded.server import EmbeddedServer
 
 
 async def answer(url: str) -> int:

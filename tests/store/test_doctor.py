@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from assent.store.checkup import Checkup, Finding, Pool, examine_database
+from assent.store.checkup import Checkup, Finding, PoolUse, examine_database
 from assent.store.clock import MovedClock
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
@@ -18,7 +18,7 @@ from tests.postgres import SETTINGS, START, superuser_url
 from tests.rows import insert_step
 from tests.upgrades.releases import Release
 
-POOL = Pool(connections_max=10, lanes=6)
+POOL = PoolUse(connections_max=10, lanes=6)
 PRESENT = Release.installed()
 
 
@@ -110,10 +110,10 @@ async def test_clock_that_is_a_little_off_is_none_of_our_business(connection: Co
 async def test_pool_that_its_lanes_use_up_or_that_the_server_cannot_serve_is_found(
     connection: Connection,
 ) -> None:
-    assert problems(await examine_database(connection, Pool(6, 6))) == {
+    assert problems(await examine_database(connection, PoolUse(6, 6))) == {
         "pool": "the lanes of a worker hold 6 connections, the pool has 6 for all"
     }
-    (finding,) = (await examine_database(connection, Pool(200, 6))).findings
+    (finding,) = (await examine_database(connection, PoolUse(200, 6))).findings
     # Of 100, three are the superuser's.
     assert finding.problem == "this process may open 202 connections, the server gives 97 to all together"
 

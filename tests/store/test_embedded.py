@@ -13,14 +13,14 @@ import asyncpg
 import psutil
 import pytest
 
-from assent.store.cluster import OWNER, SUPERUSER, Cluster
 from assent.store.database import Database
-from assent.store.embedded import EmbeddedServer
+from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster
+from assent.store.embedded.file_lock import FileLock
+from assent.store.embedded.guard import START_LOCK, guard
+from assent.store.embedded.postmaster import read_postmaster
+from assent.store.embedded.server import EmbeddedServer
 from assent.store.errors import StoreError
-from assent.store.guard import START_LOCK, guard
-from assent.store.locks import FileLock
 from assent.store.outage import is_outage
-from assent.store.postmaster import read_postmaster
 from assent.store.settings import Settings
 
 LONG_S = 30
@@ -73,7 +73,8 @@ def guards(data_dir):
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if process.info["cmdline"] and process.info["cmdline"][-2:] == ["assent.store.guard", str(data_dir)]
+        if process.info["cmdline"]
+        and process.info["cmdline"][-2:] == ["assent.store.embedded.guard", str(data_dir)]
     ]
 
 
@@ -312,7 +313,7 @@ def test_a_server_that_does_not_start_shows_its_log(data_dir):
 def test_a_fork_does_not_stop_its_parents_server(data_dir):
     script = """
 import os, sys, asyncio, pathlib
-from assent.store.embedded import EmbeddedServer
+from assent.store.embedded.server import EmbeddedServer
 from tests.store.server_user import answer
 server = EmbeddedServer.start(pathlib.Path(sys.argv[1]), fast=True)
 if os.fork() == 0:

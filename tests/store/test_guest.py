@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from assent.app import App
 from assent.model.mutation import Command, Rejection
-from assent.store.guest import inside
+from assent.store.caller_transaction import caller_transaction
 from tests.kernel.company import ANN, EXPENSE
 
 ORDERS = "CREATE TABLE public.orders (id integer, note jsonb)"
@@ -38,7 +38,7 @@ TAXI = Command("acme", "expense.create", ANN, {"title": "Taxi", "total": 1})
 async def book(database, kernel, caller, number):
     """The application's own row and our entity."""
     await caller.execute("INSERT INTO public.orders VALUES ($1, $2)", number, '{"paid": true}')
-    async with inside(database, caller, "acme") as connection:
+    async with caller_transaction(database, caller, "acme") as connection:
         return await kernel.mutate_in(connection, [TAXI])
 
 
@@ -71,7 +71,7 @@ async def test_what_fails_inside_leaves_the_callers_transaction_good(database, k
     async with caller.transaction():
         await caller.execute("INSERT INTO public.orders VALUES (1, NULL)")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with inside(database, caller, "acme") as connection:
+            async with caller_transaction(database, caller, "acme") as connection:
                 await connection.execute("DELETE FROM assent.entities")
         await caller.execute("INSERT INTO public.orders VALUES (2, NULL)")
     assert tuple(await caller.fetchrow(COUNT)) == (2, 0)
@@ -80,13 +80,13 @@ async def test_what_fails_inside_leaves_the_callers_transaction_good(database, k
 async def test_it_acts_for_one_org_only(database, kernel, caller):
     async with caller.transaction():
         await book(database, kernel, caller, 1)
-        async with inside(database, caller, "globex") as connection:
+        async with caller_transaction(database, caller, "globex") as connection:
             assert await connection.fetchval("SELECT count(*) FROM assent.entities") == 0
 
 
 async def test_outside_a_transaction_it_is_refused(database, caller):
     with pytest.raises(ValueError, match="found one outside"):
-        async with inside(database, caller, "acme"):
+        async with caller_transaction(database, caller, "acme"):
             pass
 
 
@@ -94,14 +94,14 @@ async def test_a_session_of_sqlalchemy_takes_us_along(database, kernel, caller):
     engine = create_async_engine(database.url.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session, session.begin():
         await session.execute(text("INSERT INTO public.orders VALUES (1, '{\"paid\": true}')"))
-        async with inside(database, session, "acme") as connection:
+        async with caller_transaction(database, session, "acme") as connection:
             (made,) = await kernel.mutate_in(connection, [TAXI])
         assert not isinstance(made, Rejection)
         note = await session.scalar(text("SELECT note FROM public.orders"))
     assert tuple(await caller.fetchrow(COUNT)) == (1, 1)
     assert note == {"paid": True}
     async with AsyncSession(engine) as session, session.begin():
-        async with inside(database, session, "acme") as connection:
+        async with caller_transaction(database, session, "acme") as connection:
             await kernel.mutate_in(connection, [TAXI])
         await session.rollback()
     assert tuple(await caller.fetchrow(COUNT)) == (1, 1)

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from assent.store.joined import JoinedDatabase
+from assent.store.joined_database import CallerDatabase
 from tests.rows import insert_member
 
 
@@ -16,7 +16,7 @@ async def _members(database) -> list[str]:
 
 async def test_work_commits_with_the_transaction_that_it_joined(database):
     async with database.transaction("acme") as connection:
-        joined = JoinedDatabase(database, connection, "acme")
+        joined = CallerDatabase(database, connection, "acme")
         await joined.run(lambda inner: insert_member(inner, user_id="ann"), org_id="acme")
         assert await _members(database) == []
     assert await _members(database) == ["ann"]
@@ -24,7 +24,7 @@ async def test_work_commits_with_the_transaction_that_it_joined(database):
 
 async def test_work_is_rolled_back_with_the_transaction_that_it_joined(database):
     async def outer(connection):
-        joined = JoinedDatabase(database, connection, "acme")
+        joined = CallerDatabase(database, connection, "acme")
         await joined.run(lambda inner: insert_member(inner, user_id="ann"), org_id="acme")
         raise RuntimeError
 
@@ -39,7 +39,7 @@ async def test_a_failure_undoes_its_own_piece_and_leaves_the_transaction_good(da
         await insert_member(inner, user_id="bob")
 
     async with database.transaction("acme") as connection:
-        joined = JoinedDatabase(database, connection, "acme")
+        joined = CallerDatabase(database, connection, "acme")
         await joined.run(lambda inner: insert_member(inner, user_id="ann"), org_id="acme")
         with pytest.raises(asyncpg.UniqueViolationError):
             await joined.run(twice, org_id="acme")
@@ -55,13 +55,13 @@ async def test_what_loses_against_others_is_not_repeated_inside(database):
 
     async with database.transaction("acme") as connection:
         with pytest.raises(asyncpg.SerializationError):
-            await JoinedDatabase(database, connection, "acme").run(lose, org_id="acme")
+            await CallerDatabase(database, connection, "acme").run(lose, org_id="acme")
     assert len(runs) == 1
 
 
 @pytest.mark.parametrize("org_id", ["globex", None])
 async def test_work_for_another_org_is_refused(database, org_id):
     async with database.transaction("acme") as connection:
-        joined = JoinedDatabase(database, connection, "acme")
+        joined = CallerDatabase(database, connection, "acme")
         with pytest.raises(ValueError, match="expected work for org 'acme'"):
             await joined.run(insert_member, org_id=org_id)

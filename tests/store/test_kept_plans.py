@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from assent.store.caller_transaction import caller_transaction
 from assent.store.connect import Connection
 from assent.store.database import Database, Plans
-from assent.store.guest import inside
 from assent.store.settings import Settings
 
 FIND = "SELECT count(*) FROM public.parts WHERE org_id = $1 AND id = $2"
@@ -90,6 +90,6 @@ async def test_guest_plans_anew_and_leaves_the_callers_way_as_it_was(database: D
     show = "SELECT current_setting('plan_cache_mode')"
     async with database.transaction(None) as caller:
         await caller.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        async with inside(database, caller, "acme") as connection:
+        async with caller_transaction(database, caller, "acme") as connection:
             assert await connection.fetchval(show) == "force_custom_plan"
         assert await caller.fetchval(show) == mode

@@ -12,8 +12,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from assent.store.cluster import OWNER, SUPERUSER
 from assent.store.database import Database
+from assent.store.embedded.cluster import OWNER, SUPERUSER
 from assent.store.errors import StoreError
 from assent.store.migrate import examine, migrate
 from assent.store.roles import ENGINE_ROLE, ROLES, as_script

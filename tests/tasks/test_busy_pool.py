@@ -10,7 +10,7 @@ import pytest
 import assent
 from assent.app import App
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
 from tests.rows import insert_step
@@ -36,7 +36,7 @@ async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: A
     held, go = asyncio.Semaphore(0), asyncio.Event()
 
     @app.task("tests.hold", attempts_max=1, timeout=timedelta(seconds=30))
-    async def hold(task: assent.Task) -> None:
+    async def hold(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await connection.execute("SELECT 1")
             held.release()
@@ -53,7 +53,7 @@ async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: A
     )  # whoever waits for a connection gives up in this time
     async with narrow.transaction(None) as connection:
         await insert_step(connection, resume_at=narrow.clock.now())
-    assert (await run_until_done(Timers(Workplace(narrow)))).count == 1
+    assert (await run_until_done(Timers(WorkerContext(narrow)))).count == 1
     go.set()
     assert await asyncio.wait_for(working, 60) == {"complete": 200}
     assert {row["attempts"] for row in await shop.rows()} == {1}
@@ -66,13 +66,13 @@ async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App
     first, go = asyncio.Event(), asyncio.Event()
 
     @app.task("tests.hold", attempts_max=1)
-    async def hold(task: assent.Task) -> None:
+    async def hold(task: assent.TaskContext) -> None:
         async with task.transaction():
             first.set()
             await go.wait()
 
     @app.task("tests.wait", attempts_max=1, timeout=timedelta(milliseconds=200))
-    async def wait(task: assent.Task) -> None:
+    async def wait(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await connection.execute("SELECT 1")
 
@@ -96,7 +96,7 @@ async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: A
     calls = asyncio.Semaphore(0)
 
     @app.task("tests.own", attempts_max=1)
-    async def own(task: assent.Task) -> None:
+    async def own(task: assent.TaskContext) -> None:
         calls.release()
         async with small.transaction(ORG) as connection:
             await connection.execute("SELECT 1")

@@ -13,8 +13,8 @@ from assent.store.clock import MovedClock
 from assent.store.connect import connect
 from assent.store.database import Connection
 from assent.tasks.claim import prepare_claim
-from assent.tasks.claimed import Claimed
-from assent.tasks.outcome import Completed, Mark
+from assent.tasks.claimed_task import ClaimedTask
+from assent.tasks.outcome import Completed, TaskResult
 from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
@@ -43,9 +43,9 @@ async def submit_many(
     await shop.runtime.submit_many(org, [assent.NewTask(type, **rest) for _ in range(number)])
 
 
-async def settle(shop: Workshop, task: Claimed, output: Any = None) -> bool:
+async def settle(shop: Workshop, task: ClaimedTask, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
-        mark = Mark(task, Completed(output), "complete")
+        mark = TaskResult(task, Completed(output), "complete")
         return bool(await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark]))
 
     return await shop.database.run(work, org_id=None)
@@ -202,7 +202,7 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Wo
     task_id = await shop.submit("tests.note")
     (task,) = await shop.claim(1)
     async with shop.database.transaction(None) as connection:
-        mark = Mark(task, Completed(), "complete")
+        mark = TaskResult(task, Completed(), "complete")
         assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
         cancelling = asyncio.create_task(shop.runtime.cancel_task(ORG, task_id))
         await wait_until_somebody_is_blocked(connection)
@@ -302,10 +302,13 @@ async def test_claim_that_stands_idle_is_ended_and_its_tasks_are_free(
     monkeypatch.setattr("assent.tasks.claim.CLAIM_IDLE_TIMEOUT_MS", 50)
     await submit_many(shop, 3)
     stopped = await connect(shop.database.url, SETTINGS)
-    await stopped.execute("BEGIN")
-    await prepare_claim(stopped)
-    assert len(await shop.duty._claims.claim(stopped, 3)) == 3
-    async with asyncio.timeout(20):
-        while len(found := await opened().claim(3)) < 3:
-            pass
+    try:
+        await stopped.execute("BEGIN")
+        await prepare_claim(stopped)
+        assert len(await shop.duty._claims.claim(stopped, 3)) == 3
+        async with asyncio.timeout(20):
+            while len(found := await opened().claim(3)) < 3:
+                pass
+    finally:
+        stopped.terminate()  # else its end is noticed, and warned of, in another test
     assert {task.attempt for task in found} == {1}

@@ -13,7 +13,7 @@ import pytest
 
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.tasks import Tasks
 from tests.postgres import SETTINGS
 from tests.processes.application import app as processes_app
@@ -181,7 +181,7 @@ async def test_worker_that_dies_at_any_statement_loses_no_task(
             statement += 1
             task_id = await shop.submit("tests.run", {"what": f"task {statement}"})
             crashing.arm(statement, by_server=by_server)
-            worker = Tasks(Workplace(crashing, runtime=processes_app.runtime(crashing)))
+            worker = Tasks(WorkerContext(crashing, runtime=processes_app.runtime(crashing)))
             try:
                 while (await worker.run_once()).more:
                     pass

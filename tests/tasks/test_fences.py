@@ -9,8 +9,8 @@ import assent
 from assent.app import App
 from assent.store.connect import connect
 from assent.store.database import Connection
-from assent.tasks.claimed import Claimed
-from assent.tasks.outcome import Completed, Mark
+from assent.tasks.claimed_task import ClaimedTask
+from assent.tasks.outcome import Completed, TaskResult
 from assent.tasks.settle import hold_if_claimed, settle_if_claimed
 from assent.worker.rescue import Rescue
 from tests.postgres import SETTINGS
@@ -30,7 +30,7 @@ def shop(app: App, opened: Opened) -> Workshop:
 
 
 @pytest.fixture
-async def former(shop: Workshop) -> Claimed:
+async def former(shop: Workshop) -> ClaimedTask:
     """The first attempt of a task whose worker was taken for gone, and has the task again as its second attempt."""
     await shop.submit("tests.note")
     (first,) = await shop.claim(1)
@@ -41,10 +41,10 @@ async def former(shop: Workshop) -> Claimed:
 
 
 async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_one(
-    shop: Workshop, former: Claimed
+    shop: Workshop, former: ClaimedTask
 ) -> None:
     async def settle(connection: Connection) -> set:
-        mark = Mark(former, Completed("late"), "complete")
+        mark = TaskResult(former, Completed("late"), "complete")
         return await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
 
     assert await shop.database.run(settle, org_id=None) == set()
@@ -52,13 +52,15 @@ async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_o
     assert [one["outcome"] for one in await shop.attempts()] == ["lost"]
 
 
-async def test_a_former_attempt_of_the_same_worker_writes_nothing(shop: Workshop, former: Claimed) -> None:
+async def test_a_former_attempt_of_the_same_worker_writes_nothing(
+    shop: Workshop, former: ClaimedTask
+) -> None:
     async with shop.database.transaction(None) as connection:
         assert not await hold_if_claimed(connection, former, shop.duty._jobs.worker_id)
 
 
 async def test_a_former_attempt_of_the_same_worker_is_not_taken_for_the_present_one(
-    shop: Workshop, former: Claimed
+    shop: Workshop, former: ClaimedTask
 ) -> None:
     async with shop.database.transaction(None) as connection:
         assert await shop.duty._claims.give_back_unknown(connection, [former.job]) == 1

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 import assent
 from assent.app import App
 from assent.store.clock import MovedClock
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from tests.tasks.workshop import Opened, Workshop
 
 
@@ -23,7 +23,7 @@ def tried(app: App) -> list[int]:
     tried: list[int] = []
 
     @app.task("tests.fail", attempts_max=3)
-    async def fail(task: assent.Task, times: int) -> str:
+    async def fail(task: assent.TaskContext, times: int) -> str:
         tried.append(task.attempt)
         if task.attempt <= times:
             raise RuntimeError(f"attempt {task.attempt} failed")
@@ -34,7 +34,7 @@ def tried(app: App) -> list[int]:
 
 async def test_a_task_runs_and_its_output_is_kept(app: App, opened: Opened) -> None:
     @app.task("tests.add")
-    async def add(task: assent.Task, a: int, b: int = 1) -> dict[str, Any]:
+    async def add(task: assent.TaskContext, a: int, b: int = 1) -> dict[str, Any]:
         return {"sum": a + b, "by": task.org_id, "first": task.attempt == 1, "key": task.key}
 
     shop = opened()
@@ -250,7 +250,7 @@ async def test_something_new_is_begun_while_something_slow_is_under_way(app: App
     await asyncio.wait_for(begun.wait(), 20)
     await shop.submit("tests.quick")
     shop.duty.wake()
-    done: Done = await running
+    done: RunResult = await running
     assert done.more
     async with asyncio.timeout(20):
         await shop.duty.run_once()

@@ -8,7 +8,7 @@ import pytest
 from assent.app import App
 from assent.runtime import InstanceView
 from assent.store.clock import MovedClock
-from assent.tasks.outcome import Failed, Mark
+from assent.tasks.outcome import Failed, TaskResult
 from assent.tasks.settle import settle_if_claimed
 from assent.telemetry import scope
 from assent.worker.timers import Timers
@@ -221,7 +221,7 @@ async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: O
     assert (await shop.sweep())["tasks"] == 1
     (present,) = await opened().claim(1)
     assert (present.id, present.attempt) == (former.id, 2)
-    mark = Mark(former, Failed("BROKEN", "too late"), "dead")
+    mark = TaskResult(former, Failed("BROKEN", "too late"), "dead")
     async with shop.database.transaction(None) as connection:
         assert not await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
     assert await drain(shop.runtime) == 0

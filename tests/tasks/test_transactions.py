@@ -24,7 +24,7 @@ async def table(database: Database) -> None:
 
 async def test_rows_and_completion_commit_together(app: App, opened: Opened) -> None:
     @app.task("tests.note")
-    async def note(task: assent.Task, what: str) -> dict[str, Any]:
+    async def note(task: assent.TaskContext, what: str) -> dict[str, Any]:
         async with task.transaction() as connection:
             await connection.execute(NOTE, what)
             return {"org": await connection.fetchval("SELECT assent.org_id()")}
@@ -38,7 +38,7 @@ async def test_rows_and_completion_commit_together(app: App, opened: Opened) -> 
 
 async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opened, clock: MovedClock) -> None:
     @app.task("tests.note")
-    async def note(task: assent.Task, what: str) -> None:
+    async def note(task: assent.TaskContext, what: str) -> None:
         async with task.transaction() as connection:
             await connection.execute(NOTE, f"{what}{task.attempt}")
         if task.attempt == 1:
@@ -55,7 +55,7 @@ async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opene
 
 async def test_what_takes_too_long_leaves_no_rows(app: App, opened: Opened) -> None:
     @app.task("tests.note", timeout=timedelta(milliseconds=200))
-    async def note(task: assent.Task) -> None:
+    async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await connection.execute(NOTE, "a")
             await asyncio.sleep(60)
@@ -68,7 +68,7 @@ async def test_what_takes_too_long_leaves_no_rows(app: App, opened: Opened) -> N
 
 async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(app: App, opened: Opened) -> None:
     @app.task("tests.note")
-    async def note(task: assent.Task) -> None:
+    async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await connection.execute(NOTE, "kept")
         try:
@@ -90,7 +90,7 @@ async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened
     shops: list[Workshop] = []
 
     @app.task("tests.note")
-    async def note(task: assent.Task) -> None:
+    async def note(task: assent.TaskContext) -> None:
         if taken == "cancelled":
             await shops[0].runtime.cancel_task(ORG, task.id)
         elif task.attempt == 1:
@@ -116,7 +116,7 @@ async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) 
     shops: list[Workshop] = []
 
     @app.task("tests.note")
-    async def note(task: assent.Task) -> None:
+    async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             assert (await shops[0].sweep())["tasks"] == 0
             cancelling.append(asyncio.create_task(shops[0].runtime.cancel_task(ORG, task.id)))
@@ -134,7 +134,7 @@ async def test_a_task_submits_another_with_its_own_rows(app: App, opened: Opened
     shops: list[Workshop] = []
 
     @app.task("tests.first")
-    async def first(task: assent.Task) -> None:
+    async def first(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await shops[0].runtime.joined(connection, ORG).submit(ORG, "tests.second", key=task.key)
 

@@ -8,8 +8,8 @@ from uuid import UUID
 from assent.app import App
 from assent.runtime import Runtime
 from assent.store.database import Database
-from assent.tasks.claimed import Claimed
-from assent.worker.duty import Workplace
+from assent.tasks.claimed_task import ClaimedTask
+from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
 from tests.runtime.flows import ORG, drain
@@ -29,7 +29,7 @@ class Workshop:
         self.app = app
         self.database = database
         self.runtime: Runtime = app.runtime(database)
-        self.place = with_options(Workplace(database, runtime=self.runtime), **options)
+        self.place = with_options(WorkerContext(database, runtime=self.runtime), **options)
         self.duty = Tasks(self.place)
 
     async def submit(self, type: str, input: Any = None, **rest: Any) -> UUID:
@@ -49,7 +49,7 @@ class Workshop:
         self.database.clock.advance("2m")  # type: ignore[attr-defined]
         return dict((await run_until_done(Rescue(self.place))).parts)
 
-    async def claim(self, limit: int) -> list[Claimed]:
+    async def claim(self, limit: int) -> list[ClaimedTask]:
         """Claim tasks for this worker, and do nothing about them."""
         return await self.database.run(lambda connection: self.duty._claim(connection, limit), org_id=None)
 

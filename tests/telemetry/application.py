@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assent.app import App
-from assent.kernel.keep_rules import keep_rule
+from assent.kernel.rule_changes import save_rule
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
 from assent.store.connect import Connection
@@ -43,7 +43,7 @@ async def order_that_is_watched(runtime: Runtime, url: str) -> Entity:
     database = runtime.database
     await publish_orders(database, None)
     async with database.transaction(ORG) as connection:
-        await keep_rule(connection, app.registry, ORG, LARGE, database.clock.now())
+        await save_rule(connection, app.registry, ORG, LARGE, database.clock.now())
     wait = {"id": "wait", "type": "wait", "key": "large:1"}
     tell = {"id": "tell", "type": "webhook_out", "url": url, "body": {"order": "1"}}
     await publish(database, "telling", [wait, tell, END], arrows("wait", "tell", "end"))

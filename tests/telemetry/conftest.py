@@ -1,4 +1,4 @@
-"""A telescope that is turned on for a test, and off again after it."""
+"""A hooks that is turned on for a test, and off again after it."""
 
 from collections.abc import Iterator
 

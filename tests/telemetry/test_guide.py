@@ -1,4 +1,4 @@
-"""The page about the telescope says what is so: its variables, its metrics and its queries are those of the code."""
+"""The page about the hooks says what is so: its variables, its metrics and its queries are those of the code."""
 
 import re
 from dataclasses import fields
@@ -6,8 +6,8 @@ from dataclasses import fields
 import pytest
 from prometheus_client import CollectorRegistry
 
-from assent.runtime.health import PREFIX, HealthLimits
-from assent.runtime.queues import COUNTED_MAX
+from assent.operations.health import PREFIX, HealthLimits
+from assent.operations.queues import COUNTED_MAX
 from assent.store.database import Database
 from assent.telemetry.prometheus import PrometheusMetrics
 from tests.worker.process import ROOT

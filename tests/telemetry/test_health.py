@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from assent.operations.health import Health, HealthLimits, health
+from assent.operations.queues import Queue
 from assent.runtime import Runtime
-from assent.runtime.health import Health, HealthLimits, health
-from assent.runtime.queues import Queue
 from assent.store.clock import MovedClock
 from assent.store.connect import Connection
 from assent.store.database import Database
@@ -29,7 +29,7 @@ from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, script
 from tests.twin import TWIN_ROWS
 from tests.worker.process import ASSENT, ROOT
 
-SQL = load_queries("assent.runtime", "health.sql")
+SQL = load_queries("assent.operations", "health.sql")
 MINUTE = timedelta(minutes=1)
 
 

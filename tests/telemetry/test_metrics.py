@@ -6,12 +6,12 @@ import pytest
 
 from assent.app import App
 from assent.model.mutation import Refused
+from assent.operations.metrics_page import MetricsPage
 from assent.runtime import Runtime
-from assent.runtime.metrics_page import MetricsPage
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from assent.worker.duty import Done, Run
-from assent.worker.watch import watch_run
+from assent.worker.duty import DutyRun, RunResult
+from assent.worker.instrumentation import watch_run
 from tests.authored import invoice_contract
 from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply
@@ -97,9 +97,9 @@ async def test_effects_are_counted_by_what_became_of_them(
 
 
 async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
-    watch_run(Run("timers", 0.5, Done(3)))
-    watch_run(Run("timers", 0.5, Done(), ValueError("no")))
-    watch_run(Run("released", 0.1, Done(3, parts={"events": 2, "effects": 1})))
+    watch_run(DutyRun("timers", 0.5, RunResult(3)))
+    watch_run(DutyRun("timers", 0.5, RunResult(), ValueError("no")))
+    watch_run(DutyRun("released", 0.1, RunResult(3, parts={"events": 2, "effects": 1})))
     assert counted("assent_duty_runs_total", duty="timers", outcome="done") == 1
     assert counted("assent_duty_runs_total", duty="timers", outcome="error") == 1
     assert counted("assent_duty_run_seconds_sum", duty="timers") == 1

@@ -9,9 +9,9 @@ from tests.worker.process import ROOT
 
 WORK = """
 import asyncio, sys
-import assent.cli.main, assent.cli.worker, assent.worker.supervisor, assent.worker.watch, assent.worker.probes
+import assent.cli.main, assent.cli.worker, assent.worker.supervisor, assent.worker.instrumentation, assent.worker.probes
 from assent.store.database import Database
-from assent.telemetry import span, telescope
+from assent.telemetry import span, hooks
 from assent.telemetry.configure import configured
 from tests.telemetry.application import app
 from tests.runtime.orders import create_order, publish_orders

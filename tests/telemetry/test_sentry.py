@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from assent.store.database import Database
-from assent.telemetry import scope, telescope
+from assent.telemetry import hooks, scope
 from assent.telemetry.configure import NotConfigured, configured
-from assent.worker.duty import Run
-from assent.worker.watch import watch_run
+from assent.worker.duty import DutyRun
+from assent.worker.instrumentation import watch_run
 from tests.effects.receiver import Receiver
 from tests.worker.process import run
 
@@ -49,7 +49,7 @@ def failing(who: str) -> Exception:
 def test_error_of_a_duty_is_reported_where_it_was_and_without_its_words(receiver: Receiver) -> None:
     with configured({"SENTRY_DSN": dsn(receiver)}), scope(org_id="acme"):
         logging.getLogger("assent.x").error("not this one: %s", SECRET)
-        watch_run(Run("timers", 0.1, error=failing(SECRET)))
+        watch_run(DutyRun("timers", 0.1, error=failing(SECRET)))
     (event,) = events(receiver)
     (error,) = event["exception"]["values"]
     assert (error["type"], error["value"]) == ("ValueError", "")
@@ -61,14 +61,14 @@ def test_error_of_a_duty_is_reported_where_it_was_and_without_its_words(receiver
 
 def test_words_are_sent_where_somebody_wants_them(receiver: Receiver) -> None:
     with configured({"SENTRY_DSN": dsn(receiver), "ASSENT_SENTRY_MESSAGES": "true"}):
-        telescope.report(failing("somebody"))
+        hooks.report(failing("somebody"))
     (event,) = events(receiver)
     assert event["exception"]["values"][0]["value"] == "somebody wrote nonsense"
 
 
 def test_without_a_dsn_nothing_is_reported(receiver: Receiver) -> None:
     with configured({}):
-        telescope.report(failing("somebody"))
+        hooks.report(failing("somebody"))
     assert receiver.received == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from assent.cli.main import app
-from assent.store.locks import FileLock
+from assent.store.embedded.file_lock import FileLock
 from assent.testing.server import fastest_folder
 from tests.testing.written import CREATED, SUBMITTED, scenario_text, write
 

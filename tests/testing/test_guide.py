@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assent.cli.main import app
-from assent.testing.expected import Expected
+from assent.testing.expectation import Expected
 from assent.testing.steps import NAMED
 from tests.golden import assert_golden
 

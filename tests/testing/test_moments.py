@@ -9,8 +9,8 @@ import pytest
 from assent.app import App
 from assent.model.problems import Invalid, Problem
 from assent.testing import Sandbox
-from assent.testing.moments import NeverIdle, drain, length_of, read_length
-from assent.worker.duty import Done, Pace
+from assent.testing.time_passing import NeverIdle, drain, length_of, read_length
+from assent.worker.duty import RunResult, Schedule
 from tests.runtime.flows import END, arrows, form, line, script, steps_of
 
 LENGTHS = {
@@ -118,13 +118,13 @@ class Restless:
     """A duty that always finds more to do."""
 
     name = "restless"
-    pace = Pace(1)
+    pace = Schedule(1)
 
     def __init__(self, place: Any = None) -> None:
         pass
 
-    async def run_once(self) -> Done:
-        return Done(1, more=True)
+    async def run_once(self) -> RunResult:
+        return RunResult(1, more=True)
 
 
 async def test_duties_that_never_rest_are_told_of() -> None:

@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 from assent.app import App
 from assent.compiler.source import read_source, read_sources
 from assent.model.problems import Problem
-from assent.testing.run import Outcome, run_scenario
+from assent.testing.run import ScenarioResult, run_scenario
 from assent.testing.scenario import Scenario, read_scenario
 
 NOTE = """\
@@ -104,7 +104,7 @@ def read(steps: str, head: str = COMPANY) -> tuple[Scenario | None, list[Problem
     return read_scenario(read_source(scenario_text(steps, head), "note.scenario.yaml"))
 
 
-async def run(steps: str, server: str, head: str = COMPANY, app: App | None = None) -> Outcome:
+async def run(steps: str, server: str, head: str = COMPANY, app: App | None = None) -> ScenarioResult:
     """What becomes of a scenario of these steps."""
     scenario, problems = read(steps, head)
     assert scenario is not None, problems

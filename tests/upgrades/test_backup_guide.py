@@ -13,12 +13,12 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from assent.store.cluster import OWNER, SUPERUSER, Cluster
 from assent.store.database import Database
-from assent.store.embedded import EmbeddedServer
+from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster
+from assent.store.embedded.programs import wheel_programs
+from assent.store.embedded.server import EmbeddedServer
 from assent.store.errors import StoreError
 from assent.store.migrate import migrate
-from assent.store.programs import wheel_programs
 from tests.postgres import SETTINGS
 from tests.worker.process import ROOT
 

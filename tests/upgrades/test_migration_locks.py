@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from assent.store.clock import SYSTEM_CLOCK
-from assent.store.cluster import OWNER
 from assent.store.connect import Connection
 from assent.store.database import Database
+from assent.store.embedded.cluster import OWNER
 from assent.store.errors import StoreError
-from assent.store.lock_waits import Blocker, LockWait
+from assent.store.lock_waits import BlockingSession, LockWait
 from assent.store.migrate import Migration, load_migrations, migrate, status
 from assent.store.settings import Settings
 from assent.store.upkeep import ensure_partitions
@@ -71,7 +71,7 @@ class Waits:
         return self.seen[-1]
 
     @property
-    def blockers(self) -> set[Blocker]:
+    def blockers(self) -> set[BlockingSession]:
         """Every session that was named, without how long it had been there."""
         return {replace(blocker, open_s=None) for wait in self.seen for blocker in wait.blockers}
 

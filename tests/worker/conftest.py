@@ -3,9 +3,9 @@
 import pytest
 
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 
 
 @pytest.fixture
-def place(database: Database) -> Workplace:
-    return Workplace(database)
+def place(database: Database) -> WorkerContext:
+    return WorkerContext(database)

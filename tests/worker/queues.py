@@ -10,7 +10,7 @@ import asyncpg
 
 from assent.store.connect import Connection
 from assent.store.database import Database
-from assent.worker.duty import Done, Duty, Run, Workplace
+from assent.worker.duty import Duty, DutyRun, RunResult, WorkerContext
 from assent.worker.lease import Lease
 from assent.worker.loop import exhaust
 from tests.plain_sql import WAIT_MAX_S
@@ -38,9 +38,9 @@ async def events(database: Database) -> list[asyncpg.Record]:
     )
 
 
-async def run_until_done(duty: Duty) -> Done:
+async def run_until_done(duty: Duty) -> RunResult:
     """Run a duty until it has nothing more to do; what all of its runs did. Its errors are the test's."""
-    runs: list[Run] = []
+    runs: list[DutyRun] = []
     await exhaust(duty, runs.append)
     for run in runs:
         if run.error is not None:
@@ -48,15 +48,15 @@ async def run_until_done(duty: Duty) -> Done:
     parts: dict[str, int] = {}
     for run in runs:
         parts |= {name: parts.get(name, 0) + number for name, number in run.done.parts.items()}
-    return Done(sum(run.done.count for run in runs), parts=parts)
+    return RunResult(sum(run.done.count for run in runs), parts=parts)
 
 
-def with_options(place: Workplace, **options: Any) -> Workplace:
+def with_options(place: WorkerContext, **options: Any) -> WorkerContext:
     return replace(place, options=replace(place.options, **options))
 
 
 @asynccontextmanager
-async def second_worker(place: Workplace) -> AsyncIterator[Workplace]:
+async def second_worker(place: WorkerContext) -> AsyncIterator[WorkerContext]:
     """The same workplace over connections of its own, as another process would have it."""
     other = await Database.open(place.database.url, settings=SETTINGS, clock=place.database.clock)
     try:

@@ -11,7 +11,7 @@ import pytest
 from assent.engine import evolve
 from assent.store.database import Database
 from assent.worker.compact import KEPT_KEYS, Compact
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from tests.postgres import START, past_the_guards
 from tests.rows import insert_instance, insert_step
 from tests.worker.queues import fetch, run_until_done, second_worker, with_options
@@ -54,12 +54,12 @@ async def outputs(database: Database):
 async def test_output_shrinks_when_the_step_is_twelve_months_old(place, database, clock):
     await steps_of(database)
     clock.move_to(YEAR_LATER - timedelta(microseconds=1))
-    assert await run_until_done(Compact(place)) == Done(0)
+    assert await run_until_done(Compact(place)) == RunResult(0)
     assert await outputs(database) == [EVIDENCE]
     clock.move_to(YEAR_LATER)
-    assert await run_until_done(Compact(place)) == Done(1)
+    assert await run_until_done(Compact(place)) == RunResult(1)
     assert await outputs(database) == [COMPACTED]
-    assert await run_until_done(Compact(place)) == Done(0)
+    assert await run_until_done(Compact(place)) == RunResult(0)
 
 
 async def test_everything_else_about_the_step_stays(place, database, clock):
@@ -75,7 +75,7 @@ async def test_everything_else_about_the_step_stays(place, database, clock):
 async def test_step_that_has_not_ended_is_passed_by(place, database, clock, status):
     await steps_of(database, status=status)
     clock.move_to(YEAR_LATER)
-    assert await run_until_done(Compact(place)) == Done(0)
+    assert await run_until_done(Compact(place)) == RunResult(0)
     assert await outputs(database) == [EVIDENCE]
 
 
@@ -83,14 +83,14 @@ async def test_step_that_has_not_ended_is_passed_by(place, database, clock, stat
 async def test_output_with_nothing_to_drop_is_not_written(place, database, clock, output):
     await steps_of(database, output_json=output)
     clock.move_to(YEAR_LATER)
-    assert await run_until_done(Compact(place)) == Done(0)
+    assert await run_until_done(Compact(place)) == RunResult(0)
     assert await outputs(database) == [output]
 
 
 async def test_output_without_anything_to_keep_says_that_it_was_compacted(place, database, clock):
     await steps_of(database, output_json={"result": 1})
     clock.move_to(YEAR_LATER)
-    assert await run_until_done(Compact(place)) == Done(1)
+    assert await run_until_done(Compact(place)) == RunResult(1)
     assert await outputs(database) == [{"compacted": True}]
 
 
@@ -102,8 +102,8 @@ async def test_batches_go_on_where_the_last_one_ended_through_steps_of_the_same_
         await steps_of(database, org_id, 5)
     clock.move_to(YEAR_LATER)
     duty = Compact(with_options(place, compact_steps_max=2))
-    assert await duty.run_once() == Done(2, more=True)
-    assert await run_until_done(duty) == Done(8)
+    assert await duty.run_once() == RunResult(2, more=True)
+    assert await run_until_done(duty) == RunResult(8)
     assert await outputs(database) == [COMPACTED] * 10
 
 
@@ -135,7 +135,7 @@ async def test_progress_is_looked_at_and_not_the_whole_past(place, database, clo
         await connection.execute(
             "UPDATE assent.workflow_step_executions SET output_json = '{\"result\": 1}' WHERE org_id = 'acme'"
         )
-    assert await run_until_done(Compact(place)) == Done(0)
+    assert await run_until_done(Compact(place)) == RunResult(0)
 
 
 async def test_of_two_workers_one_compacts_and_the_other_does_not_wait(place, database, clock):
@@ -143,8 +143,8 @@ async def test_of_two_workers_one_compacts_and_the_other_does_not_wait(place, da
     clock.move_to(YEAR_LATER)
     async with database.transaction(None) as first:
         await first.fetchval("SELECT pg_advisory_xact_lock(hashtextextended('assent.compact', 0))")
-        assert await Compact(place).run_once() == Done(0)
-    assert await run_until_done(Compact(place)) == Done(3)
+        assert await Compact(place).run_once() == RunResult(0)
+    assert await run_until_done(Compact(place)) == RunResult(3)
 
 
 async def test_two_workers_at_once_compact_every_step_once(place, database, clock):

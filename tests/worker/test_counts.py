@@ -7,7 +7,7 @@ import pytest
 from assent.cli.report import console
 from assent.cli.worker_table import WorkerTable
 from assent.model.problems import Invalid
-from assent.worker.duty import Done, Run
+from assent.worker.duty import DutyRun, RunResult
 from assent.worker.journal import Journal
 from assent.worker.options import Options
 from assent.worker.tally import Tallies
@@ -23,8 +23,8 @@ class Stopwatch:
         return self.now_s
 
 
-def run(count: int = 1, error: Exception | None = None, **parts: int) -> Run:
-    return Run("prune", 0.5, Done(count, parts=parts), error)
+def run(count: int = 1, error: Exception | None = None, **parts: int) -> DutyRun:
+    return DutyRun("prune", 0.5, RunResult(count, parts=parts), error)
 
 
 def test_tally_sums_runs_of_all_lanes():

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from assent.app import App
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.store.database import Database
-from assent.worker.duty import Workplace
+from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.supervisor import Supervisor
 from tests.effects.receiver import Receiver, Reply, receiving
@@ -33,7 +33,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def office(database: Database) -> Office:
-    place = Workplace(database, runtime=App().runtime(database), sending=Sending(LOCAL))
+    place = WorkerContext(database, runtime=App().runtime(database), sending=SendingSettings(LOCAL))
     return Office(with_options(place, effects_interval_ms=NEVER_MS))
 
 
@@ -105,7 +105,7 @@ async def test_attempt_that_outlives_the_grace_period_is_left_to_others(
 
 async def test_duty_without_an_application_is_refused(database: Database) -> None:
     with pytest.raises(ValueError, match="ways out"):
-        Effects(Workplace(database))
+        Effects(WorkerContext(database))
 
 
 async def test_bad_setting_ends_the_worker_with_its_name(database: Database) -> None:

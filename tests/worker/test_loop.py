@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from assent.worker.duty import Done, Pace, Run
+from assent.worker.duty import DutyRun, RunResult, Schedule
 from assent.worker.loop import Loop, exhaust
 from assent.worker.options import Options
 
@@ -21,19 +21,19 @@ NEVER_S = 3_600.0
 class Scripted:
     """A duty that does what the script says, run by run, and then finds nothing."""
 
-    script: list[Done | Exception] = field(default_factory=list)
-    pace: Pace = field(default_factory=lambda: Pace(NEVER_S))
+    script: list[RunResult | Exception] = field(default_factory=list)
+    pace: Schedule = field(default_factory=lambda: Schedule(NEVER_S))
     name: str = "scripted"
     before: Callable[[], None] = lambda: None
     before_once: Callable[[], None] | None = None
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         self.before()
         once, self.before_once = self.before_once, None
         if once is not None:
             once()
         await asyncio.sleep(0)
-        step = self.script.pop(0) if self.script else Done()
+        step = self.script.pop(0) if self.script else RunResult()
         if isinstance(step, Exception):
             raise step
         return step
@@ -43,12 +43,12 @@ class Runs:
     """Sees every run, and lets a test wait for the next."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[Run] = asyncio.Queue()
+        self.queue: asyncio.Queue[DutyRun] = asyncio.Queue()
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: DutyRun) -> None:
         self.queue.put_nowait(run)
 
-    async def next(self) -> Run:
+    async def next(self) -> DutyRun:
         async with asyncio.timeout(10):
             return await self.queue.get()
 
@@ -71,7 +71,7 @@ async def let_others_run() -> None:
 
 
 async def test_runs_at_once_and_again_while_there_is_more():
-    duty = Scripted([Done(5, more=True), Done(5, more=True), Done(1)])
+    duty = Scripted([RunResult(5, more=True), RunResult(5, more=True), RunResult(1)])
     async with running(duty) as (_, runs):
         assert [(await runs.next()).done.count for _ in range(3)] == [5, 5, 1]
         await let_others_run()
@@ -83,7 +83,7 @@ async def test_notification_ends_the_wait():
         await runs.next()
         await let_others_run()
         loop.wake()
-        assert (await runs.next()).done == Done()
+        assert (await runs.next()).done == RunResult()
 
 
 async def test_notification_during_a_run_is_not_lost():
@@ -92,19 +92,19 @@ async def test_notification_during_a_run_is_not_lost():
         await runs.next()
         duty.before_once = loop.wake
         loop.wake()
-        assert [(await runs.next()).done for _ in range(2)] == [Done(), Done()]
+        assert [(await runs.next()).done for _ in range(2)] == [RunResult(), RunResult()]
         await let_others_run()
         assert runs.queue.empty()
 
 
 async def test_interval_ends_the_wait_where_no_notification_comes():
-    async with running(Scripted(pace=Pace(0.001))) as (_, runs):
+    async with running(Scripted(pace=Schedule(0.001))) as (_, runs):
         for _ in range(5):
             await runs.next()
 
 
 async def test_error_is_logged_and_counted_and_the_next_run_comes(caplog: pytest.LogCaptureFixture):
-    duty = Scripted([RuntimeError("no such table"), RuntimeError("still none"), Done(3)])
+    duty = Scripted([RuntimeError("no such table"), RuntimeError("still none"), RunResult(3)])
     async with running(duty, backoff_min_ms=1) as (_, runs):
         seen = [await runs.next() for _ in range(3)]
     assert [str(run.error) for run in seen] == ["no such table", "still none", "None"]
@@ -127,7 +127,7 @@ async def test_notifications_do_not_hurry_a_duty_that_fails():
 
 async def test_wait_after_errors_doubles_up_to_its_limit_and_begins_anew_after_a_success():
     script = [RuntimeError(str(number)) for number in range(6)]
-    duty = Scripted([*script, Done(1, more=True), RuntimeError("again")])
+    duty = Scripted([*script, RunResult(1, more=True), RuntimeError("again")])
     started: list[float] = []
     duty.before = lambda: started.append(time.monotonic())
     async with running(duty, backoff_min_ms=4, backoff_max_ms=32) as (_, runs):
@@ -143,7 +143,7 @@ async def test_stop_ends_every_kind_of_wait_at_once():
     for duty in (
         Scripted(),
         Scripted([RuntimeError("away")]),
-        Scripted([Done(1, more=True)], Pace(NEVER_S, pause_s=NEVER_S)),
+        Scripted([RunResult(1, more=True)], Schedule(NEVER_S, pause_s=NEVER_S)),
     ):
         async with running(duty, backoff_min_ms=3_600_000) as (_, runs):
             await runs.next()
@@ -154,10 +154,10 @@ async def test_stop_lets_the_run_finish_and_begins_no_other():
     gate, entered = asyncio.Event(), asyncio.Event()
 
     class Slow(Scripted):
-        async def run_once(self) -> Done:
+        async def run_once(self) -> RunResult:
             entered.set()
             await gate.wait()
-            return Done(1, more=True)
+            return RunResult(1, more=True)
 
     async with running(Slow()) as (loop, runs):
         await entered.wait()
@@ -170,11 +170,11 @@ async def test_stop_lets_the_run_finish_and_begins_no_other():
 
 
 async def test_exhausting_ends_with_nothing_more_or_with_an_error():
-    seen: list[Run] = []
-    await exhaust(Scripted([Done(2, more=True), Done(1), Done(9)]), seen.append)
+    seen: list[DutyRun] = []
+    await exhaust(Scripted([RunResult(2, more=True), RunResult(1), RunResult(9)]), seen.append)
     assert [run.done.count for run in seen] == [2, 1]
     seen.clear()
-    await exhaust(Scripted([Done(2, more=True), RuntimeError("away"), Done(9)]), seen.append)
+    await exhaust(Scripted([RunResult(2, more=True), RuntimeError("away"), RunResult(9)]), seen.append)
     assert [run.error is None for run in seen] == [True, False]
 
 

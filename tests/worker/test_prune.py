@@ -7,7 +7,7 @@ import pytest
 
 from assent.model.ids import new_id
 from assent.store.database import Database
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from assent.worker.prune import Prune
 from tests.plain_sql import APPEND_ONLY, refused
 from tests.postgres import START
@@ -162,7 +162,7 @@ async def test_instance_that_another_worker_prunes_is_not_waited_for(place, data
     clock.advance(LONG)
     async with database.transaction(None) as first:
         await first.fetch("SELECT * FROM assent.prune_receipts(assent.now(), 10)")
-        assert await Prune(place).run_once() == Done(
+        assert await Prune(place).run_once() == RunResult(
             0,
             parts=dict.fromkeys(
                 ("step_receipts", "outbox_receipts", "events", "effects", "tasks", "kept_events"), 0

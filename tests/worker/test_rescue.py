@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from assent.store.database import Database
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from assent.worker.rescue import Rescue
 from tests.rows import insert, insert_delivery, insert_effect, insert_step, update
 from tests.runtime.flows import rows
@@ -26,8 +26,8 @@ WAITING = {"tasks": "open", "effects": "pending", "results": "pending"}
 DEAD = {"tasks": "dead", "effects": "dead_letter", "results": "dead_letter"}
 
 
-def done_with(**parts: int) -> Done:
-    return Done(
+def done_with(**parts: int) -> RunResult:
+    return RunResult(
         sum(parts.values()), parts={"tasks": 0, "effects": 0, "results": 0, "dead_letters": 0} | parts
     )
 

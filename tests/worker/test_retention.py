@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assent.store.database import Database
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from assent.worker.retention import Retention
 from tests.postgres import START
 from tests.rows import (
@@ -83,7 +83,7 @@ async def test_ended_instance_goes_with_all_that_is_its_own_when_the_policy_says
     clock.advance("30d")
     assert (await Retention(place).run_once()).count == 0
     clock.advance("1s")
-    assert await Retention(place).run_once() == Done(1, parts=DELETED_ONE)
+    assert await Retention(place).run_once() == RunResult(1, parts=DELETED_ONE)
     assert await counts(database, OF_THE_INSTANCE) == [0] * len(OF_THE_INSTANCE)
 
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from assent.model.problems import Invalid
-from assent.runtime.stuck import find_stuck
+from assent.operations.stuck import find_stuck
 from assent.store.database import Database
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from assent.worker.stuck import Stuck
 from tests.postgres import START
 from tests.rows import insert_event, insert_instance, insert_step, update
@@ -157,7 +157,7 @@ async def test_nothing_is_repaired_unless_an_operator_chose_how(place, database,
     await still_instance(database)
     clock.advance("1h")
     done = await Stuck(replace(place, runtime=recorded)).run_once()
-    assert (done, recorded.asked) == (Done(1, parts={"stuck": 1, "repaired": 0}), [])
+    assert (done, recorded.asked) == (RunResult(1, parts={"stuck": 1, "repaired": 0}), [])
 
 
 @pytest.mark.parametrize("repair", ["reenqueue", "force_fail"])
@@ -167,9 +167,9 @@ async def test_chosen_repair_is_done_to_every_finding(place, database, clock, re
         await still_instance(database, org_id=org_id)
     clock.advance("1h")
     duty = Stuck(replace(with_options(place, stuck_repair=repair), runtime=recorded))
-    assert await duty.run_once() == Done(2, parts={"stuck": 2, "repaired": 2})
+    assert await duty.run_once() == RunResult(2, parts={"stuck": 2, "repaired": 2})
     assert recorded.asked == [(repair, "acme"), (repair, "globex")]
-    assert await duty.run_once() == Done(0, parts={"stuck": 0, "repaired": 0})
+    assert await duty.run_once() == RunResult(0, parts={"stuck": 0, "repaired": 0})
 
 
 async def test_repair_that_fails_does_not_keep_others_from_theirs(place, database, clock, caplog):
@@ -178,7 +178,7 @@ async def test_repair_that_fails_does_not_keep_others_from_theirs(place, databas
         await still_instance(database, org_id=org_id)
     clock.advance("1h")
     duty = Stuck(replace(with_options(place, stuck_repair="rebuild"), runtime=recorded))
-    assert await duty.run_once() == Done(2, parts={"stuck": 2, "repaired": 0})
+    assert await duty.run_once() == RunResult(2, parts={"stuck": 2, "repaired": 0})
     assert len(recorded.asked) == 2
     assert "no steps to rebuild from" in caplog.text
 

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from assent.store.database import Database
-from assent.worker.duty import Done, Duty, Pace, Run, Workplace
+from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
 from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES, Supervisor, duties
 from tests.postgres import SETTINGS
@@ -24,12 +24,12 @@ PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, 
 
 
 @pytest.fixture
-def place(database: Database) -> Workplace:
-    return Workplace(database, PATIENT, CompletingRuntime(database))
+def place(database: Database) -> WorkerContext:
+    return WorkerContext(database, PATIENT, CompletingRuntime(database))
 
 
 @asynccontextmanager
-async def supervised(place: Workplace, chosen: list[Duty]) -> AsyncIterator[tuple[Supervisor, Runs]]:
+async def supervised(place: WorkerContext, chosen: list[Duty]) -> AsyncIterator[tuple[Supervisor, Runs]]:
     runs = Runs()
     supervisor = Supervisor(place.database, chosen, place.options, [runs])
     task = asyncio.create_task(supervisor.run())
@@ -40,7 +40,7 @@ async def supervised(place: Workplace, chosen: list[Duty]) -> AsyncIterator[tupl
         await asyncio.wait_for(task, 10)
 
 
-async def next_that(runs: Runs, holds: Callable[[Run], bool]) -> Run:
+async def next_that(runs: Runs, holds: Callable[[DutyRun], bool]) -> DutyRun:
     while not holds(run := await runs.next()):
         pass
     return run
@@ -103,9 +103,9 @@ async def test_polling_finds_what_no_notification_told(place, database):
 
 
 async def test_notifications_wake_only_those_who_asked_for_the_channel(database):
-    listening = Scripted(pace=Pace(NEVER_S, ("assent_events",)), name="listening")
-    deaf = Scripted(pace=Pace(NEVER_S, ("assent_effects",)), name="deaf")
-    place = Workplace(database, PATIENT)
+    listening = Scripted(pace=Schedule(NEVER_S, ("assent_events",)), name="listening")
+    deaf = Scripted(pace=Schedule(NEVER_S, ("assent_effects",)), name="deaf")
+    place = WorkerContext(database, PATIENT)
     async with supervised(place, [listening, deaf]) as (_, runs):
         assert {(await runs.next()).duty for _ in range(2)} == {"listening", "deaf"}
         for _ in range(3):
@@ -208,11 +208,11 @@ async def test_what_is_not_finished_in_the_grace_period_is_cut_off_and_rolled_ba
 
 
 async def test_mistake_of_an_observer_ends_the_worker_instead_of_hiding(database):
-    def broken(run: Run) -> None:
+    def broken(run: DutyRun) -> None:
         raise ZeroDivisionError
 
     other = Scripted(name="other")
-    supervisor = Supervisor(database, [Scripted([Done(1)]), other], PATIENT, [broken])
+    supervisor = Supervisor(database, [Scripted([RunResult(1)]), other], PATIENT, [broken])
     with pytest.raises(ExceptionGroup) as caught:
         await asyncio.wait_for(supervisor.run(), 10)
     assert {type(error) for error in caught.value.exceptions} == {ZeroDivisionError}

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from assent.model.ids import event_key
 from assent.store.database import Database
-from assent.worker.duty import Done
+from assent.worker.duty import RunResult
 from assent.worker.timeouts import Timeouts
 from tests.postgres import START
 from tests.rows import insert, insert_event, insert_instance, update
@@ -35,9 +35,9 @@ def payload_of(instance) -> dict[str, str]:
 async def test_instance_is_told_when_its_time_is_over_and_not_before(place, database, clock):
     instance = await expiring_instance(database)
     clock.move_to(START + HOUR - timedelta(microseconds=1))
-    assert await Timeouts(place).run_once() == Done(0)
+    assert await Timeouts(place).run_once() == RunResult(0)
     clock.move_to(START + HOUR)
-    assert await Timeouts(place).run_once() == Done(1)
+    assert await Timeouts(place).run_once() == RunResult(1)
     (event,) = await events(database)
     assert (event["event_type"], event["instance_id"]) == ("on_expired", instance["id"])
     assert event["payload_json"] == payload_of(instance)
@@ -48,14 +48,14 @@ async def test_instance_that_was_told_is_not_told_again_while_the_event_waits_or
 ):
     await expiring_instance(database)
     clock.advance("2h")
-    assert await Timeouts(place).run_once() == Done(1)
-    assert await Timeouts(place).run_once() == Done(0)
+    assert await Timeouts(place).run_once() == RunResult(1)
+    assert await Timeouts(place).run_once() == RunResult(0)
     await fetch(
         database,
         "UPDATE assent.workflow_events_outbox SET status = 'completed' WHERE org_id = 'acme' RETURNING 1",
     )
     clock.advance("1d")
-    assert await Timeouts(place).run_once() == Done(0)
+    assert await Timeouts(place).run_once() == RunResult(0)
 
 
 async def test_instances_row_is_not_written(place, database, clock):
@@ -73,9 +73,9 @@ async def test_another_time_is_another_expiry(place, database, clock):
     await Timeouts(place).run_once()
     async with database.transaction(None) as connection:
         await update(connection, "workflow_instances", instance, expires_at=START + 3 * HOUR)
-    assert await Timeouts(place).run_once() == Done(0)
+    assert await Timeouts(place).run_once() == RunResult(0)
     clock.advance("2h")
-    assert await Timeouts(place).run_once() == Done(1)
+    assert await Timeouts(place).run_once() == RunResult(1)
     assert len(await events(database)) == 2
 
 
@@ -84,7 +84,7 @@ async def test_only_running_instances_expire(place, database, clock):
         await expiring_instance(database, status=status)
     await expiring_instance(database, expires_at=None)
     clock.advance("30d")
-    assert await Timeouts(place).run_once() == Done(0)
+    assert await Timeouts(place).run_once() == RunResult(0)
 
 
 async def test_paused_instance_expires_when_it_runs_again(place, database, clock):
@@ -92,7 +92,7 @@ async def test_paused_instance_expires_when_it_runs_again(place, database, clock
     clock.advance("2h")
     async with database.transaction(None) as connection:
         await update(connection, "workflow_instances", instance, status="running")
-    assert await Timeouts(place).run_once() == Done(1)
+    assert await Timeouts(place).run_once() == RunResult(1)
 
 
 async def test_pin_that_moves_between_two_workers_does_not_tell_twice(place, database, clock):
@@ -116,7 +116,7 @@ async def test_events_of_others_with_any_payload_are_no_obstacle(place, database
             about = {"instance_id": instance["id"], "event_type": "on_event"}
             await insert_event(connection, **about, payload_json={"due": due})
     clock.advance("2h")
-    assert await Timeouts(place).run_once() == Done(1)
+    assert await Timeouts(place).run_once() == RunResult(1)
 
 
 async def test_second_worker_waits_for_the_first_and_finds_that_it_was_second(place, database, clock):
@@ -127,7 +127,7 @@ async def test_second_worker_waits_for_the_first_and_finds_that_it_was_second(pl
         await insert(first, "workflow_outbox_receipts", instance_id=instance["id"], event_idempotency_key=key)
         second = asyncio.create_task(Timeouts(place).run_once())
         await wait_until_somebody_is_blocked(first)
-    assert await second == Done(0)
+    assert await second == RunResult(0)
     assert await events(database) == []
 
 

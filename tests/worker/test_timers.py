@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from assent.store.database import Database
-from assent.worker.duty import Done, Workplace
+from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.timers import Timers
 from tests.postgres import START
 from tests.rows import insert_step, update
@@ -22,9 +22,9 @@ async def waiting_step(database: Database, **given):
 async def test_step_is_left_alone_until_its_time_has_come(place, database, clock):
     step = await waiting_step(database)
     clock.move_to(START + HOUR - timedelta(microseconds=1))
-    assert await Timers(place).run_once() == Done(0)
+    assert await Timers(place).run_once() == RunResult(0)
     clock.move_to(START + HOUR)
-    assert await Timers(place).run_once() == Done(1)
+    assert await Timers(place).run_once() == RunResult(1)
     (event,) = await events(database)
     assert (event["event_type"], event["instance_id"], event["entity_version"]) == (
         "on_timer",
@@ -77,7 +77,7 @@ async def test_step_that_has_ended_does_not_fire(place, database, clock):
     for status in ("completed", "failed", "skipped", "cancelled"):
         await waiting_step(database, status=status)
     clock.advance("2h")
-    assert await Timers(place).run_once() == Done(0)
+    assert await Timers(place).run_once() == RunResult(0)
 
 
 async def test_orgs_are_served_alike_earliest_first(place, database, clock):
@@ -85,7 +85,7 @@ async def test_orgs_are_served_alike_earliest_first(place, database, clock):
         await waiting_step(database, org_id=org_id, resume_at=START + (3 - number) * HOUR)
     clock.advance("1d")
     one_at_a_time = Timers(with_options(place, timers_batch_max=1))
-    assert await one_at_a_time.run_once() == Done(1, more=True)
+    assert await one_at_a_time.run_once() == RunResult(1, more=True)
     assert [event["org_id"] for event in await events(database)] == ["initech"]
     assert (await run_until_done(one_at_a_time)).count == 2
     assert [event["org_id"] for event in await events(database)] == ["initech", "globex", "acme"]
@@ -96,8 +96,8 @@ async def test_step_that_somebody_holds_is_skipped_and_found_later(place, databa
     clock.advance("2h")
     async with database.transaction(None) as advancing:
         await update(advancing, "workflow_step_executions", held, output_json={"seen": True})
-        assert await Timers(place).run_once() == Done(1)
-    assert await Timers(place).run_once() == Done(1)
+        assert await Timers(place).run_once() == RunResult(1)
+    assert await Timers(place).run_once() == RunResult(1)
     assert {event["payload_json"]["step"] for event in await events(database)} == {
         str(held["id"]),
         str(free["id"]),
@@ -109,12 +109,12 @@ async def test_step_that_ends_while_it_is_looked_for_does_not_fire(place, databa
     clock.advance("2h")
     async with database.transaction(None) as advancing:
         await update(advancing, "workflow_step_executions", step, status="cancelled")
-        assert await Timers(place).run_once() == Done(0)
-    assert await Timers(place).run_once() == Done(0)
+        assert await Timers(place).run_once() == RunResult(0)
+    assert await Timers(place).run_once() == RunResult(0)
     assert await events(database) == []
 
 
-async def test_two_workers_at_once_tell_every_step_exactly_once(place: Workplace, database, clock):
+async def test_two_workers_at_once_tell_every_step_exactly_once(place: WorkerContext, database, clock):
     steps = [await waiting_step(database) for _ in range(120)]
     clock.advance("2h")
     place = with_options(place, timers_batch_max=7)
@@ -142,7 +142,7 @@ async def test_round_trips_do_not_grow_with_the_batch(
 async def test_step_of_an_older_month_fires_in_the_month_of_the_clock(place, database, clock):
     step = await waiting_step(database, created_at=START, resume_at=START + timedelta(days=75))
     clock.advance("80d")
-    assert await Timers(place).run_once() == Done(1)
+    assert await Timers(place).run_once() == RunResult(1)
     (event,) = await fetch(
         database,
         "SELECT payload_json, tableoid::regclass::text AS place FROM assent.workflow_events_outbox"

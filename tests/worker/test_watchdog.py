@@ -15,7 +15,7 @@ from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.worker import loop as loop_module
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.loop import RunTimeout
 from assent.worker.options import Options
 from assent.worker.probes import Probes, ProbeSettings
@@ -33,13 +33,13 @@ class Hanging(Scripted):
     """A duty whose runs hang until they are let go, cancelled or not."""
 
     def __init__(self, *, stubborn: int = 0) -> None:
-        super().__init__(pace=Pace(0.01), name="hanging")
+        super().__init__(pace=Schedule(0.01), name="hanging")
         self.hangs = asyncio.Event()
         self.go = asyncio.Event()
         self.stubborn = stubborn
         """How many cancellations a run takes for an ordinary failure."""
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         while not self.go.is_set():
             self.hangs.set()
             try:
@@ -48,7 +48,7 @@ class Hanging(Scripted):
                 if not self.stubborn:
                     raise
                 self.stubborn -= 1
-        return Done()
+        return RunResult()
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ async def test_run_that_does_not_end_is_cut_off_and_the_loop_goes_on(
 
 async def test_error_of_a_run_is_a_finished_round(database: Database) -> None:
     """A database that is away is no reason to restart the process."""
-    duty = Scripted([RuntimeError("away")] * 1_000, pace=Pace(0.001))
+    duty = Scripted([RuntimeError("away")] * 1_000, pace=Schedule(0.001))
     async with supervised(database, duty, replace(LIMIT, run_timeout_ms=50)) as (supervisor, runs):
         for _ in range(60):
             await runs.next()
@@ -151,7 +151,9 @@ async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Data
     async with Proxy.before(database.url) as proxy:
         silenced = await Database.open(proxy.url, settings=settings)
         place = with_options(
-            Workplace(silenced, LIMIT, CompletingRuntime(silenced)), timers_interval_ms=10, run_timeout_ms=300
+            WorkerContext(silenced, LIMIT, CompletingRuntime(silenced)),
+            timers_interval_ms=10,
+            run_timeout_ms=300,
         )
         runs = Runs()
         fault = proxy.arm(Fault("claim_due_steps", moment="before", action="freeze"))
@@ -168,7 +170,7 @@ async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Data
 
 
 def test_pool_that_is_too_small_for_the_lanes_is_said_at_start(database: Database) -> None:
-    place = Workplace(database, Options(), CompletingRuntime(database))
+    place = WorkerContext(database, Options(), CompletingRuntime(database))
     chosen = duties(place)
     require_connections(replace(SETTINGS, pool_connections_max=8), chosen, Options())
     with pytest.raises(Invalid) as caught:

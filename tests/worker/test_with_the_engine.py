@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from assent.app import App
-from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
+from assent.outbox.emit import emit_events
 from assent.runtime import Runtime
 from assent.worker.compact import Compact
-from assent.worker.duty import Done, Workplace
+from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.events import Events
 from assent.worker.prune import Prune
 from assent.worker.retention import Retention
@@ -31,8 +31,8 @@ def runtime(database) -> Runtime:
 
 
 @pytest.fixture
-def place(database, runtime) -> Workplace:
-    return Workplace(database, runtime=runtime)
+def place(database, runtime) -> WorkerContext:
+    return WorkerContext(database, runtime=runtime)
 
 
 async def status_of(database, view) -> str:
@@ -41,7 +41,7 @@ async def status_of(database, view) -> str:
     return row["status"]
 
 
-async def tell_and_process(place: Workplace) -> int:
+async def tell_and_process(place: WorkerContext) -> int:
     """What a worker does about time: timers, timeouts, then the events that they made."""
     for duty in (Timers(place), Timeouts(place)):
         await run_until_done(duty)
@@ -150,7 +150,7 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
     async with database.transaction(None) as connection:
         late = Event(ORG, new_id(clock.now()), "on_timer", event["payload_json"], view.id)
         assert await emit_events(connection, [late], clock.now()) == 1
-    assert await run_until_done(Events(place)) == Done(1)
+    assert await run_until_done(Events(place)) == RunResult(1)
     assert await steps_of(database, view.id) == before
     assert await status_of(database, view) == "completed"
 
@@ -197,7 +197,7 @@ async def test_stuck_instance_is_failed_by_the_runtime_where_an_operator_chose_s
     await lose_the_waiting_step(database)
     clock.advance(timedelta(hours=1))
     duty = Stuck(with_options(place, stuck_repair="force_fail"))
-    assert await duty.run_once() == Done(1, parts={"stuck": 1, "repaired": 1})
+    assert await duty.run_once() == RunResult(1, parts={"stuck": 1, "repaired": 1})
     assert await status_of(database, view) == "failed"
     assert (await duty.run_once()).count == 0
 

@@ -19,11 +19,11 @@ from uuid import UUID
 import asyncpg
 from pydantic import AfterValidator, Field, StringConstraints
 
-from assent.model.approval import ESCALATION, Mode, Pick, Seek
+from assent.model.approval import ESCALATION, Mode, PeopleSearch, Pick
 from assent.model.contract import Name
 from assent.model.ids import new_id
 from assent.model.parse import Declaration, parse_declaration
-from assent.model.people import GroupSpec, People, not_a_chain
+from assent.model.people import GroupSpec, PeopleSpec, not_a_chain
 from assent.model.problems import Problem
 from assent.model.terms import Duration, not_empty, refuse, seconds_of
 from assent.store.connect import Connection
@@ -34,7 +34,7 @@ _SQL: Final = load_queries("assent.approvals", "chains.sql")
 STEPS_MAX: Final = 20
 
 
-def _without_workflow(people: People) -> People:
+def _without_workflow(people: PeopleSpec) -> PeopleSpec:
     """What needs a workflow's variables or contract has no meaning in a chain, which is anybody's."""
     needs = [name for name in ("rule", "permission") if getattr(people, name) is not None]
     needs += ["manager"] if isinstance(people.manager, str) else []
@@ -46,7 +46,7 @@ def _without_workflow(people: People) -> People:
 
 class ChainStepSpec(GroupSpec):
     name: Name
-    approvers: Annotated[People, AfterValidator(_without_workflow)]
+    approvers: Annotated[PeopleSpec, AfterValidator(_without_workflow)]
     due: Duration | None = None
 
 
@@ -80,15 +80,15 @@ class ChainStep:
     quorum: int | None = None
     due_seconds: int | None = None
 
-    def seek(self, subject_id: str) -> Seek:
+    def seek(self, subject_id: str) -> PeopleSearch:
         """How the people of this step are found, for whoever started the workflow."""
         declared = self.approvers
         if "user" in declared:
-            return Seek("users", (declared["user"],))
+            return PeopleSearch("users", (declared["user"],))
         if "role" in declared:
             pick: Pick = declared.get("pick", "all")
-            return Seek("roles", (declared["role"],), pick)
-        return Seek("manager", (subject_id,), levels=declared.get("levels", 1))
+            return PeopleSearch("roles", (declared["role"],), pick)
+        return PeopleSearch("manager", (subject_id,), levels=declared.get("levels", 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,16 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.approvals.requests import figure_from, plain_number
+from assent.approvals.requests import plain_number
 from assent.approvals.seats import seat_from, write_seats
-from assent.model.form import AskedForm
+from assent.model.form import FormRequest
+from assent.model.keys import RequestKey
+from assent.model.values import plain_decimal
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.approvals", "forms.sql")
-
-Row = Mapping[str, Any] | asyncpg.Record
-Place = tuple[str, UUID]
-"""An org and a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class FormView:
         return cls(**found | lists, schema=row["schema_json"], draft=row["draft_json"])
 
 
-async def load_forms(connection: Connection, steps: Collection[Place]) -> dict[Place, AskedForm]:
+async def load_forms(connection: Connection, steps: Collection[RequestKey]) -> dict[RequestKey, FormRequest]:
     """The forms that are open at these steps."""
     if not steps:
         return {}
@@ -88,7 +87,7 @@ async def read_form(connection: Connection, org_id: str, step_id: UUID) -> FormV
 
 
 async def write_forms(
-    connection: Connection, forms: Sequence[AskedForm], ended: Sequence[EndedForm], now: datetime
+    connection: Connection, forms: Sequence[FormRequest], ended: Sequence[EndedForm], now: datetime
 ) -> None:
     """Make true what the engine decided about forms; those whose steps ended are closed, read before or not."""
     new = [_new_row(form) for form in forms if form.is_new]
@@ -105,9 +104,9 @@ async def write_forms(
         await connection.execute(_SQL.end_forms, [_ended_row(end) for end in ended])
 
 
-def _form_from(row: Row) -> AskedForm:
+def _form_from(row: Row) -> FormRequest:
     asked = row["assignee"]
-    return AskedForm(
+    return FormRequest(
         org_id=row["org_id"],
         id=row["id"],
         instance_id=row["instance_id"],
@@ -121,7 +120,7 @@ def _form_from(row: Row) -> AskedForm:
         entity_version=row["entity_version"],
         partition_id=row["partition_id"],
         title=row["title"],
-        figure=figure_from(row),
+        figure=plain_decimal(row["figure"]),
         due_at=row["due_at"],
         claimed_by=row["claimed_by"],
         claimed_at=row["claimed_at"],
@@ -132,7 +131,7 @@ def _form_from(row: Row) -> AskedForm:
     )
 
 
-def _new_row(form: AskedForm) -> dict[str, Any]:
+def _new_row(form: FormRequest) -> dict[str, Any]:
     return {
         **_claim_row(form),
         "instance_id": form.instance_id,
@@ -154,7 +153,7 @@ def _new_row(form: AskedForm) -> dict[str, Any]:
     }
 
 
-def _assignee(form: AskedForm) -> dict[str, Any]:
+def _assignee(form: FormRequest) -> dict[str, Any]:
     """Who was sought, and who was found when it was asked: frozen, whoever is reassigned later."""
     return {
         "declared": form.declared,
@@ -163,7 +162,7 @@ def _assignee(form: AskedForm) -> dict[str, Any]:
     }
 
 
-def _claim_row(form: AskedForm) -> dict[str, Any]:
+def _claim_row(form: FormRequest) -> dict[str, Any]:
     return {
         "org_id": form.org_id,
         "id": form.id,
@@ -172,7 +171,7 @@ def _claim_row(form: AskedForm) -> dict[str, Any]:
     }
 
 
-def _draft_row(form: AskedForm) -> dict[str, Any]:
+def _draft_row(form: FormRequest) -> dict[str, Any]:
     assert form.draft is not None
     return {
         "org_id": form.org_id,

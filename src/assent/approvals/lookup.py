@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from assent.approvals.requests import request_from
-from assent.model.approval import Request
+from assent.model.approval import ApprovalRequest
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
@@ -22,7 +22,7 @@ async def find_requests(
 
 async def requests_of_instance(
     connection: Connection, org_id: str, instance_id: UUID, limit: int
-) -> Sequence[Request]:
+) -> Sequence[ApprovalRequest]:
     """What an instance asked people, the newest first."""
     rows = await connection.fetch(_SQL.list_requests_of_instance, org_id, instance_id, limit)
     return [request_from(row) for row in rows]

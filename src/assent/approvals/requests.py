@@ -6,25 +6,22 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-import asyncpg
-
 from assent.approvals.seats import seat_from, write_seats
-from assent.model.approval import Decision, Group, Request
+from assent.model.approval import ApprovalRequest, Decision, Group
+from assent.model.keys import RequestKey
+from assent.model.values import plain_decimal
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.approvals", "requests.sql")
 
-Row = Mapping[str, Any] | asyncpg.Record
-Place = tuple[str, UUID]
-"""An org and an instance."""
-
 
 async def load_requests(
-    connection: Connection, generations: Mapping[Place, int]
-) -> dict[Place, dict[UUID, Request]]:
+    connection: Connection, generations: Mapping[RequestKey, int]
+) -> dict[RequestKey, dict[UUID, ApprovalRequest]]:
     """Instance → step → what it asked in its present generation."""
-    found: dict[Place, dict[UUID, Request]] = {place: {} for place in generations}
+    found: dict[RequestKey, dict[UUID, ApprovalRequest]] = {place: {} for place in generations}
     if generations:
         orgs, ids = zip(*generations, strict=True)
         rows = await connection.fetch(_SQL.load_requests, orgs, ids, list(generations.values()))
@@ -39,7 +36,7 @@ async def read_status(connection: Connection, org_id: str, request_id: UUID) -> 
     return (row["status"], row["reason"]) if row else ("void", None)
 
 
-async def write_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> None:
+async def write_requests(connection: Connection, requests: Sequence[ApprovalRequest], now: datetime) -> None:
     """Make true what the engine decided about requests; what is written already is not written again."""
     new = [_asked_row(request) for request in requests if request.is_new]
     changed = [_changed_row(request) for request in requests if request.changed]
@@ -57,22 +54,24 @@ async def write_requests(connection: Connection, requests: Sequence[Request], no
         request.new_decisions = []
 
 
-async def consume_requests(connection: Connection, requests: Sequence[Request], now: datetime) -> set[UUID]:
+async def consume_requests(
+    connection: Connection, requests: Sequence[ApprovalRequest], now: datetime
+) -> set[UUID]:
     """Use approvals up in one conditional UPDATE; answers which could be."""
     orgs, ids = [request.org_id for request in requests], [request.id for request in requests]
     steps = [request.applied_step_id for request in requests]
     return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, steps, now)}
 
 
-async def mark_steps_applied(connection: Connection, requests: Sequence[Request]) -> None:
+async def mark_steps_applied(connection: Connection, requests: Sequence[ApprovalRequest]) -> None:
     orgs, at = [request.org_id for request in requests], [request.created_at for request in requests]
     steps = [request.step_id for request in requests]
     await connection.execute(_SQL.mark_steps_applied, orgs, at, steps)
 
 
-def request_from(row: Row) -> Request:
+def request_from(row: Row) -> ApprovalRequest:
     asked = row["approvers"]
-    return Request(
+    return ApprovalRequest(
         org_id=row["org_id"],
         id=row["id"],
         instance_id=row["instance_id"],
@@ -95,7 +94,7 @@ def request_from(row: Row) -> Request:
         chain_id=row["chain_id"],
         partition_id=row["partition_id"],
         title=row["title"],
-        figure=figure_from(row),
+        figure=plain_decimal(row["figure"]),
         mode=row["mode"],
         due_at=row["due_at"],
         status=row["status"],
@@ -128,7 +127,7 @@ def _decision_from(row: Row) -> Decision:
     )
 
 
-def _asked_row(request: Request) -> dict[str, Any]:
+def _asked_row(request: ApprovalRequest) -> dict[str, Any]:
     """What is asked. How it stands is written when it changes: every request begins open."""
     return {
         "org_id": request.org_id,
@@ -159,7 +158,7 @@ def _asked_row(request: Request) -> dict[str, Any]:
     }
 
 
-def _asked(request: Request) -> dict[str, Any]:
+def _asked(request: ApprovalRequest) -> dict[str, Any]:
     """Who was found when it was asked, and what is enough: frozen, whoever is reassigned later."""
     return {
         "groups": [group.to_json() for group in request.groups],
@@ -172,18 +171,12 @@ def _asked(request: Request) -> dict[str, Any]:
     }
 
 
-def figure_from(row: Row) -> Decimal | None:
-    """A row's figure, all digits written out: the driver gives 2060000 as 2.06E+6."""
-    figure: Decimal | None = row["figure"]
-    return None if figure is None else Decimal(f"{figure:f}")
-
-
 def plain_number(figure: Any) -> str | None:
     is_number = isinstance(figure, int | float | Decimal | str) and not isinstance(figure, bool)
     return str(figure) if is_number else None
 
 
-def _changed_row(request: Request) -> dict[str, Any]:
+def _changed_row(request: ApprovalRequest) -> dict[str, Any]:
     return {
         "org_id": request.org_id,
         "id": request.id,
@@ -198,7 +191,7 @@ def _changed_row(request: Request) -> dict[str, Any]:
     }
 
 
-def _decision_row(request: Request, decision: Decision) -> dict[str, Any]:
+def _decision_row(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
     return {
         "org_id": request.org_id,
         "id": decision.id,

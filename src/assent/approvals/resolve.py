@@ -6,24 +6,24 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from assent.approvals.candidates import Listing, look_up
 from assent.approvals.chains import Chain, load_chains
-from assent.approvals.directory import Directory, MembersDirectory
-from assent.approvals.picking import Asked, Picker, Question, Sought
-from assent.approvals.seek import Listing, look_up
-from assent.model.approval import Found, FoundGroup, Seek
+from assent.approvals.picker import PeopleQuery, Picker, Question, Sought
+from assent.model.approval import FoundGroup, FoundPeople, PeopleSearch
 from assent.model.mutation import Rejection
+from assent.people.directory import Directory, MembersDirectory
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "seek.sql")
+_SQL: Final = load_queries("assent.approvals", "candidates.sql")
 
 APPROVERS_MAX: Final = 200
 """The people that one request asks."""
 
 
 async def find_people(
-    connection: Connection, directory: Directory, asked: Sequence[Asked], now: datetime
-) -> list[Found | Rejection]:
+    connection: Connection, directory: Directory, asked: Sequence[PeopleQuery], now: datetime
+) -> list[FoundPeople | Rejection]:
     """An answer to each, in their order. A group that nobody was found for is empty: what that means, others say."""
     chains = await load_chains(connection, _chains_of(asked))
     questions = [_question(one, chains) for one in asked]
@@ -40,7 +40,7 @@ async def find_people(
     return answers
 
 
-def _chains_of(asked: Iterable[Asked]) -> set[tuple[str, str]]:
+def _chains_of(asked: Iterable[PeopleQuery]) -> set[tuple[str, str]]:
     return {
         (one.org_id, name)
         for one in asked
@@ -50,7 +50,7 @@ def _chains_of(asked: Iterable[Asked]) -> set[tuple[str, str]]:
     }
 
 
-def _question(asked: Asked, chains: Mapping[tuple[str, str], Chain]) -> Question | Rejection:
+def _question(asked: PeopleQuery, chains: Mapping[tuple[str, str], Chain]) -> Question | Rejection:
     sought: list[Sought] = []
     chain_id = None
     for group in asked.groups:
@@ -83,7 +83,7 @@ def _links(chain: Chain, subject_id: str) -> Iterable[Sought]:
         yield Sought(group, step.seek(subject_id))
 
 
-def _seeks_of(questions: Iterable[Question | Rejection]) -> list[tuple[str, Seek]]:
+def _seeks_of(questions: Iterable[Question | Rejection]) -> list[tuple[str, PeopleSearch]]:
     return [
         (question.asked.org_id, sought.seek)
         for question in questions
@@ -93,7 +93,7 @@ def _seeks_of(questions: Iterable[Question | Rejection]) -> list[tuple[str, Seek
 
 
 async def _find_contributors(
-    connection: Connection, asked: Iterable[Asked]
+    connection: Connection, asked: Iterable[PeopleQuery]
 ) -> dict[tuple[str, UUID], frozenset[str]]:
     entities = {(one.org_id, one.entity_id) for one in asked if one.entity_id is not None and one.separates}
     if not entities:

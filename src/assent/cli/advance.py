@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
-from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.data_options import DataOption, JsonDataOption, given_data
 from assent.cli.ids import GivenId
-from assent.cli.naming import InstanceArgument, find_meant
 from assent.cli.options import JsonOption
+from assent.cli.targets import InstanceArgument, find_meant
 
 if TYPE_CHECKING:
     from assent.runtime import InstanceView
@@ -35,15 +35,17 @@ def advance(  # noqa: PLR0913, PLR0917
 
     An entity's id stands for its instance; when that has ended, a transition begins a new one.
     """
-    from assent.cli.standing import print_done
+    from assent.cli.instance_text import print_done
 
     given = given_data(data, json_data)
-    view = act(Acting(app, org, user, json), lambda session: _advance(session, instance, event, given, step))
+    view = act(
+        ActorOptions(app, org, user, json), lambda session: _advance(session, instance, event, given, step)
+    )
     print_done(event, view, json=json)
 
 
 async def _advance(
-    session: Session, given: GivenId, event: str, data: dict[str, Any], step: str | None
+    session: ActorSession, given: GivenId, event: str, data: dict[str, Any], step: str | None
 ) -> "InstanceView":
     from assent.kernel.read import read_entity
 

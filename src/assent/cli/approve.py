@@ -7,8 +7,8 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
-from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.data_options import DataOption, JsonDataOption, given_data
 from assent.cli.ids import GivenId, find_one, given_id
 from assent.cli.options import JsonOption
 
@@ -51,12 +51,12 @@ def approve(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Approve what somebody is asked, or answer otherwise. Nobody approves what is their own."""
-    from assent.cli.standing import print_done
+    from assent.cli.instance_text import print_done
 
     chosen = _chosen(reject=reject, abstain=abstain, answer=answer)
     filled_in = given_data(data, json_data)
 
-    async def work(session: Session) -> "InstanceView":
+    async def work(session: ActorSession) -> "InstanceView":
         return await session.runtime.decide(
             session.org_id,
             await _request_id(session, request),
@@ -68,7 +68,7 @@ def approve(  # noqa: PLR0913, PLR0917
             data=filled_in,
         )
 
-    print_done(chosen, act(Acting(app, org, user, json), work), json=json)
+    print_done(chosen, act(ActorOptions(app, org, user, json), work), json=json)
 
 
 def _chosen(*, reject: bool, abstain: bool, answer: str | None) -> str:
@@ -82,7 +82,7 @@ def _chosen(*, reject: bool, abstain: bool, answer: str | None) -> str:
     return said[0] if said else "approved"
 
 
-async def _request_id(session: Session, given: GivenId) -> UUID:
+async def _request_id(session: ActorSession, given: GivenId) -> UUID:
     from assent.approvals.lookup import find_requests
     from assent.model.mutation import Refused, Rejection
 

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.kernel.auditing import AuditFilter
-    from assent.kernel.listing import Row
+    from assent.audit.search import AuditFilter
+    from assent.store.rows import Row
 
 ActorOption = Annotated[str | None, typer.Option("--actor", help="Who did it.")]
 ActionOption = Annotated[str | None, typer.Option("--action", help="What, such as approval.decide.")]
@@ -48,9 +48,9 @@ def audit(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
+    from assent.audit.search import AuditFilter
     from assent.cli.report import console, print_json
     from assent.cli.tables import print_table
-    from assent.kernel.auditing import AuditFilter
 
     wanted = AuditFilter(
         entity_id=entity,
@@ -62,7 +62,7 @@ def audit(  # noqa: PLR0913, PLR0917
         since=since.astimezone() if since else None,
         until=until.astimezone() if until else None,
     )
-    found = act(Acting(app, org, user, json), lambda session: _search(session, wanted, after, limit))
+    found = act(ActorOptions(app, org, user, json), lambda session: _search(session, wanted, after, limit))
     if json:
         print_json(found)
     elif found:
@@ -71,10 +71,12 @@ def audit(  # noqa: PLR0913, PLR0917
         console().print("Nothing of the kind is on record.", style="dim")
 
 
-async def _search(session: Session, wanted: "AuditFilter", after: UUID | None, limit: int) -> "list[Row]":
+async def _search(
+    session: ActorSession, wanted: "AuditFilter", after: UUID | None, limit: int
+) -> "list[Row]":
     from dataclasses import replace
 
-    from assent.kernel.auditing import READ_AUDIT, search_audit
+    from assent.audit.search import READ_AUDIT, search_audit
     from assent.runtime.rights import hidden_types, require_capability
 
     require_capability(session.actor, READ_AUDIT)

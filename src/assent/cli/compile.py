@@ -14,7 +14,7 @@ OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write the J
 
 def compile_(path: PathArgument, json: JsonOption = False, out: OutOption = None) -> None:
     """Compile contracts with their patches, and flows; print a summary, or the whole workflow as JSON."""
-    from assent.cli.compiling import as_json, compiled_at, one_line
+    from assent.cli.compile_paths import as_json, compiled_at, one_line
 
     found = compiled_at(path)
     if out is not None:

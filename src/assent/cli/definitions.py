@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.opened import migrated_database
+from assent.cli.database import migrated_database
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from assent.runtime.definitions import DefinitionVersion
+    from assent.definitions import DefinitionVersion
 
 
 def definitions(
@@ -37,7 +37,7 @@ def definitions(
 
 
 async def _list(org_id: str | None) -> "list[DefinitionVersion]":
-    from assent.runtime.definitions import list_versions
+    from assent.definitions import list_versions
 
     async with migrated_database() as database, database.transaction(None) as connection:
         return await list_versions(connection, org_id)

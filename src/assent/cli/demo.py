@@ -103,7 +103,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
     from assent.demo.application import app
     from assent.demo.company import ORG, change_keys, is_founded, read_keys
     from assent.demo.welcome import welcome
-    from assent.effects.sending import Sending
+    from assent.effects.sending_settings import SendingSettings
     from assent.effects.settings import CHANNELS, EffectSettings
     from assent.running import serving
     from assent.worker.signals import stopping_on_signals
@@ -119,7 +119,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
         if keys is None:
             keys = await change_keys(database, data_dir)
         # Northwind's mails are written to the log: nobody is there to read them.
-        sending = Sending(EffectSettings(log=frozenset(CHANNELS)))
+        sending = SendingSettings(EffectSettings(log=frozenset(CHANNELS)))
         service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):

@@ -9,7 +9,7 @@ from assent.cli.options import PathArgument
 
 def diagram(path: PathArgument) -> None:
     """Print the workflow at PATH as a Mermaid flowchart; several are each headed by a comment."""
-    from assent.cli.compiling import compiled_at
+    from assent.cli.compile_paths import compiled_at
     from assent.compiler.diagram import diagram as drawn
 
     workflows = compiled_at(path)

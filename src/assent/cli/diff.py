@@ -16,7 +16,7 @@ NewerArgument = Annotated[
 
 def diff(path: PathArgument, newer: NewerArgument = None, json: JsonOption = False) -> None:
     """Print what differs, slot by slot: a contract's patches against its bare envelope, or two versions."""
-    from assent.cli.compiling import changes_of_patches, changes_of_versions
+    from assent.cli.compile_paths import changes_of_patches, changes_of_versions
     from assent.cli.report import print_json
 
     found = changes_of_patches(path) if newer is None else changes_of_versions(path, newer)

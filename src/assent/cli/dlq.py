@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def list_letters(
     from assent.cli.report import console, print_json
     from assent.cli.tables import print_table
 
-    found = act(Acting(app, org, user, json), lambda session: dead_letters(session, limit))
+    found = act(ActorOptions(app, org, user, json), lambda session: dead_letters(session, limit))
     if json:
         print_json([asdict(letter) for letter in found])
     elif found:
@@ -56,7 +56,7 @@ def retry(
     from assent.cli.letters import retry_each
 
     given = [given_id(text) for text in ids]
-    _answer(act(Acting(app, org, user, json), lambda session: retry_each(session, given)), json=json)
+    _answer(act(ActorOptions(app, org, user, json), lambda session: retry_each(session, given)), json=json)
 
 
 @app.command("retry-all")
@@ -67,10 +67,10 @@ def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption
     """
     from assent.cli.letters import retry_everything
 
-    async def work(session: Session) -> "Retried":
+    async def work(session: ActorSession) -> "Retried":
         return await retry_everything(session, shown=not json)
 
-    _answer(act(Acting(app, org, user, json), work), json=json)
+    _answer(act(ActorOptions(app, org, user, json), work), json=json)
 
 
 def _answer(done: "Retried", *, json: bool) -> None:

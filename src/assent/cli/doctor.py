@@ -64,7 +64,7 @@ def _print_part(heading: str, statements: Sequence[str]) -> None:
 
 
 async def _examine() -> "Checkup":
-    from assent.store.checkup import Pool, examine_database
+    from assent.store.checkup import PoolUse, examine_database
     from assent.store.database import Database
     from assent.store.migrate import owner_connection
     from assent.worker.options import Options
@@ -75,6 +75,6 @@ async def _examine() -> "Checkup":
     database = await Database.open()
     try:
         async with owner_connection(database) as connection:
-            return await examine_database(connection, Pool(database.settings.pool_connections_max, lanes))
+            return await examine_database(connection, PoolUse(database.settings.pool_connections_max, lanes))
     finally:
         await database.close()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
-from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.data_options import DataOption, JsonDataOption, given_data
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.runtime.backlog import OpenItem
+    from assent.operations.backlog import OpenItem
 
 app = typer.Typer(no_args_is_help=True, help="Events: tell that something happened, see what waits.")
 
@@ -42,7 +42,7 @@ def emit_event(  # noqa: PLR0913, PLR0917
     from assent.cli.report import console, print_json
 
     given = given_data(data, json_data)
-    new = act(Acting(app, org, user, json), lambda session: _emit(session, key, given, cause))
+    new = act(ActorOptions(app, org, user, json), lambda session: _emit(session, key, given, cause))
     if json:
         print_json({"key": key, "new": new})
     else:
@@ -52,7 +52,7 @@ def emit_event(  # noqa: PLR0913, PLR0917
         console().print(f"{key}: {said}")
 
 
-async def _emit(session: Session, key: str, data: dict[str, Any], cause: str | None) -> bool:
+async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: str | None) -> bool:
     from assent.runtime.rights import may_emit
 
     may_emit(session.actor)
@@ -71,7 +71,7 @@ def list_events(
     from assent.cli.report import console, print_json
     from assent.cli.tables import print_table
 
-    found, now = act(Acting(app, org, user, json), lambda session: _read(session, limit))
+    found, now = act(ActorOptions(app, org, user, json), lambda session: _read(session, limit))
     if json:
         print_json([asdict(item) for item in found])
     elif found:
@@ -80,8 +80,8 @@ def list_events(
         console().print("Nothing is open.", style="dim")
 
 
-async def _read(session: Session, limit: int) -> "tuple[Sequence[OpenItem], datetime]":
-    from assent.runtime.backlog import list_open
+async def _read(session: ActorSession, limit: int) -> "tuple[Sequence[OpenItem], datetime]":
+    from assent.operations.backlog import list_open
     from assent.runtime.rights import may_operate
 
     may_operate(session.actor, "retry")

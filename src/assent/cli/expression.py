@@ -22,7 +22,7 @@ def expression(
     text: TextArgument, contract: ContractOption = None, settings: SetOption = None, json: JsonOption = False
 ) -> None:
     """Print an expression's tree and type, and explain its value for the variables given with --set."""
-    from assent.cli.explanation import explained, explained_json, read, scope_at, variables_from
+    from assent.cli.expression_report import explained, explained_json, read, scope_at, variables_from
     from assent.cli.report import print_json, print_problems
 
     scope, variables = scope_at(contract), variables_from(settings or [])

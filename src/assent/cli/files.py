@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from assent.compiler.source import Limits, Source, read_sources
+from assent.compiler.source import Source, SourceLimits, read_sources
 
 SUFFIXES = (".yaml", ".yml")
 """What is read in a folder; a file that is named is read whatever it is called."""
@@ -44,7 +44,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _bytes_of(file: Path) -> bytes:
-    size = Limits().bytes_max + 1
+    size = SourceLimits().bytes_max + 1
     if str(file) == "-":
         return sys.stdin.buffer.read(size)
     try:

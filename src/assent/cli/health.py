@@ -12,7 +12,7 @@ from assent.cli.options import JsonOption, named
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.runtime.health import Health
+    from assent.operations.health import Health
 
 OrgOption = Annotated[
     str | None, typer.Option("--org", help="Only what belongs to this org.", callback=named)
@@ -38,8 +38,8 @@ def health(org: OrgOption = None, json: JsonOption = False) -> None:
 
 
 async def _look(org: str | None) -> "Health":
-    from assent.cli.opened import migrated_database
-    from assent.runtime.health import HealthLimits, health
+    from assent.cli.database import migrated_database
+    from assent.operations.health import HealthLimits, health
 
     limits = HealthLimits.from_environment()
     async with migrated_database() as database:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.approvals.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery
+    from assent.people.inbox import InboxCounts, InboxItem, InboxPage, InboxQuery
 
 
 Kind = Literal["approval", "form"]
@@ -37,21 +37,21 @@ def inbox(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """See what waits for somebody: their own, that of their roles, and that of whom they stand in for."""
-    from assent.approvals.inbox import InboxQuery
     from assent.cli.report import print_json
     from assent.cli.shapes import inbox_item_json
+    from assent.people.inbox import InboxQuery
 
     wanted = InboxQuery(kind=kind, overdue=overdue or None, sort=sort, limit=limit, cursor=cursor)
-    page, counts = act(Acting(app, org, user, json), lambda session: _read(session, wanted))
+    page, counts = act(ActorOptions(app, org, user, json), lambda session: _read(session, wanted))
     if json:
         print_json({"items": [inbox_item_json(item) for item in page.items], "next": page.next})
     else:
         _print(page, counts, user)
 
 
-async def _read(session: Session, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
-    from assent.approvals.inbox import count_inbox, read_inbox
+async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
     from assent.model.mutation import Refused, Rejection
+    from assent.people.inbox import count_inbox, read_inbox
 
     now, directory = session.now(), session.runtime.directory
     org_id, reader = session.org_id, session.actor.id

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.in_org import OrgOption, run_in_org
 from assent.cli.options import JsonOption
+from assent.cli.org_transaction import OrgOption, run_in_org
 from assent.cli.report import console, print_json
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.cli.acting import Session
+from assent.cli.actor_options import ActorSession
 from assent.cli.ids import GivenId
-from assent.cli.naming import find_seen_instance
 from assent.cli.progress import Bar
 from assent.cli.refusals import as_json, rejection_from
+from assent.cli.targets import find_seen_instance
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.dead_letters import page_of_dead_letters, retry_letter
+from assent.operations.dead_letters import page_of_dead_letters, retry_letter
 from assent.runtime.rights import may_operate
 
 Kind = Literal["event", "effect", "result", "task", "instance"]
@@ -63,7 +63,7 @@ class Retried:
             self.refused.append((text, rejection))
 
 
-async def dead_letters(session: Session, limit: int) -> list[Letter]:
+async def dead_letters(session: ActorSession, limit: int) -> list[Letter]:
     """The newest of all kinds together."""
     may_operate(session.actor, "retry")
     async with session.reading() as connection:
@@ -73,7 +73,7 @@ async def dead_letters(session: Session, limit: int) -> list[Letter]:
     ]
 
 
-async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
+async def retry_each(session: ActorSession, ids: Sequence[GivenId]) -> Retried:
     """Try some again: dead letters by their ids, instances by the beginning of theirs."""
     may_operate(session.actor, "retry")
     done = Retried()
@@ -82,7 +82,7 @@ async def retry_each(session: Session, ids: Sequence[GivenId]) -> Retried:
     return done
 
 
-async def retry_everything(session: Session, *, shown: bool) -> Retried:
+async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Try every dead letter of the org again, all but events in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
@@ -100,13 +100,13 @@ async def retry_everything(session: Session, *, shown: bool) -> Retried:
     return done
 
 
-async def _untried_events(session: Session, tried: set[UUID]) -> list[Letter]:
+async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[Letter]:
     """The next ones; what was refused is still there, before or behind them."""
     rows = await session.runtime.dead_letters(session.org_id, BATCH + len(tried))
     return [_event(row) for row in rows if row["id"] not in tried]
 
 
-async def _retry_event(session: Session, letter: Letter) -> Kind:
+async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
     try:
         await session.runtime.revive(session.org_id, letter.id, session.actor)
     except Refused as refused:
@@ -116,7 +116,7 @@ async def _retry_event(session: Session, letter: Letter) -> Kind:
     return "event"
 
 
-async def _retry(session: Session, given: GivenId) -> Kind:
+async def _retry(session: ActorSession, given: GivenId) -> Kind:
     async with session.reading() as connection:
         instance_id = await find_seen_instance(session, connection, given)
     if instance_id is not None:
@@ -128,7 +128,7 @@ async def _retry(session: Session, given: GivenId) -> Kind:
     return await _retry_letter(session, given.first)
 
 
-async def _retry_letter(session: Session, letter_id: UUID) -> Kind:
+async def _retry_letter(session: ActorSession, letter_id: UUID) -> Kind:
     found = await retry_letter(session.runtime, session.org_id, letter_id, session.actor)
     if found is None:
         raise Refused(Rejection("NOT_FOUND", f"no dead letter or instance {letter_id}", ("id",)))

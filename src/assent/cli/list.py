@@ -6,23 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
+from assent.store.rows import Row
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.runtime.listing import InstanceFilter
-
-Row = Mapping[str, Any]
+    from assent.runtime.views import InstanceFilter
 
 
-class Status(StrEnum):
+class StatusFilter(StrEnum):
     RUNNING = "running"
     PAUSED = "paused"
     COMPLETED = "completed"
@@ -31,7 +30,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstanceList:
     """A page of instances, with the names of where they stand."""
 
     rows: list[Row]
@@ -40,7 +39,7 @@ class Found:
 
 
 StatusOption = Annotated[
-    list[Status] | None, typer.Option("--status", help="Only these; may be given several times.")
+    list[StatusFilter] | None, typer.Option("--status", help="Only these; may be given several times.")
 ]
 WorkflowOption = Annotated[str | None, typer.Option("--workflow", help="Only of this workflow.")]
 TypeOption = Annotated[str | None, typer.Option("--entity-type", help="Only about this type of entity.")]
@@ -63,12 +62,12 @@ def list_(  # noqa: PLR0913, PLR0917
     from assent.cli.report import console, print_json
     from assent.cli.shapes import summary_json
     from assent.cli.tables import print_table
-    from assent.runtime.listing import InstanceFilter
+    from assent.runtime.views import InstanceFilter
 
     wanted = InstanceFilter(
         statuses=[*status] if status else None, workflow=workflow, entity_type=entity_type
     )
-    found = act(Acting(app, org, user, json), lambda session: _read(session, wanted, after, limit))
+    found = act(ActorOptions(app, org, user, json), lambda session: _read(session, wanted, after, limit))
     if json:
         print_json([summary_json(row) for row in found.rows])
     elif found.rows:
@@ -77,22 +76,24 @@ def list_(  # noqa: PLR0913, PLR0917
         console().print("There is no such instance.", style="dim")
 
 
-async def _read(session: Session, wanted: "InstanceFilter", after: UUID | None, limit: int) -> Found:
+async def _read(
+    session: ActorSession, wanted: "InstanceFilter", after: UUID | None, limit: int
+) -> InstanceList:
     from dataclasses import replace
 
-    from assent.runtime.listing import list_instances
     from assent.runtime.lookup import names_of_nodes
     from assent.runtime.readers import reader_of
+    from assent.runtime.views import list_instances
 
     async with session.reading() as connection:
         reader = await reader_of(session.runtime, connection, session.org_id, session.actor)
         seen = replace(wanted, reader=reader)
         rows = await list_instances(connection, session.org_id, seen, after, limit)
         places = await names_of_nodes(connection, session.runtime.definitions, rows)
-    return Found(rows, places, session.now())
+    return InstanceList(rows, places, session.now())
 
 
-def _table(found: Found) -> "Table":
+def _table(found: InstanceList) -> "Table":
     from assent.cli.tables import length, status_text, table
 
     rows = (

@@ -4,8 +4,11 @@ Each command lives in a file of its own and imports what it needs when it runs, 
 neither for the compiler nor for a database driver.
 """
 
+from typing import Annotated
+
 import typer
 
+from assent import __version__
 from assent.cli import (
     advance,
     approve,
@@ -46,6 +49,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"assent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
 
 PEOPLE = "For people with work to do"
 AUTHORS = "For authors of workflows"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from assent.cli.in_org import OrgOption, run_in_org
 from assent.cli.options import JsonOption
+from assent.cli.org_transaction import OrgOption, run_in_org
 from assent.cli.report import console, print_json
 
 if TYPE_CHECKING:
-    from assent.approvals.members import KeptMember
+    from assent.people.members import KeptMember
     from assent.store.database import Connection
 
 LISTED_MAX: Final = 1_000
@@ -43,8 +43,8 @@ def add(  # noqa: PLR0913, PLR0917
     """Take somebody in. What their roles may do is said by contracts, and by `assent roles`."""
 
     async def work(connection: "Connection", now: datetime) -> "KeptMember":
-        from assent.approvals.members import NewMember, create_member
         from assent.model.actor import SYSTEM
+        from assent.people.members import NewMember, create_member
 
         kind: Any = "service_account" if service else "user"
         new = NewMember(user, name or user, kind, email, tuple(dict.fromkeys(role or ())), manager)
@@ -62,7 +62,7 @@ def list_(
     """List the members of an org, by their ids."""
 
     async def work(connection: "Connection", now: datetime) -> "list[KeptMember]":
-        from assent.approvals.members import MemberFilter, list_members
+        from assent.people.members import MemberFilter, list_members
 
         return await list_members(connection, org, MemberFilter(role), None, LISTED_MAX)
 
@@ -103,8 +103,8 @@ def restore(user: UserArgument, org: OrgOption, json: JsonOption = False) -> Non
 
 def _change(org: str, user: str, changes: dict[str, Any], done: str, json: bool) -> None:
     async def work(connection: "Connection", now: datetime) -> "KeptMember":
-        from assent.approvals.members import change_member
         from assent.model.actor import SYSTEM
+        from assent.people.members import change_member
 
         return await change_member(connection, org, user, changes, SYSTEM, now)
 

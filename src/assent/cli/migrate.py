@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assent.store.lock_waits import LockWait
-    from assent.store.migrate import Status
+    from assent.store.migrate import MigrationStatus
 
 
 def migrate(
@@ -77,7 +77,7 @@ async def _missing_roles() -> "Sequence[str]":
         await database.close()
 
 
-async def _run(*, only_status: bool) -> "tuple[Status, Status, int]":
+async def _run(*, only_status: bool) -> "tuple[MigrationStatus, MigrationStatus, int]":
     from assent.store.database import Database
     from assent.store.migrate import migrate as apply
     from assent.store.migrate import status

@@ -1,6 +1,6 @@
 """One instance on a page: where it stands, what it waits for, what people answered, what happened."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -8,13 +8,14 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from assent.cli.instance_text import advice, incident_lines, waiting_table
 from assent.cli.report import console, safe
 from assent.cli.shapes import entity_json, place_json, request_json, step_json, summary_json
-from assent.cli.standing import advice, incident_lines, waiting_table
 from assent.cli.tables import Cell, length, moment, one_line, print_table, status_text, table
-from assent.model.approval import Decision, Request
+from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
-from assent.runtime.describe import Description
+from assent.runtime.description import Description
+from assent.store.rows import Row
 
 _QUIET_KINDS: Final = frozenset({"slot"})
 """Steps in which nothing happens that an author knows of."""
@@ -26,9 +27,9 @@ class InstancePage:
 
     now: datetime
     entity: Entity | None
-    row: Mapping[str, Any] | None
+    row: Row | None
     described: Description | None = None
-    requests: Sequence[Request] = ()
+    requests: Sequence[ApprovalRequest] = ()
     """The newest first."""
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _entity_line(entity: Entity) -> Text:
     )
 
 
-def _head(row: Mapping[str, Any], now: datetime) -> Iterator[Text]:
+def _head(row: Row, now: datetime) -> Iterator[Text]:
     version = f"{safe(row['workflow_id'])} {row['definition_version']}"
     yield Text(f"{version}  {row['id']}  ", "bold").append(status_text(row["status"]))
     ended = f"; ended {moment(row['completed_at'])}" if row["completed_at"] else ""
@@ -102,12 +103,12 @@ def _could(described: Description) -> Text | None:
     return Text("  you could  ", "cyan").append(safe("; ".join(ways)), "default") if ways else None
 
 
-def _requests(requests: Sequence[Request], described: Description) -> Table:
+def _requests(requests: Sequence[ApprovalRequest], described: Description) -> Table:
     rows = [row for request in reversed(requests) for row in _request_rows(request, described)]
     return table(("  at", "step", "", "who", "why"), rows)
 
 
-def _request_rows(request: Request, described: Description) -> Iterator[list[Cell]]:
+def _request_rows(request: ApprovalRequest, described: Description) -> Iterator[list[Cell]]:
     step = described.node_names.get(request.node_id, request.node_id)
     asked, later = (_names(request, status) for status in ("open", "later"))
     waits = f"asks {asked}" if asked else f"asked by {request.requested_by}"
@@ -118,7 +119,7 @@ def _request_rows(request: Request, described: Description) -> Iterator[list[Cel
         yield [f"  {moment(decision.decided_at)}", "", _answer(decision), _who(decision), decision.reason]
 
 
-def _names(request: Request, status: str) -> str:
+def _names(request: ApprovalRequest, status: str) -> str:
     return ", ".join(sorted({seat.user_id for seat in request.seats if seat.status == status}))
 
 
@@ -137,7 +138,7 @@ def _timeline(described: Description) -> Table:
     return table(("  at", "step", "kind", "", "who", "why"), rows)
 
 
-def _step_cells(step: Mapping[str, Any]) -> list[Cell]:
+def _step_cells(step: Row) -> list[Cell]:
     became = status_text(step["status"]) if step["status"] != "pending" else Text("waits", "yellow")
     if step["outcome"] and step["outcome"] != step["status"]:
         became = became.append(f" → {safe(step['outcome'])}", "default")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.opened import migrated_database, operator
+from assent.cli.database import migrated_database, operator
 from assent.cli.options import JsonOption, named
 
 if TYPE_CHECKING:
     from assent.compiler.source import Source
+    from assent.definitions import Publication
+    from assent.definitions.publish_sources import PublishedSources
     from assent.model.problems import Problem
-    from assent.runtime.definitions import Publication
-    from assent.runtime.definitions.publish_sources import PublishedSources
 
 OrgOption = Annotated[
     str,
@@ -70,8 +70,8 @@ def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *
 
 
 async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
+    from assent.definitions.publish_sources import publish_sources
     from assent.model.actor import SYSTEM
-    from assent.runtime.definitions.publish_sources import publish_sources
     from assent.store.connect import Connection
 
     async with migrated_database() as database:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.ids import GivenId, given_id
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from assent.cli.rebuilding import Rebuilt
+    from assent.cli.rebuild_instance import Rebuilt
 
 InstancesArgument = Annotated[
     list[str] | None,
@@ -50,7 +50,7 @@ def rebuild(  # noqa: PLR0913, PLR0917
         raise typer.BadParameter("expected the id of an instance, or --all-stuck")
     stuck_for = _length(still_for) if all_stuck else None
     found = act(
-        Acting(app, org, user, json),
+        ActorOptions(app, org, user, json),
         lambda session: _rebuild(session, given, stuck_for, check, shown=not json),
     )
     if json:
@@ -71,10 +71,15 @@ def _length(text: str) -> "timedelta":
 
 
 async def _rebuild(
-    session: Session, given: Sequence[GivenId], stuck_for: "timedelta | None", check: bool, *, shown: bool
+    session: ActorSession,
+    given: Sequence[GivenId],
+    stuck_for: "timedelta | None",
+    check: bool,
+    *,
+    shown: bool,
 ) -> "list[Rebuilt]":
     from assent.cli.progress import Bar
-    from assent.cli.rebuilding import named_instances, rebuild_one, stuck_instances
+    from assent.cli.rebuild_instance import named_instances, rebuild_one, stuck_instances
     from assent.runtime.rights import may_operate
 
     may_operate(session.actor, "repair")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from assent.cli.opened import migrated_database
+from assent.cli.database import migrated_database
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from assent.runtime.definitions import Recompiled
+    from assent.definitions import Recompiled
 
 
 def recompile(json: JsonOption = False) -> None:
@@ -36,7 +36,7 @@ def recompile(json: JsonOption = False) -> None:
 
 async def _recompile() -> "list[Recompiled]":
     from assent.app import App
-    from assent.runtime.definitions import recompile
+    from assent.definitions import recompile
     from assent.runtime.repin import repin
 
     async with migrated_database() as database:

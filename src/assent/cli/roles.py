@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assent.cli.in_org import OrgOption, run_in_org
 from assent.cli.options import JsonOption
+from assent.cli.org_transaction import OrgOption, run_in_org
 from assent.cli.report import console, print_json
 
 if TYPE_CHECKING:
-    from assent.approvals.roles import Role
+    from assent.people.roles import Role
     from assent.store.database import Connection
 
 LISTED_MAX: Final = 1_000
@@ -32,7 +32,7 @@ def list_(org: OrgOption, json: JsonOption = False) -> None:
     """List the roles of an org, what each carries, and how many hold it."""
 
     async def work(connection: "Connection", now: datetime) -> "list[Role]":
-        from assent.approvals.roles import list_roles
+        from assent.people.roles import list_roles
 
         return await list_roles(connection, org, None, LISTED_MAX)
 
@@ -57,8 +57,8 @@ def revoke(role: RoleArgument, capabilities: CapabilitiesArgument, org: OrgOptio
 
 def _set(org: str, name: str, then: Callable[[set[str]], set[str]]) -> None:
     async def work(connection: "Connection", now: datetime) -> "Role":
-        from assent.approvals.roles import read_role, set_capabilities
         from assent.model.actor import SYSTEM
+        from assent.people.roles import read_role, set_capabilities
 
         carried = set((await read_role(connection, org, name)).capabilities)
         return await set_capabilities(connection, org, name, then(carried), SYSTEM)

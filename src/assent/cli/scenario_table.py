@@ -11,7 +11,7 @@ from rich.table import Column
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from assent.testing.run import Outcome
+    from assent.testing.run import ScenarioResult
 
 NAME_CELLS_MAX: Final = 90
 
@@ -45,11 +45,11 @@ class ScenarioTable:
     def begin(self, name: str) -> None:
         self._bar.update(self._task, description=name)
 
-    def end(self, outcome: "Outcome") -> None:
+    def end(self, outcome: "ScenarioResult") -> None:
         self._bar.advance(self._task)
         self._out.print(self._row(outcome), soft_wrap=True)
 
-    def _row(self, outcome: "Outcome") -> Text:
+    def _row(self, outcome: "ScenarioResult") -> Text:
         row = Text().append("✓", "green") if outcome.passed else Text().append("✗", "red")
         steps = f"{outcome.steps_done}/{outcome.steps}"
         row.append(f" {set_cell_size(outcome.scenario, self._name_cells)}")

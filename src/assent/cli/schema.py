@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 
 
-class Kind(StrEnum):
+class SchemaKind(StrEnum):
     CONTRACT = "contract"
     PATCH = "patch"
     FLOW = "flow"
     SCENARIO = "scenario"
 
 
-def schema(kind: Annotated[Kind, typer.Argument(help="What the schema is of.")]) -> None:
+def schema(kind: Annotated[SchemaKind, typer.Argument(help="What the schema is of.")]) -> None:
     """Print the JSON Schema (Draft 2020-12) of a contract, a patch, a flow or a scenario."""
     from assent.compiler.schemas import schema_text, text_of
 
-    if kind is Kind.SCENARIO:
+    if kind is SchemaKind.SCENARIO:
         from assent.testing.schema import scenario_schema
 
         typer.echo(text_of(scenario_schema()), nl=False)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from assent.cli.in_org import OrgOption
-from assent.cli.opened import migrated_database, operator
+from assent.cli.database import migrated_database, operator
 from assent.cli.options import JsonOption
+from assent.cli.org_transaction import OrgOption
 from assent.cli.report import console, print_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assent.cli.application import AppOption, load_app
-from assent.cli.opened import migrated_database
+from assent.cli.database import migrated_database
 from assent.cli.report import console
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ async def _serve(
 
 
 def _worker(application: "App", database: "Database") -> "Supervisor":
-    from assent.effects.sending import Sending
+    from assent.effects.sending_settings import SendingSettings
     from assent.running import worker_of
+    from assent.worker.instrumentation import watch_run
     from assent.worker.journal import Journal
     from assent.worker.options import Options
-    from assent.worker.watch import watch_run
 
     options = Options.from_environment()
     journal = Journal(options.report_interval_ms / 1000)
-    sending = Sending.from_environment()
+    sending = SendingSettings.from_environment()
     return worker_of(application, database, sending, options, [journal, watch_run])

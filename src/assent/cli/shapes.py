@@ -1,17 +1,17 @@
 """Instances and requests as JSON for programs, under the names that the HTTP door gives them."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from assent.store.rows import Row
+
 if TYPE_CHECKING:
-    from assent.approvals.inbox import InboxItem
-    from assent.model.approval import Request
+    from assent.model.approval import ApprovalRequest
     from assent.model.mutation import Entity
-    from assent.runtime.describe import Place
+    from assent.people.inbox import InboxItem
+    from assent.runtime.description import WaitingPlace
     from assent.runtime.view import InstanceView, Waiting
 
-Row = Mapping[str, Any]
 
 SUMMARY: Final = (
     *("id", "workflow_id", "status", "version", "subject_id", "partition_id", "entity_type", "entity_id"),
@@ -66,7 +66,7 @@ def waiting_json(waiting: "Waiting") -> dict[str, Any]:
     }
 
 
-def place_json(place: "Place") -> dict[str, Any]:
+def place_json(place: "WaitingPlace") -> dict[str, Any]:
     """A step that waits, with what the reader could do about it."""
     more = {"label": place.label, "events": list(place.events), "form": dict(place.form)}
     return waiting_json(place.waiting) | more
@@ -93,7 +93,7 @@ def step_json(row: Row, name: str | None) -> dict[str, Any]:
     }
 
 
-def request_json(request: "Request") -> dict[str, Any]:
+def request_json(request: "ApprovalRequest") -> dict[str, Any]:
     return {name: getattr(request, name) for name in _OF_REQUEST} | {
         "groups": [group.to_json() for group in request.groups],
         "seats": [{name: getattr(seat, name) for name in _OF_SEAT} for seat in request.seats],

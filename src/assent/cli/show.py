@@ -5,10 +5,10 @@
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.ids import GivenId
-from assent.cli.naming import InstanceArgument, Meant, find_meant
 from assent.cli.options import JsonOption
+from assent.cli.targets import CommandTarget, InstanceArgument, find_meant
 
 if TYPE_CHECKING:
     from assent.cli.page import InstancePage
@@ -27,17 +27,17 @@ def show(
     from assent.cli.page import print_page
     from assent.cli.report import print_json
 
-    page = act(Acting(app, org, user, json), lambda session: _read(session, instance))
+    page = act(ActorOptions(app, org, user, json), lambda session: _read(session, instance))
     if json:
         print_json(page.to_json())
     else:
         print_page(page)
 
 
-async def _read(session: Session, given: GivenId) -> "InstancePage":
+async def _read(session: ActorSession, given: GivenId) -> "InstancePage":
     from assent.cli.page import InstancePage
     from assent.kernel.read import read_entity
-    from assent.runtime.listing import find_instance
+    from assent.runtime.views import find_instance
 
     org_id = session.org_id
     async with session.reading() as connection:
@@ -50,8 +50,10 @@ async def _read(session: Session, given: GivenId) -> "InstancePage":
         return await _with_history(session, connection, page, instance_id) if instance_id else page
 
 
-async def _newest_instance(session: Session, connection: "Connection", meant: Meant) -> UUID | None:
-    from assent.runtime.listing import InstanceFilter, list_instances
+async def _newest_instance(
+    session: ActorSession, connection: "Connection", meant: CommandTarget
+) -> UUID | None:
+    from assent.runtime.views import InstanceFilter, list_instances
 
     wanted = InstanceFilter(entity_id=meant.entity_id)
     rows = await list_instances(connection, session.org_id, wanted, None, 1)
@@ -59,12 +61,12 @@ async def _newest_instance(session: Session, connection: "Connection", meant: Me
 
 
 async def _with_history(
-    session: Session, connection: "Connection", page: "InstancePage", instance_id: UUID
+    session: ActorSession, connection: "Connection", page: "InstancePage", instance_id: UUID
 ) -> "InstancePage":
     from dataclasses import replace
 
     from assent.approvals.lookup import requests_of_instance
-    from assent.runtime.describe import describe
+    from assent.runtime.description import describe
 
     org_id, runtime = session.org_id, session.runtime
     described = await describe(runtime, connection, org_id, instance_id, session.actor)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.acting import Acting, AppOption, OrgOption, Session, UserOption, act
-from assent.cli.given import DataOption, JsonDataOption, given_data
+from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.data_options import DataOption, JsonDataOption, given_data
 from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def start(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Start a flow, and see where it came to rest."""
-    from assent.cli.standing import print_done
+    from assent.cli.instance_text import print_done
 
     given = given_data(data, json_data)
-    view = act(Acting(app, org, user, json), lambda session: _start(session, flow, given, key))
+    view = act(ActorOptions(app, org, user, json), lambda session: _start(session, flow, given, key))
     print_done(f"started {flow}", view, json=json)
 
 
-async def _start(session: Session, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
+async def _start(session: ActorSession, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
     return await session.runtime.start(session.org_id, flow, session.actor, data, idempotency_key=key)

@@ -15,7 +15,7 @@ from assent.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from assent.app import App
-    from assent.testing.run import Outcome
+    from assent.testing.run import ScenarioResult
     from assent.testing.suite import FoundScenario
 
 PathsArgument = Annotated[
@@ -73,7 +73,7 @@ def _chosen(paths: Sequence[Path], word: str | None) -> "list[FoundScenario]":
 
 async def _run(
     found: "Sequence[FoundScenario]", app: "App | None", *, fail_fast: bool, shown: bool
-) -> "list[Outcome]":
+) -> "list[ScenarioResult]":
     from assent.cli.scenario_table import ScenarioTable
 
     outcomes = []
@@ -90,7 +90,7 @@ async def _run(
     return outcomes
 
 
-def _print(outcomes: "Sequence[Outcome]", found: "Sequence[FoundScenario]") -> None:
+def _print(outcomes: "Sequence[ScenarioResult]", found: "Sequence[FoundScenario]") -> None:
     from assent.cli.report import console, print_problems
 
     out = console()
@@ -104,7 +104,7 @@ def _print(outcomes: "Sequence[Outcome]", found: "Sequence[FoundScenario]") -> N
     out.print(_summary(outcomes, len(found)))
 
 
-def _summary(outcomes: "Sequence[Outcome]", count: int) -> str:
+def _summary(outcomes: "Sequence[ScenarioResult]", count: int) -> str:
     from assent.cli.report import counted
 
     failed = sum(not outcome.passed for outcome in outcomes)

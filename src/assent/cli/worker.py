@@ -20,7 +20,7 @@ from assent.cli.report import console, print_json
 if TYPE_CHECKING:
     from assent.app import App
     from assent.store.database import Database
-    from assent.worker.duty import Duty, Run, Workplace
+    from assent.worker.duty import Duty, DutyRun, WorkerContext
     from assent.worker.options import Options
     from assent.worker.probes import ProbeSettings
     from assent.worker.supervisor import Supervisor
@@ -134,27 +134,29 @@ async def _answering(
         yield
 
 
-def _workplace(database: "Database", options: "Options", application: "App | None") -> "Workplace":
-    from assent.effects.sending import Sending
-    from assent.worker.duty import Workplace
+def _workplace(database: "Database", options: "Options", application: "App | None") -> "WorkerContext":
+    from assent.effects.sending_settings import SendingSettings
+    from assent.worker.duty import WorkerContext
 
     if application is None:
-        return Workplace(database, options)
-    return Workplace(database, options, application.runtime(database), Sending.from_environment())
+        return WorkerContext(database, options)
+    return WorkerContext(database, options, application.runtime(database), SendingSettings.from_environment())
 
 
-async def _run_once(place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool) -> int:
+async def _run_once(
+    place: "WorkerContext", chosen: "Sequence[Duty]", tallies: "Tallies", *, json: bool
+) -> int:
     from assent.cli.worker_table import WorkerTable
+    from assent.worker.instrumentation import watch_run
     from assent.worker.loop import exhaust
     from assent.worker.supervisor import require_connections
-    from assent.worker.watch import watch_run
 
     # One duty after the other, one lane of each.
     require_connections(
         place.database.settings, chosen, replace(place.options, events_lanes=1, tasks_lanes=1)
     )
 
-    def observe(run: "Run") -> None:
+    def observe(run: "DutyRun") -> None:
         tallies(run)
         watch_run(run)
 
@@ -168,17 +170,17 @@ async def _run_once(place: "Workplace", chosen: "Sequence[Duty]", tallies: "Tall
 
 
 async def _run_until_stopped(
-    place: "Workplace",
+    place: "WorkerContext",
     chosen: "Sequence[Duty]",
     tallies: "Tallies",
     probes: "ProbeSettings",
     *,
     json: bool,
 ) -> int:
+    from assent.worker.instrumentation import watch_run
     from assent.worker.journal import Journal
     from assent.worker.memory import collect_less_often
     from assent.worker.supervisor import Supervisor
-    from assent.worker.watch import watch_run
 
     collect_less_often()
     journal = Journal(place.options.report_interval_ms / 1000)
@@ -191,7 +193,12 @@ async def _run_until_stopped(
 
 
 async def _supervise(
-    place: "Workplace", chosen: "Sequence[Duty]", supervisor: "Supervisor", tallies: "Tallies", *, json: bool
+    place: "WorkerContext",
+    chosen: "Sequence[Duty]",
+    supervisor: "Supervisor",
+    tallies: "Tallies",
+    *,
+    json: bool,
 ) -> bool:
     from assent.worker.signals import stopping_on_signals
 

@@ -7,7 +7,7 @@ ALL join all complete, so one approved branch is enough there; of an ANY join ea
 from collections import defaultdict
 from collections.abc import Iterator
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.namespace import proxy_id
 from assent.compiler.walk import topological_order
 from assent.model.graph import Edge, Node, NodeKind, Outcome, Slot
@@ -15,7 +15,7 @@ from assent.model.patch import IN, OUT
 from assent.model.problems import Problem
 
 
-def require_approvals(draft: Draft) -> Draft:
+def require_approvals(draft: WorkflowDraft) -> WorkflowDraft:
     problems = list(_check_waivers(draft))
     if draft.is_walkable:
         for slot in draft.slots.values():
@@ -24,7 +24,7 @@ def require_approvals(draft: Draft) -> Draft:
     return draft.noting(problems)
 
 
-def _check_waivers(draft: Draft) -> Iterator[Problem]:
+def _check_waivers(draft: WorkflowDraft) -> Iterator[Problem]:
     for node_id, declared in draft.declared.items():
         slot = draft.slots.get(draft.slot_map[node_id])
         if declared.waives_approval and (slot is None or not slot.needs_approval):
@@ -32,7 +32,7 @@ def _check_waivers(draft: Draft) -> Iterator[Problem]:
             yield Problem("NOTHING_TO_WAIVE", message, (*draft.place(node_id), "waives_approval"))
 
 
-def _check_slot(draft: Draft, slot: Slot) -> Iterator[Problem]:
+def _check_slot(draft: WorkflowDraft, slot: Slot) -> Iterator[Problem]:
     inner = {node for node, owner in draft.slot_map.items() if owner == slot.id}
     edges = [e for e in draft.edges if e.source in inner and e.target in inner and not e.leaves_slot]
     way_in, way_out = proxy_id(slot.id, IN), proxy_id(slot.id, OUT)
@@ -45,7 +45,9 @@ def _check_slot(draft: Draft, slot: Slot) -> Iterator[Problem]:
         yield Problem("MISSING_APPROVAL", message, draft.place(way[-2] if len(way) > 2 else way_out), hint)
 
 
-def _bare_nodes(draft: Draft, root: str, nodes: set[str], edges: list[Edge]) -> dict[str, Edge | None]:
+def _bare_nodes(
+    draft: WorkflowDraft, root: str, nodes: set[str], edges: list[Edge]
+) -> dict[str, Edge | None]:
     """The nodes that can be reached without an approval, each with an edge by which that happens."""
     inbound: dict[str, list[Edge]] = defaultdict(list)
     for edge in sorted(edges, key=lambda edge: edge.order):
@@ -60,19 +62,19 @@ def _bare_nodes(draft: Draft, root: str, nodes: set[str], edges: list[Edge]) -> 
     return bare
 
 
-def _settles(draft: Draft, edge: Edge) -> bool:
+def _settles(draft: WorkflowDraft, edge: Edge) -> bool:
     source = draft.nodes[edge.source]
     return source.waives_approval or (source.kind is NodeKind.APPROVAL and edge.label == Outcome.APPROVED)
 
 
-def _passes(draft: Draft, node: Node, arrivals: list[Edge], unsettled: list[Edge]) -> bool:
+def _passes(draft: WorkflowDraft, node: Node, arrivals: list[Edge], unsettled: list[Edge]) -> bool:
     """Whether the node can be entered without an approval, given the edges that bring none."""
     if node.kind is not NodeKind.PARALLEL_JOIN or draft.joins[node.id].mode == "any":
         return True
     return {_branch(draft, edge) for edge in unsettled} == {_branch(draft, edge) for edge in arrivals}
 
 
-def _branch(draft: Draft, edge: Edge) -> str:
+def _branch(draft: WorkflowDraft, edge: Edge) -> str:
     split = draft.nodes[edge.source].kind is NodeKind.PARALLEL_SPLIT
     return edge.id if split else draft.branches[edge.source][-1][1]
 

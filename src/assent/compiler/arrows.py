@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from assent.compiler.draft import Condition
+from assent.compiler.draft import ParsedCondition
 from assent.compiler.edges import default_priority, stem_of, success_of
 from assent.language import parse_condition, render
 from assent.model.graph import Edge, NodeKind
@@ -41,11 +41,11 @@ class Written:
 
     edges: list[Edge] = field(default_factory=list)
     places: dict[str, Path] = field(default_factory=dict)
-    conditions: dict[str, Condition] = field(default_factory=dict)
+    conditions: dict[str, ParsedCondition] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
-_Read = tuple[Edge, Arrow, Condition | None]
+_Read = tuple[Edge, Arrow, ParsedCondition | None]
 
 
 def written_edges(arrows: Iterable[Arrow], prefix: str, provenance: str) -> Written:
@@ -80,16 +80,16 @@ def _content(edge: Edge) -> tuple[int, str, str, str]:
     return edge.priority, edge.condition or "", edge.guard or "", edge.qualifies or ""
 
 
-def _read(arrow: Arrow) -> Condition | None:
+def _read(arrow: Arrow) -> ParsedCondition | None:
     if arrow.condition is None:
         return None
     expression, problems = parse_condition(arrow.condition)
     # What cannot be read keeps a text of its own until the expression pass refuses it.
     text = str(arrow.condition) if expression is None else render(expression)
-    return Condition(text, arrow.condition_path, expression, tuple(problems))
+    return ParsedCondition(text, arrow.condition_path, expression, tuple(problems))
 
 
-def _edge(arrow: Arrow, read: Condition | None, prefix: str, provenance: str) -> Edge:
+def _edge(arrow: Arrow, read: ParsedCondition | None, prefix: str, provenance: str) -> Edge:
     label = str(arrow.label or success_of(arrow.kind))
     condition = None if read is None else read.text
     conditional = arrow.guard is not None or (condition is not None and not arrow.qualifies)

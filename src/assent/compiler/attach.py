@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from assent.compiler.arrows import Arrow, written_edges
-from assent.compiler.declared import node_of, on_timeout
-from assent.compiler.draft import Draft, Filling
+from assent.compiler.draft import Filling, WorkflowDraft
 from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
 from assent.compiler.namespace import proxy_id
+from assent.compiler.node_settings import node_of, on_timeout
 from assent.model.envelope import Envelope
 from assent.model.graph import ENVELOPE, Edge, Node, NodeKind, Outcome, Slot
 from assent.model.nodes import Join, NodeDeclaration
@@ -20,9 +20,9 @@ from assent.model.people import ONLY_GROUP
 from assent.model.problems import Path, Problem
 
 
-def begin_effective(envelope: Envelope) -> Draft:
+def begin_effective(envelope: Envelope) -> WorkflowDraft:
     """The bare envelope, before anything is put into its slots."""
-    return Draft(
+    return WorkflowDraft(
         envelope=envelope,
         contract=envelope.contract,
         nodes=dict(envelope.nodes),
@@ -32,7 +32,7 @@ def begin_effective(envelope: Envelope) -> Draft:
     )
 
 
-def attach_slots(draft: Draft) -> Draft:
+def attach_slots(draft: WorkflowDraft) -> WorkflowDraft:
     filled = {filling.slot.id for filling in draft.fillings}
     for filling in draft.fillings:
         draft = _fill(draft, filling)
@@ -42,7 +42,7 @@ def attach_slots(draft: Draft) -> Draft:
     return draft
 
 
-def _fill(draft: Draft, filling: Filling) -> Draft:
+def _fill(draft: WorkflowDraft, filling: Filling) -> WorkflowDraft:
     slot = filling.slot
     direct = _direct_edge(draft, slot)
     nodes = {node.id: node for node in _nodes(filling)}
@@ -61,7 +61,7 @@ def _fill(draft: Draft, filling: Filling) -> Draft:
     )
 
 
-def _direct_edge(draft: Draft, slot: Slot) -> Edge:
+def _direct_edge(draft: WorkflowDraft, slot: Slot) -> Edge:
     return next(
         edge
         for edge in draft.edges
@@ -157,7 +157,7 @@ def _missing_rejections(nodes: Mapping[str, Node], edges: list[Edge], slot: Slot
             yield edge.evolve(id=f"usr:{slot.id}:{ends}", leaves_slot=True)
 
 
-def approval_id(draft: Draft, slot: Slot) -> str:
+def approval_id(draft: WorkflowDraft, slot: Slot) -> str:
     """`sys:approval:<transition>`, with the state where several lead to one gate."""
     gate = draft.nodes[slot.exit]
     alone = len(gate.config["from"]) == 1
@@ -166,7 +166,7 @@ def approval_id(draft: Draft, slot: Slot) -> str:
     )
 
 
-def _ask(draft: Draft, slot: Slot) -> Draft:
+def _ask(draft: WorkflowDraft, slot: Slot) -> WorkflowDraft:
     """The approval of whoever the contract permits the transition, where nobody filled the slot."""
     direct, node_id = _direct_edge(draft, slot), approval_id(draft, slot)
     transition = draft.nodes[slot.exit].name

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from assent.compiler.draft import Branches, Draft
+from assent.compiler.draft import Branches, WorkflowDraft
 from assent.compiler.walk import topological_order
 from assent.model.graph import Edge, Node, NodeKind
 from assent.model.patch import OUT
@@ -17,7 +17,7 @@ from assent.model.problems import Problem
 from assent.model.workflow import JoinRequirement
 
 
-def match_joins(draft: Draft) -> Draft:
+def match_joins(draft: WorkflowDraft) -> WorkflowDraft:
     if not draft.is_walkable:
         return draft
     walk = _Walk(draft)
@@ -28,7 +28,7 @@ def match_joins(draft: Draft) -> Draft:
 
 @dataclass
 class _Walk:
-    draft: Draft
+    draft: WorkflowDraft
     branches: dict[str, Branches] = field(default_factory=dict)
     joins: dict[str, JoinRequirement] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -138,12 +138,12 @@ def _is_way_out(node: Node) -> bool:
     return node.kind is NodeKind.SLOT and node.name == OUT
 
 
-def _states_behind_loops(draft: Draft) -> list[str]:
+def _states_behind_loops(draft: WorkflowDraft) -> list[str]:
     """States of an envelope, such as `amended`, that only a loop edge leads to; none lies within a block."""
     return [edge.target for edge in draft.edges if edge.loop and draft.envelope is not None]
 
 
-def roots(draft: Draft) -> list[str]:
+def roots(draft: WorkflowDraft) -> list[str]:
     """Where tokens begin: at the start, and where an expired instance goes."""
     expired = draft.flow.on_timeout if draft.flow is not None else None
     return [draft.start] if expired is None or expired not in draft.nodes else [draft.start, expired]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from assent.compiler.draft import Draft
-from assent.compiler.needs import capabilities_of, needs_of
+from assent.compiler.draft import WorkflowDraft
+from assent.compiler.publish_rights import capabilities_of, required_capabilities
 from assent.compiler.walk import topological_order
 from assent.model.terms import seconds_of
 from assent.model.workflow import Expiry, GateIntegrity, Workflow
@@ -16,7 +16,7 @@ COMPILER_VERSION: Final = "1.2.0"
 V = TypeVar("V")
 
 
-def put_in_order(draft: Draft) -> Draft:
+def put_in_order(draft: WorkflowDraft) -> WorkflowDraft:
     """Nodes and edges by id, and the one topological order."""
     nodes = _sorted(draft.nodes)
     edges = tuple(sorted(draft.edges, key=lambda edge: edge.id))
@@ -24,18 +24,18 @@ def put_in_order(draft: Draft) -> Draft:
     return draft.evolve(nodes=nodes, edges=edges, order=order)
 
 
-def note_capabilities(draft: Draft) -> Draft:
-    """What publishing it takes (D29); see `assent.compiler.needs`."""
-    needs = needs_of(draft.nodes.values(), relaxed_here=draft.flow is not None)
+def note_capabilities(draft: WorkflowDraft) -> WorkflowDraft:
+    """What publishing it takes (D29); see `assent.compiler.publish_rights`."""
+    needs = required_capabilities(draft.nodes.values(), relaxed_here=draft.flow is not None)
     return draft.evolve(publish_capabilities=capabilities_of(needs))
 
 
-def build(draft: Draft) -> Workflow:
+def build(draft: WorkflowDraft) -> Workflow:
     """The workflow of a draft without problems."""
     return _effective(draft) if draft.envelope is not None else _flow(draft)
 
 
-def _effective(draft: Draft) -> Workflow:
+def _effective(draft: WorkflowDraft) -> Workflow:
     envelope = draft.envelope
     assert envelope is not None
     gates = tuple(sorted(envelope.nodes))
@@ -55,7 +55,7 @@ def _effective(draft: Draft) -> Workflow:
     )
 
 
-def _flow(draft: Draft) -> Workflow:
+def _flow(draft: WorkflowDraft) -> Workflow:
     flow = draft.flow
     assert flow is not None
     expiry = Expiry(seconds_of(flow.timeout), flow.on_timeout) if flow.timeout else None
@@ -74,7 +74,7 @@ def _flow(draft: Draft) -> Workflow:
     )
 
 
-def _graph(draft: Draft) -> dict[str, Any]:
+def _graph(draft: WorkflowDraft) -> dict[str, Any]:
     """What both kinds of workflow have."""
     return {
         "nodes": draft.nodes,

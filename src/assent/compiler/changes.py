@@ -28,7 +28,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorkflowChange:
     sort: Sort
     what: Literal["node", "edge", "window", "setting"]
     id: str
@@ -51,7 +51,7 @@ class Diff:
     before: str
     after: str
     """Which workflows were compared."""
-    groups: Mapping[str, tuple[Change, ...]]
+    groups: Mapping[str, tuple[WorkflowChange, ...]]
 
     @property
     def is_empty(self) -> bool:

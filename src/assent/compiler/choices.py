@@ -6,14 +6,14 @@ Finds dead ends, outcomes that nobody answers, labels that never come, and edges
 from collections import defaultdict
 from collections.abc import Iterator
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.outcomes import PEOPLE, outcomes_of
 from assent.model.graph import Edge, Node, NodeKind, Outcome
 from assent.model.patch import IN
 from assent.model.problems import Problem
 
 
-def check_choices(draft: Draft) -> Draft:
+def check_choices(draft: WorkflowDraft) -> WorkflowDraft:
     if draft.torn:
         return draft.noting(
             problem for node, edges in _written(draft) for problem in _check_labels(draft, node, edges)
@@ -21,7 +21,7 @@ def check_choices(draft: Draft) -> Draft:
     return draft.noting(problem for node, edges in _written(draft) for problem in _check(draft, node, edges))
 
 
-def _written(draft: Draft) -> Iterator[tuple[Node, list[Edge]]]:
+def _written(draft: WorkflowDraft) -> Iterator[tuple[Node, list[Edge]]]:
     """The nodes whose edges somebody wrote: declared ones, and the ways into slots."""
     outgoing = draft.outgoing()
     for node in draft.nodes.values():
@@ -29,7 +29,7 @@ def _written(draft: Draft) -> Iterator[tuple[Node, list[Edge]]]:
             yield node, outgoing[node.id]
 
 
-def _check(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+def _check(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
     if node.kind is NodeKind.END:
         for edge in edges:
             yield Problem(
@@ -45,7 +45,7 @@ def _check(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
         yield from _check_alternatives(draft, node, edges)
 
 
-def _check_labels(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+def _check_labels(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
     outcomes = outcomes_of(draft, node)
     if node.kind is NodeKind.END:
         return
@@ -62,7 +62,7 @@ def _label_hint(label: str) -> str | None:
     return "add `timeout: <duration>` to the step" if label == Outcome.TIMEOUT else None
 
 
-def _check_answers(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+def _check_answers(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
     for outcome in sorted(outcomes_of(draft, node).required):
         answers = [edge for edge in edges if edge.label == outcome]
         if not answers:
@@ -78,7 +78,7 @@ def _always(edge: Edge, node: Node) -> bool:
     return edge.condition is None and (edge.guard is None or node.kind in PEOPLE)
 
 
-def _check_alternatives(draft: Draft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
+def _check_alternatives(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Iterator[Problem]:
     by_label: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges:
         by_label[edge.label].append(edge)

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from assent.compiler.approval_defaults import complete_approvals
 from assent.compiler.approvals import require_approvals
-from assent.compiler.asking import complete_approvals
 from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.blocks import match_joins
 from assent.compiler.build import build, note_capabilities, put_in_order
 from assent.compiler.choices import check_choices
 from assent.compiler.credentials import check_credentials
-from assent.compiler.draft import Draft, Pass, run_passes
+from assent.compiler.draft import Pass, WorkflowDraft, run_passes
 from assent.compiler.envelope import envelope_of
 from assent.compiler.expressions import check_expressions
 from assent.compiler.flow import begin_flow
@@ -128,7 +128,7 @@ def _parse_contract(data: object) -> tuple[Contract | None, list[Problem]]:
     return parse_contract(data)
 
 
-def _finish(draft: Draft, passes: Sequence[Pass]) -> Compilation:
+def _finish(draft: WorkflowDraft, passes: Sequence[Pass]) -> Compilation:
     draft = run_passes(draft, passes)
     if draft.problems:
         return Compilation(None, tuple(dict.fromkeys(draft.problems)))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.language import parse_template, secrets_in
 from assent.model.nodes import Webhook
 from assent.model.problems import Path, Problem
@@ -26,7 +26,7 @@ def is_credential(header: str) -> bool:
     return _CREDENTIAL.fullmatch(header.strip()) is not None
 
 
-def check_credentials(draft: Draft) -> Draft:
+def check_credentials(draft: WorkflowDraft) -> WorkflowDraft:
     """Refuse credentials that are written into headers, whole or by an expression whose value would be kept."""
     problems = [
         problem.under(*draft.place(node_id))

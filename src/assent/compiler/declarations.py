@@ -74,14 +74,14 @@ def kind_of(source: Source) -> DeclarationKind | None:
 def compile_sources(sources: Iterable[Source]) -> CompiledSources:
     """Everything that the sources declare, compiled; patches meet their contract by name and version."""
     given = list(sources)
-    work = _Work(given)
+    work = _Compilation(given)
     compiled = [*work.contracts(), *work.flows()]
     work.refuse_orphans()
     problems = tuple(dict.fromkeys(work.problems))
     return CompiledSources(tuple(compiled), problems, tuple(work.of(DeclarationKind.SCENARIO)))
 
 
-class _Work:
+class _Compilation:
     """The sources by kind, what was parsed of them, and the problems so far."""
 
     def __init__(self, sources: Sequence[Source]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from assent.compiler.changes import Change, Detail, Diff
+from assent.compiler.changes import Detail, Diff, WorkflowChange
 from assent.compiler.edges import success_of
 from assent.model.contract import EditWindow
 from assent.model.graph import ENVELOPE, FLOW, Edge, Node, NodeKind
@@ -17,7 +17,7 @@ from assent.model.workflow import Workflow
 
 def diff(before: Workflow, after: Workflow) -> Diff:
     """Everything that differs; equal workflows give an empty difference."""
-    groups: dict[str, list[Change]] = {}
+    groups: dict[str, list[WorkflowChange]] = {}
     for change in _changes(before, after):
         groups.setdefault(change.group, []).append(change)
     order = sorted(groups, key=lambda name: (name not in (ENVELOPE, FLOW), name))
@@ -28,17 +28,17 @@ def _title(workflow: Workflow) -> str:
     return f"{workflow.key} version {workflow.version} ({workflow.hash[:12]})"
 
 
-def _changes(before: Workflow, after: Workflow) -> Iterator[Change]:
+def _changes(before: Workflow, after: Workflow) -> Iterator[WorkflowChange]:
     yield from _settings(before, after)
     yield from _windows(before, after)
     yield from _nodes(before, after)
     yield from _edges(before, after)
 
 
-def _settings(before: Workflow, after: Workflow) -> Iterator[Change]:
+def _settings(before: Workflow, after: Workflow) -> Iterator[WorkflowChange]:
     group = ENVELOPE if after.kind == "effective" else FLOW
     for detail in _details(_head(before), _head(after)):
-        yield Change("changed", "setting", detail.key, detail.key, group, group, (detail,))
+        yield WorkflowChange("changed", "setting", detail.key, detail.key, group, group, (detail,))
 
 
 def _head(workflow: Workflow) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _head(workflow: Workflow) -> dict[str, Any]:
     return {key: content.get(key) for key in keys}
 
 
-def _windows(before: Workflow, after: Workflow) -> Iterator[Change]:
+def _windows(before: Workflow, after: Workflow) -> Iterator[WorkflowChange]:
     for slot_id in sorted(before.slots.keys() & after.slots.keys()):
         old, new = before.slots[slot_id].window, after.slots[slot_id].window
         if old is not new:
@@ -59,18 +59,18 @@ def _windows(before: Workflow, after: Workflow) -> Iterator[Change]:
             yield _window(node_id, f"of {_called(after.nodes[node_id])}", old, new, owner)
 
 
-def _window(key: str, whose: str, old: EditWindow, new: EditWindow, owner: str) -> Change:
+def _window(key: str, whose: str, old: EditWindow, new: EditWindow, owner: str) -> WorkflowChange:
     sort = "tightened" if new.strictness > old.strictness else "loosened"
     details = (Detail("edit", old.value, new.value),)
-    return Change(sort, "window", key, whose, owner, owner, details)  # type: ignore[arg-type]
+    return WorkflowChange(sort, "window", key, whose, owner, owner, details)  # type: ignore[arg-type]
 
 
-def _nodes(before: Workflow, after: Workflow) -> Iterator[Change]:
+def _nodes(before: Workflow, after: Workflow) -> Iterator[WorkflowChange]:
     removed = [node for node in before.topological_order if node not in after.nodes]
     for node_id in (*removed, *after.topological_order):
         workflow = after if node_id in after.nodes else before
         node, owner = workflow.nodes[node_id], workflow.slot_map[node_id]
-        change = Change("changed", "node", node_id, f"{_called(node)} ({node.kind})", owner, owner)
+        change = WorkflowChange("changed", "node", node_id, f"{_called(node)} ({node.kind})", owner, owner)
         yield from _compared(change, before.nodes.get(node_id), after.nodes.get(node_id))
 
 
@@ -79,7 +79,7 @@ def _called(node: Node) -> str:
     return node.id if is_envelope else node.name
 
 
-def _edges(before: Workflow, after: Workflow) -> Iterator[Change]:
+def _edges(before: Workflow, after: Workflow) -> Iterator[WorkflowChange]:
     removed = [edge for edge in before.edges if edge not in after.edges]
     kept = [edge for node in after.topological_order for edge in after.adjacency[node]]
     slots = _filled_gaps(before) | _filled_gaps(after)
@@ -88,7 +88,9 @@ def _edges(before: Workflow, after: Workflow) -> Iterator[Change]:
         edge = workflow.edges[edge_id]
         # The envelope's direct edge belongs to the slot that took its place.
         group = slots.get((edge.source, edge.target), edge.provenance)
-        change = Change("changed", "edge", edge_id, _edge_text(edge, workflow), group, edge.provenance)
+        change = WorkflowChange(
+            "changed", "edge", edge_id, _edge_text(edge, workflow), group, edge.provenance
+        )
         yield from _compared(change, before.edges.get(edge_id), after.edges.get(edge_id))
 
 
@@ -103,7 +105,9 @@ def _edge_text(edge: Edge, workflow: Workflow) -> str:
     return f"{_called(source)} → {_called(target)}{label}{f' when {condition}' if condition else ''}"
 
 
-def _compared(change: Change, old: Node | Edge | None, new: Node | Edge | None) -> Iterator[Change]:
+def _compared(
+    change: WorkflowChange, old: Node | Edge | None, new: Node | Edge | None
+) -> Iterator[WorkflowChange]:
     if old is None or new is None:
         yield replace(change, sort="added" if old is None else "removed")
     elif old != new:

@@ -22,7 +22,7 @@ Branches = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ParsedCondition:
     """A condition that was read, and where it stands."""
 
     text: str
@@ -44,7 +44,7 @@ class Filling:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class WorkflowDraft:
     envelope: Envelope | None = None
     flow: Flow | None = None
     contract: Contract | None = None
@@ -57,7 +57,7 @@ class Draft:
     slot_map: dict[str, str] = field(default_factory=dict)
     declared: dict[str, NodeDeclaration] = field(default_factory=dict)
     """Node id → what its author wrote; system nodes have none."""
-    conditions: dict[str, Condition] = field(default_factory=dict)
+    conditions: dict[str, ParsedCondition] = field(default_factory=dict)
     """Edge id → the condition that its author wrote."""
     places: dict[str, Path] = field(default_factory=dict)
     """Id of a node or an edge → where its author wrote it."""
@@ -105,10 +105,10 @@ class Draft:
         return self.nodes[node_id].name
 
 
-Pass = Callable[[Draft], Draft]
+Pass = Callable[[WorkflowDraft], WorkflowDraft]
 
 
-def run_passes(draft: Draft, passes: Sequence[Pass]) -> Draft:
+def run_passes(draft: WorkflowDraft, passes: Sequence[Pass]) -> WorkflowDraft:
     for step in passes:
         draft = step(draft)
     return draft

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.language import (
     Scope,
     check,
@@ -25,7 +25,7 @@ from assent.language import (
     scope_of,
     with_secrets,
 )
-from assent.language.types import NUMBERS, UNKNOWN, Kind
+from assent.language.types import NUMBERS, UNKNOWN, TypeKind
 from assent.model.problems import Position, Problem
 from assent.model.terms import Language
 
@@ -33,7 +33,7 @@ Read = tuple[str | None, list[Problem]]
 """The canonical text, or the problems that keep a text from having one."""
 
 
-def check_expressions(draft: Draft) -> Draft:
+def check_expressions(draft: WorkflowDraft) -> WorkflowDraft:
     scope = _scope(draft)
     problems = list(_check_conditions(draft, scope))
     nodes = dict(draft.nodes)
@@ -46,21 +46,21 @@ def check_expressions(draft: Draft) -> Draft:
     return draft.noting(problems).evolve(nodes=nodes)
 
 
-def _scope(draft: Draft) -> Scope:
+def _scope(draft: WorkflowDraft) -> Scope:
     """The contract's scope; the entity of a flow whose contract nobody gave is not checked."""
     scope = scope_of(draft.contract)
     unknown = draft.contract is None and draft.flow is not None and draft.flow.entity is not None
     return scope.with_roots(entity=UNKNOWN) if unknown else scope
 
 
-def _check_conditions(draft: Draft, scope: Scope) -> Iterator[Problem]:
+def _check_conditions(draft: WorkflowDraft, scope: Scope) -> Iterator[Problem]:
     for condition in draft.conditions.values():
         read = condition.expression
         found = condition.problems if read is None else check_condition(read, scope)
         yield from (problem.under(*condition.path) for problem in found)
 
 
-def as_written(draft: Draft, node_id: str, problem: Problem) -> Problem:
+def as_written(draft: WorkflowDraft, node_id: str, problem: Problem) -> Problem:
     """A problem of a node's configuration, at the place where its author wrote that."""
     path = draft.declared[node_id].as_written(problem.path)
     return replace(problem, path=(*draft.place(node_id), *path))
@@ -99,13 +99,13 @@ def _canonical(value: Any, read: "Reader", scope: Scope) -> tuple[Any, list[Prob
 Reader = Callable[[str, Scope], Read]
 
 
-def _read_expression(text: str, scope: Scope, *wanted: Kind) -> Read:
+def _read_expression(text: str, scope: Scope, *wanted: TypeKind) -> Read:
     """Without `wanted` a value of any kind will do."""
     expression, problems = parse(text)
     if expression is None:
         return None, problems
     found, problems = check(expression, scope)
-    if wanted and not problems and found.kind not in (*wanted, Kind.UNKNOWN):
+    if wanted and not problems and found.kind not in (*wanted, TypeKind.UNKNOWN):
         message = f"{' or '.join(wanted)} was expected here, this is {found}"
         problems = [Problem("WRONG_TYPE", message, position=Position(1, 1))]
     return render(expression), problems
@@ -116,7 +116,7 @@ def _read_result(text: str, scope: Scope) -> Read:
 
 
 def _read_moment(text: str, scope: Scope) -> Read:
-    return _read_expression(text, scope, Kind.DATE, Kind.DATETIME)
+    return _read_expression(text, scope, TypeKind.DATE, TypeKind.DATETIME)
 
 
 def _read_number(text: str, scope: Scope) -> Read:
@@ -124,11 +124,11 @@ def _read_number(text: str, scope: Scope) -> Read:
 
 
 def _read_people(text: str, scope: Scope) -> Read:
-    return _read_expression(text, scope, Kind.TEXT, Kind.LIST)
+    return _read_expression(text, scope, TypeKind.TEXT, TypeKind.LIST)
 
 
 def _read_id(text: str, scope: Scope) -> Read:
-    return _read_expression(text, scope, Kind.TEXT)
+    return _read_expression(text, scope, TypeKind.TEXT)
 
 
 def _read_template(text: str, scope: Scope) -> Read:

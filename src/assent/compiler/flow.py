@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from assent.compiler.arrows import Arrow, written_edges
-from assent.compiler.declared import node_of, on_timeout
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
+from assent.compiler.node_settings import node_of, on_timeout
 from assent.model.contract import Contract
 from assent.model.flow import Flow
 from assent.model.graph import FLOW, Edge, Node, NodeKind, Outcome
@@ -18,14 +18,14 @@ from assent.model.problems import Path, Problem
 START: Final = "sys:start"
 
 
-def begin_flow(flow: Flow, contract: Contract | None) -> Draft:
+def begin_flow(flow: Flow, contract: Contract | None) -> WorkflowDraft:
     declared, places, torn = _steps(flow)
     nodes = {name: node_of(step, name, name) for name, step in declared.items()}
     torn += _check_references(flow, declared, places)
     written = written_edges(_arrows(flow, declared, nodes, places), "", FLOW)
     start = (_start_edge(flow.start),) if flow.start in nodes else ()
     nodes[START] = Node(START, NodeKind.START, "start")
-    return Draft(
+    return WorkflowDraft(
         flow=flow,
         contract=contract,
         nodes=nodes,

@@ -8,12 +8,12 @@ from assent.model.problems import Path, Position
 
 
 @dataclass(slots=True)
-class Place:
+class SourcePlace:
     """Where a value stands, where its key stands, and the places of its parts."""
 
     position: Position
     key: Position | None = None
-    parts: dict[str | int, "Place"] = field(default_factory=dict)
+    parts: dict[str | int, "SourcePlace"] = field(default_factory=dict)
     is_scalar: bool = False
 
     @property
@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(slots=True)
 class OpenList:
-    place: Place
+    place: SourcePlace
     step: Path
     value: list[Any] = field(default_factory=list)
 
@@ -32,14 +32,14 @@ class OpenList:
     def next_step(self) -> Path:
         return (len(self.value),)
 
-    def add(self, value: JsonValue, place: Place) -> None:
+    def add(self, value: JsonValue, place: SourcePlace) -> None:
         self.place.parts[len(self.value)] = place
         self.value.append(value)
 
 
 @dataclass(slots=True)
 class OpenMapping:
-    place: Place
+    place: SourcePlace
     step: Path
     value: dict[str, Any] = field(default_factory=dict)
     wants_key: bool = True
@@ -54,7 +54,7 @@ class OpenMapping:
     def expect(self, key: str | None, position: Position) -> None:
         self.key, self.key_position, self.wants_key = key, position, False
 
-    def add(self, value: JsonValue, place: Place) -> None:
+    def add(self, value: JsonValue, place: SourcePlace) -> None:
         if self.key is not None:
             place.key = self.key_position
             self.value[self.key] = value

@@ -5,7 +5,7 @@ Asked first of the envelope itself, which may come from a database that somebody
 
 from collections.abc import Iterator, Mapping
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.envelope import envelope_of
 from assent.model.envelope import Envelope
 from assent.model.graph import Edge, Node, Slot
@@ -38,7 +38,7 @@ def _differences(
             yield Problem("SYSTEM_ALTERED", f"the system {what} `{key}` was altered", (f"{what}s", key))
 
 
-def check_integrity(draft: Draft) -> Draft:
+def check_integrity(draft: WorkflowDraft) -> WorkflowDraft:
     """What became of the envelope's nodes and edges in the draft."""
     if draft.envelope is None or not draft.is_walkable:
         return draft
@@ -47,7 +47,7 @@ def check_integrity(draft: Draft) -> Draft:
     return draft.noting(problems or _check_order(draft, draft.envelope))
 
 
-def _check_edges(draft: Draft, envelope: Envelope) -> Iterator[Problem]:
+def _check_edges(draft: WorkflowDraft, envelope: Envelope) -> Iterator[Problem]:
     """An envelope's edge is still there, or its slot leads from its source to its target and nowhere else."""
     present = {edge.id: edge for edge in draft.edges}
     slots = {(slot.entry, slot.exit): slot.id for slot in envelope.slots.values()}
@@ -64,7 +64,7 @@ def _check_edges(draft: Draft, envelope: Envelope) -> Iterator[Problem]:
             yield Problem("SYSTEM_MISSING", f"the system edge `{edge.id}` is missing", ("edges", edge.id))
 
 
-def _check_order(draft: Draft, envelope: Envelope) -> Iterator[Problem]:
+def _check_order(draft: WorkflowDraft, envelope: Envelope) -> Iterator[Problem]:
     rank = {node_id: number for number, node_id in enumerate(draft.order)}
     for edge in envelope.edges.values():
         if not edge.loop and rank[edge.source] >= rank[edge.target]:

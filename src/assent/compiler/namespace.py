@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from uuid import UUID, uuid5
 
-from assent.compiler.draft import Draft, Filling
+from assent.compiler.draft import Filling, WorkflowDraft
 from assent.model.envelope import Envelope
 from assent.model.graph import Slot
 from assent.model.parse import NAME_PATTERN, listed, shown
@@ -29,7 +29,7 @@ def user_id(slot_id: str, short: str) -> str:
     return f"usr:{slot_id}:{uuid5(_SHORT_IDS, f'{slot_id}/{short}')}"
 
 
-def fill_slots(draft: Draft, envelope: Envelope, patches: Mapping[Path, Patch]) -> Draft:
+def fill_slots(draft: WorkflowDraft, envelope: Envelope, patches: Mapping[Path, Patch]) -> WorkflowDraft:
     """The draft with the fillings of every patch whose scope is right, and the problems of the others."""
     fillings: dict[str, Filling] = {}
     misplaced: list[Problem] = []

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.edges import success_of
 from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.nodes import Approval, Form, NodeDeclaration, WaitEvent, Webhook
@@ -19,7 +19,7 @@ class Outcomes:
     """Whether edges may name outcomes of their own."""
 
 
-def outcomes_of(draft: Draft, node: Node) -> Outcomes:
+def outcomes_of(draft: WorkflowDraft, node: Node) -> Outcomes:
     declared = draft.declared.get(node.id)
     if declared is None:
         return Outcomes(frozenset({Outcome.COMPLETED}), frozenset({Outcome.COMPLETED}))
@@ -41,7 +41,7 @@ def outcomes_of(draft: Draft, node: Node) -> Outcomes:
 
 
 def _of_join(
-    draft: Draft, node: Node, possible: frozenset[str], required: frozenset[str]
+    draft: WorkflowDraft, node: Node, possible: frozenset[str], required: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     join = draft.joins.get(node.id)
     if join is None:  # not matched with its split, and complained about elsewhere
@@ -72,6 +72,6 @@ def _fails_in_time(declared: NodeDeclaration) -> bool:
     return isinstance(declared, Webhook) and declared.await_ == "result"
 
 
-def _expires(draft: Draft) -> bool:
+def _expires(draft: WorkflowDraft) -> bool:
     """Whether the whole flow says where to go when time is up."""
     return draft.flow is not None and draft.flow.on_timeout is not None

@@ -5,14 +5,14 @@ Gates alone change the state, and where the entity rests an action writes only f
 
 from collections.abc import Iterator
 
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.model.contract import Contract, check_fields
 from assent.model.nodes import Action, Approval, Form, NodeDeclaration
 from assent.model.problems import Path, Problem
 from assent.model.terms import RESERVED_VARIABLES
 
 
-def check_writes(draft: Draft) -> Draft:
+def check_writes(draft: WorkflowDraft) -> WorkflowDraft:
     problems: list[Problem] = []
     for node_id, declared in draft.declared.items():
         found = list(_check_variables(declared))

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from assent.compiler.blocks import roots
-from assent.compiler.draft import Draft
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.walk import reached
 from assent.model.graph import NodeKind
 from assent.model.problems import Problem
 
 
-def check_reach(draft: Draft) -> Draft:
+def check_reach(draft: WorkflowDraft) -> WorkflowDraft:
     if draft.torn:
         return draft
     return draft.noting([*_check_reached(draft), *_check_ending(draft)])
 
 
-def _check_reached(draft: Draft) -> Iterator[Problem]:
+def _check_reached(draft: WorkflowDraft) -> Iterator[Problem]:
     """The first nodes of every part that nothing leads to; what follows them is only a consequence."""
     outgoing, inbound = draft.outgoing(), draft.inbound()
     found = reached(roots(draft), lambda node: [edge.target for edge in outgoing[node]])
@@ -27,7 +27,7 @@ def _check_reached(draft: Draft) -> Iterator[Problem]:
             found |= reached([node_id], lambda node: [edge.target for edge in outgoing[node]])
 
 
-def _check_ending(draft: Draft) -> Iterator[Problem]:
+def _check_ending(draft: WorkflowDraft) -> Iterator[Problem]:
     """The first nodes of every part that never ends; a dead end was noted before and explains the rest."""
     inbound, outgoing = draft.inbound(), draft.outgoing()
     ends = [node.id for node in draft.nodes.values() if node.kind is NodeKind.END or not outgoing[node.id]]

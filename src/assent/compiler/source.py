@@ -1,7 +1,7 @@
 """A YAML text as plain data, with the place of every part in the text.
 
 Owns the reading of what authors write, friendly or hostile: any text or bytes gives a `Source`, never an
-exception, in time and memory bounded by `Limits`. It knows nothing of contracts or flows, and opens no file.
+exception, in time and memory bounded by `SourceLimits`. It knows nothing of contracts or flows, and opens no file.
 """
 
 import re
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from assent.compiler.characters import bad_characters, name_characters
-from assent.compiler.frames import Place
-from assent.compiler.tree import Document, Limits, read_documents
+from assent.compiler.frames import SourcePlace
+from assent.compiler.tree import SourceLimits, YamlDocument, read_documents
 from assent.model.canonical import JsonValue
 from assent.model.problems import Path, Position, Problem
 
-__all__ = ["Limits", "Place", "Source", "located", "read_source", "read_sources"]
+__all__ = ["Source", "SourceLimits", "SourcePlace", "located", "read_source", "read_sources"]
 
 START: Final = Position(1, 1)
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
@@ -30,7 +30,7 @@ class Source:
     data: JsonValue = None
     problems: tuple[Problem, ...] = ()
     lines: tuple[str, ...] = field(default=(), repr=False)
-    place: Place = field(default_factory=lambda: Place(START), repr=False)
+    place: SourcePlace = field(default_factory=lambda: SourcePlace(START), repr=False)
 
     def position(self, path: Path) -> Position:
         """Where `path` stands, or its nearest known ancestor: a scalar itself, all else by its key."""
@@ -67,7 +67,7 @@ class Source:
                 return None
         return value
 
-    def _place(self, path: Path) -> Place:
+    def _place(self, path: Path) -> SourcePlace:
         place = self.place
         for part in path:
             if part not in place.parts:
@@ -76,7 +76,7 @@ class Source:
         return place
 
 
-def read_source(text: str | bytes, name: str, limits: Limits | None = None) -> Source:
+def read_source(text: str | bytes, name: str, limits: SourceLimits | None = None) -> Source:
     """The one document in `text`; more than one is a problem, and the first is read."""
     sources = read_sources(text, name, limits)
     first = sources[0]
@@ -92,9 +92,9 @@ def read_source(text: str | bytes, name: str, limits: Limits | None = None) -> S
     return replace(first, problems=(*first.problems, problem))
 
 
-def read_sources(text: str | bytes, name: str, limits: Limits | None = None) -> list[Source]:
+def read_sources(text: str | bytes, name: str, limits: SourceLimits | None = None) -> list[Source]:
     """Every document in `text`, at least one; documents are separated by a line `---`."""
-    limits = limits or Limits()
+    limits = limits or SourceLimits()
     decoded, problem = _decode(text, limits)
     if problem is not None:
         return [Source(name, problems=(problem.at(problem.position or START, name),))]
@@ -126,7 +126,7 @@ def _position_of_problem(problem: Problem, source: Source, at_key: bool) -> Posi
     return source.key_position(problem.path) if at_key else source.position(problem.path)
 
 
-def _source(document: Document, name: str, lines: tuple[str, ...]) -> Source:
+def _source(document: YamlDocument, name: str, lines: tuple[str, ...]) -> Source:
     problems = tuple(problem.at(None, name) for problem in document.problems)
     return Source(name, document.data, problems, lines, document.place)
 
@@ -136,7 +136,7 @@ def _empty(name: str, lines: tuple[str, ...]) -> Source:
     return Source(name, problems=(problem.at(START),), lines=lines)
 
 
-def _decode(text: str | bytes, limits: Limits) -> tuple[str, Problem | None]:
+def _decode(text: str | bytes, limits: SourceLimits) -> tuple[str, Problem | None]:
     # Characters are at most bytes, so the length check also spares us encoding a huge text.
     too_large = Problem("TOO_LARGE", f"more than {limits.bytes_max:,} bytes; that is no workflow")
     if len(text) > limits.bytes_max:

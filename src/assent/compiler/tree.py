@@ -20,7 +20,7 @@ from yaml.events import (
 )
 
 from assent.compiler.characters import PROBLEMS_MAX, bad_character_in, look_alike
-from assent.compiler.frames import OpenList, OpenMapping, Place
+from assent.compiler.frames import OpenList, OpenMapping, SourcePlace
 from assent.compiler.scalars import plain_scalar
 from assent.compiler.yaml_errors import position_of, syntax_problem
 from assent.model.canonical import DEPTH_MAX, JsonValue
@@ -34,7 +34,7 @@ KEY_CHARACTERS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SourceLimits:
     """What a source may hold at most."""
 
     bytes_max: int = 1 << 20
@@ -45,9 +45,9 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     data: JsonValue = None
-    place: Place = field(default_factory=lambda: Place(Position(1, 1)))
+    place: SourcePlace = field(default_factory=lambda: SourcePlace(Position(1, 1)))
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -55,9 +55,9 @@ class _Stop(Exception):
     """The text is beyond reading on; the problem is already noted."""
 
 
-def read_documents(text: str, limits: Limits, parser: Any = None) -> list[Document]:
+def read_documents(text: str, limits: SourceLimits, parser: Any = None) -> list[YamlDocument]:
     """The documents of `text`; what cannot be read to its end has problems and no data."""
-    reader = _Reader(limits)
+    reader = _TreeReader(limits)
     try:
         for event in yaml.parse(text, Loader=parser or PARSER):
             reader.take(event)
@@ -71,9 +71,9 @@ def read_documents(text: str, limits: Limits, parser: Any = None) -> list[Docume
     return reader.documents
 
 
-class _Reader:
-    def __init__(self, limits: Limits) -> None:
-        self.documents: list[Document] = []
+class _TreeReader:
+    def __init__(self, limits: SourceLimits) -> None:
+        self.documents: list[YamlDocument] = []
         self.position = Position(1, 1)
         self._limits = limits
         self._nodes = 0
@@ -92,7 +92,7 @@ class _Reader:
                 self._stop(
                     "TOO_MANY_DOCUMENTS", f"more than {self._limits.documents_max} documents in one text"
                 )
-            self.documents.append(Document(place=Place(self.position)))
+            self.documents.append(YamlDocument(place=SourcePlace(self.position)))
 
     def give_up(self, problem: Problem | None = None) -> None:
         """End the document that was being read; half of it would only raise problems that are none."""
@@ -101,9 +101,9 @@ class _Reader:
         if problem is not None:
             document.problems.append(problem)
 
-    def _document(self) -> Document:
+    def _document(self) -> YamlDocument:
         if not self.documents:
-            self.documents.append(Document())
+            self.documents.append(YamlDocument())
         return self.documents[-1]
 
     def _note(self, code: str, message: str, hint: str | None = None, path: Path = ()) -> None:
@@ -145,7 +145,7 @@ class _Reader:
             self._enter(event)
         else:
             value = self._scalar(event) if isinstance(event, ScalarEvent) else None
-            self._attach(value, Place(self.position, is_scalar=True))
+            self._attach(value, SourcePlace(self.position, is_scalar=True))
 
     def _take_key(self, event: NodeEvent, mapping: OpenMapping) -> None:
         if isinstance(event, ScalarEvent):
@@ -183,14 +183,14 @@ class _Reader:
     def _enter(self, event: NodeEvent, *, as_key: bool = False) -> None:
         if len(self._open) >= self._limits.depth_max:
             self._stop("TOO_DEEP", f"nested deeper than {self._limits.depth_max} levels")
-        place = Place(self.position)
+        place = SourcePlace(self.position)
         step = self._open[-1].next_step if self._open else ()
         frame = OpenList(place, step) if isinstance(event, SequenceStartEvent) else OpenMapping(place, step)
         if not as_key:
             self._attach(frame.value, place)
         self._open.append(frame)
 
-    def _attach(self, value: JsonValue, place: Place) -> None:
+    def _attach(self, value: JsonValue, place: SourcePlace) -> None:
         if self._open:
             self._open[-1].add(value, place)
         else:

@@ -5,7 +5,7 @@ A patch may make a window stricter, never looser.
 
 from collections.abc import Iterator
 
-from assent.compiler.draft import Draft, Filling
+from assent.compiler.draft import Filling, WorkflowDraft
 from assent.compiler.envelope import gate_window
 from assent.compiler.lifecycle import is_final
 from assent.model.contract import Contract, EditWindow, strictest
@@ -13,7 +13,7 @@ from assent.model.graph import ENVELOPE, Node, NodeKind
 from assent.model.problems import Path, Problem
 
 
-def assign_windows(draft: Draft) -> Draft:
+def assign_windows(draft: WorkflowDraft) -> WorkflowDraft:
     if draft.contract is None or draft.envelope is None:
         return draft.evolve(
             windows={node: _written(draft, node) or EditWindow.EDITABLE for node in draft.nodes}
@@ -31,7 +31,7 @@ def assign_windows(draft: Draft) -> Draft:
     return draft.noting(_check(draft)).evolve(slots=slots, windows=windows, stable=_stable(draft))
 
 
-def _written(draft: Draft, node_id: str) -> EditWindow | None:
+def _written(draft: WorkflowDraft, node_id: str) -> EditWindow | None:
     return draft.declared[node_id].edit if node_id in draft.declared else None
 
 
@@ -47,7 +47,7 @@ def _system_window(contract: Contract, node: Node) -> EditWindow:
             return contract.window(contract.lifecycle.initial)
 
 
-def _stable(draft: Draft) -> frozenset[str]:
+def _stable(draft: WorkflowDraft) -> frozenset[str]:
     """What lies in stable slots, and the states where an edit is an amendment."""
     return frozenset(
         node.id
@@ -61,7 +61,7 @@ def _stable(draft: Draft) -> frozenset[str]:
     )
 
 
-def _check(draft: Draft) -> Iterator[Problem]:
+def _check(draft: WorkflowDraft) -> Iterator[Problem]:
     for filling in draft.fillings:
         yield from _check_window(draft, filling, filling.patch.edit, filling.slot.window, filling.path)
         window = filling.patch.edit or filling.slot.window
@@ -70,7 +70,7 @@ def _check(draft: Draft) -> Iterator[Problem]:
 
 
 def _check_window(
-    draft: Draft, filling: Filling, wanted: EditWindow | None, given: EditWindow, path: Path
+    draft: WorkflowDraft, filling: Filling, wanted: EditWindow | None, given: EditWindow, path: Path
 ) -> Iterator[Problem]:
     if wanted is None:
         return
@@ -82,6 +82,6 @@ def _check_window(
         yield Problem("NO_AMENDMENT", message, (*path, "edit"))
 
 
-def _can_amend(draft: Draft) -> bool:
+def _can_amend(draft: WorkflowDraft) -> bool:
     envelope = draft.envelope
     return envelope is not None and (envelope.amendment is not None or envelope.contract.on_drift == "fail")

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from assent.demo.purchase import ANN, MAX, ORG, RULE, app
 from assent.kernel import Kernel
-from assent.kernel.keep_rules import keep_rule
 from assent.kernel.read import read_audit
+from assent.kernel.rule_changes import save_rule
 from assent.model.actor import Actor
 from assent.model.mutation import Command, Entity, Refused, Rejection
 from assent.store.database import Database
@@ -40,7 +40,7 @@ class Story:
         async with self.database.transaction(None) as connection:
             await connection.execute(_OPEN_ORG, ORG, "Northwind", {"budget": 150_000})
         async with self.database.transaction(ORG) as connection:
-            await keep_rule(connection, self.kernel.registry, ORG, RULE, self.database.clock.now())
+            await save_rule(connection, self.kernel.registry, ORG, RULE, self.database.clock.now())
 
     async def _write_a_purchase(self) -> Entity:
         self._chapter("Ann writes a purchase", "Every change is a new version; the old ones stay.")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.email import MailServer
 from assent.effects.outcome import Delivered, Outcome, Undelivered
 from assent.effects.outlets import Adapter, CannotBeSent, Message, NotAnswered, TryLater
@@ -27,7 +27,7 @@ class Channels:
         self._mail = mail
         self._adapters = adapters
 
-    async def send(self, effect: Claimed, now: datetime) -> Outcome:
+    async def send(self, effect: ClaimedEffect, now: datetime) -> Outcome:
         message = _message(effect)
         if effect.type in self._settings.log:
             return _write_to_log(message)
@@ -40,7 +40,7 @@ class Channels:
         return _no_way(effect.type)
 
 
-def _message(effect: Claimed) -> Message:
+def _message(effect: ClaimedEffect) -> Message:
     payload = effect.payload
     texts = {name: str(payload.get(name) or "") for name in ("to", "subject", "text")}
     to = texts["to"] or str(payload.get("user") or "")

@@ -17,16 +17,16 @@ KEEPALIVE_S: Final = 5.0
 
 IDLE_MAX: Final = 200
 
-Place = tuple[bytes, bytes, int]
+Endpoint = tuple[bytes, bytes, int]
 
 
-class Connections:
+class ReceiverConnections:
     """Every connection is used by one request at a time."""
 
     def __init__(self, network: httpcore.AsyncNetworkBackend, ssl_context: ssl.SSLContext) -> None:
         self._network = network
         self._ssl_context = ssl_context
-        self._idle: dict[Place, deque[httpcore.AsyncHTTPConnection]] = {}
+        self._idle: dict[Endpoint, deque[httpcore.AsyncHTTPConnection]] = {}
         self._idle_count = 0
 
     async def close(self) -> None:
@@ -55,7 +55,7 @@ class Connections:
                 self._idle.setdefault(place, deque()).append(connection)
                 self._idle_count += 1
 
-    async def _take(self, place: Place) -> httpcore.AsyncHTTPConnection | None:
+    async def _take(self, place: Endpoint) -> httpcore.AsyncHTTPConnection | None:
         """The connection that was used last, unless it is too old or its other end is gone."""
         waiting = self._idle.get(place, deque())
         while waiting:

@@ -11,7 +11,7 @@ import orjson
 
 from assent.effects.callbacks import Callbacks
 from assent.effects.channels import Channels, called
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.email import MailServer
 from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
@@ -19,7 +19,7 @@ from assent.effects.named_secrets import Redaction
 from assent.effects.openapi import Service
 from assent.effects.outcome import Outcome, Undelivered
 from assent.effects.outlets import Outlets
-from assent.effects.requests import Request, outcome_of, own_headers
+from assent.effects.requests import HttpRequest, outcome_of, own_headers
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.effects.webhook import standard_headers, webhook_request
 
@@ -55,7 +55,7 @@ class Deliverer:
         for sender in senders:
             await sender.close()
 
-    async def deliver(self, effect: Claimed, now: datetime) -> Outcome:
+    async def deliver(self, effect: ClaimedEffect, now: datetime) -> Outcome:
         redaction = Redaction(effect.named_secrets.values())
         try:
             return redaction.outcome(await self._deliver(effect, now))
@@ -64,7 +64,7 @@ class Deliverer:
             _log.exception("effect failed", extra=fields)
             return redaction.outcome(Undelivered("FAILED", f"{type(error).__name__}: {error}"))
 
-    async def _deliver(self, effect: Claimed, now: datetime) -> Outcome:
+    async def _deliver(self, effect: ClaimedEffect, now: datetime) -> Outcome:
         if effect.type == "webhook":
             request = webhook_request(effect, now, self._callbacks)
             return await self._over_http(effect, request, now, self._sender(WEBHOOKS))
@@ -75,7 +75,7 @@ class Deliverer:
         return await self._call_operation(effect)
 
     async def _over_http(
-        self, effect: Claimed, request: Request | Undelivered, now: datetime, sender: HttpSender
+        self, effect: ClaimedEffect, request: HttpRequest | Undelivered, now: datetime, sender: HttpSender
     ) -> Outcome:
         if isinstance(request, Undelivered):
             return request
@@ -96,7 +96,7 @@ class Deliverer:
             self._senders[name] = HttpSender(self._settings, allowed=allowed, resolve=self._resolve)
         return self._senders[name]
 
-    async def _call_service(self, effect: Claimed, now: datetime) -> Outcome:
+    async def _call_service(self, effect: ClaimedEffect, now: datetime) -> Outcome:
         service = self._outlets.services.get(effect.payload["service"])
         if service is None:
             message = f"no service `{effect.payload['service']}` is registered"
@@ -104,7 +104,7 @@ class Deliverer:
         request = service_request(effect, service, await _headers(service))
         return await self._over_http(effect, request, now, self._sender(service.name, service))
 
-    async def _call_operation(self, effect: Claimed) -> Outcome:
+    async def _call_operation(self, effect: ClaimedEffect) -> Outcome:
         name = effect.payload["operation"]
         operation = self._outlets.operations.get(name)
         if operation is None:
@@ -120,7 +120,7 @@ async def _headers(service: Service) -> Mapping[str, str]:
     return await found if inspect.isawaitable(found) else found
 
 
-def service_request(effect: Claimed, service: Service, credentials: Mapping[str, str]) -> Request:
+def service_request(effect: ClaimedEffect, service: Service, credentials: Mapping[str, str]) -> HttpRequest:
     payload = effect.payload
     url = httpx.URL(service.base_url + payload["path"])
     if payload["query"]:
@@ -129,4 +129,4 @@ def service_request(effect: Claimed, service: Service, credentials: Mapping[str,
     ours = standard_headers(effect) | {"accept": "application/json"}
     ours |= {"content-type": "application/json"} if body is not None else {}
     ours |= {name.lower(): value for name, value in credentials.items()}
-    return Request(payload["method"], url, own_headers(payload["headers"], ours, ("host",)), body)
+    return HttpRequest(payload["method"], url, own_headers(payload["headers"], ours, ("host",)), body)

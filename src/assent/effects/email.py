@@ -11,7 +11,7 @@ from typing import Final
 
 import aiosmtplib
 
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.outcome import Delivered, Outcome, Undelivered
 from assent.effects.settings import SmtpSettings
 
@@ -31,7 +31,7 @@ class MailServer:
     def is_there(self) -> bool:
         return bool(self._settings.host and self._settings.sender)
 
-    async def send(self, effect: Claimed, now: datetime) -> Outcome:
+    async def send(self, effect: ClaimedEffect, now: datetime) -> Outcome:
         message = message_of(effect, self._settings.sender, now)
         if isinstance(message, Undelivered):
             return message
@@ -84,7 +84,7 @@ class _Progress:
     sent = False
 
 
-def message_of(effect: Claimed, sender: str, now: datetime) -> EmailMessage | Undelivered:
+def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessage | Undelivered:
     """The mail that an effect asks for. Headers are one line each, whatever an author's template was filled with."""
     to = address_of(effect.payload, effect.member_email)
     if isinstance(to, Undelivered):

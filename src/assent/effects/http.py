@@ -15,11 +15,11 @@ import httpcore
 import httpx
 
 from assent.effects.addresses import Allowed
-from assent.effects.connections import Connections
+from assent.effects.connections import ReceiverConnections
 from assent.effects.guard import AddressRefused, GuardedBackend, Resolve, resolve
 from assent.effects.outcome import Undelivered
 from assent.effects.redirects import follow
-from assent.effects.requests import Answer, Request
+from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
 
 
@@ -29,7 +29,7 @@ class Progress:
 
     sent: bool = False
     """Whether the request has begun to leave, and no answer to it was read yet."""
-    answer: Answer | None = None
+    answer: HttpResponse | None = None
     """What is known of the answer while its body is being read."""
     redirects: tuple[str, ...] = ()
 
@@ -51,12 +51,14 @@ class HttpSender:
     ) -> None:
         self._settings = settings
         network = GuardedBackend(settings.allow if allowed is None else allowed, resolve)
-        self._connections = Connections(network, ssl_context or httpx.create_ssl_context())
+        self._connections = ReceiverConnections(network, ssl_context or httpx.create_ssl_context())
 
     async def close(self) -> None:
         await self._connections.close()
 
-    async def send(self, request: Request, *, bytes_max: int, once: bool = False) -> Answer | Undelivered:
+    async def send(
+        self, request: HttpRequest, *, bytes_max: int, once: bool = False
+    ) -> HttpResponse | Undelivered:
         """One attempt, with the redirects that it leads to.
 
         `once`: a repetition would do harm. On a connection that was idle a request may be lost without anybody having
@@ -76,8 +78,8 @@ class HttpSender:
             return _unanswered("CONNECTION_FAILED", str(error) or type(error).__name__, progress)
 
     async def _follow(
-        self, request: Request, progress: Progress, bytes_max: int, once: bool
-    ) -> Answer | Undelivered:
+        self, request: HttpRequest, progress: Progress, bytes_max: int, once: bool
+    ) -> HttpResponse | Undelivered:
         started_s = time.monotonic()
         for _ in range(self._settings.redirects_max + 1):
             progress.sent, progress.answer = False, None
@@ -94,7 +96,9 @@ class HttpSender:
             "TOO_MANY_REDIRECTS", f"redirected {len(progress.redirects)} times", permanent=True
         )
 
-    async def _exchange(self, request: Request, progress: Progress, bytes_max: int, once: bool) -> Answer:
+    async def _exchange(
+        self, request: HttpRequest, progress: Progress, bytes_max: int, once: bool
+    ) -> HttpResponse:
         connect_s, silent_s = self._settings.connect_timeout_ms / 1000, self._settings.read_timeout_ms / 1000
         timeouts = {"connect": connect_s, "read": silent_s, "write": silent_s}
         given = httpcore.Request(
@@ -105,11 +109,11 @@ class HttpSender:
             extensions={"timeout": timeouts, "trace": progress.trace},
         )
         async with self._connections.stream(given, fresh=once) as response:
-            progress.answer = Answer(response.status, response.headers, cut="lost")
+            progress.answer = HttpResponse(response.status, response.headers, cut="lost")
             return await _read(response, progress.answer, bytes_max)
 
 
-async def _read(response: httpcore.Response, answer: Answer, bytes_max: int) -> Answer:
+async def _read(response: httpcore.Response, answer: HttpResponse, bytes_max: int) -> HttpResponse:
     """As much of the body as is wanted. The status is known: whatever happens to the rest, the request did arrive."""
     body = bytearray()
     try:
@@ -126,7 +130,7 @@ def _httpcore_url(url: httpx.URL) -> httpcore.URL:
     return httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
 
 
-def _raw_headers(request: Request) -> list[tuple[bytes, bytes]]:
+def _raw_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     headers = [(b"host", request.url.netloc)]
     headers += [(name.encode("ascii"), value.encode()) for name, value in request.headers.items()]
     if request.body is not None or request.method != "GET":

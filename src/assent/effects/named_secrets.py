@@ -15,9 +15,9 @@ import asyncpg
 import httpx
 import orjson
 
-from assent.effects.claimed import NamedSecret
+from assent.effects.claimed_effect import NamedSecret
 from assent.effects.outcome import Delivered, Outcome, Undelivered
-from assent.effects.requests import Answer
+from assent.effects.requests import HttpResponse
 from assent.language.secrets import NAME_PATTERN
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
@@ -185,7 +185,7 @@ class Redaction:
     def __init__(self, secrets: Iterable[NamedSecret]) -> None:
         self._secrets = tuple(secrets)
 
-    def answer(self, answer: Answer) -> Answer:
+    def answer(self, answer: HttpResponse) -> HttpResponse:
         """Before the body is cut for evidence: a part of a secret is not found any more."""
         body = answer.body
         for secret in self._secrets:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from assent.effects.outcome import Undelivered
 from assent.effects.requests import read_url
-from assent.model.effect import Outside
+from assent.model.effect import OutsideWork
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, Problem
 
@@ -31,7 +31,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ServiceOperation:
     """One call that a service offers."""
 
     service: str
@@ -41,7 +41,7 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     takes_body: bool = False
 
-    def __call__(self, _: object, arguments: Mapping[str, Any]) -> Outside:
+    def __call__(self, _: object, arguments: Mapping[str, Any]) -> OutsideWork:
         """What the effects worker is to send; refused at once where the input does not fit."""
         given = {name: value for name, value in arguments.items() if value is not None}
         self._require_fitting(given)
@@ -53,7 +53,7 @@ class Operation:
             "query": [pair for one in self._named("query", given) for pair in _pairs(one, given[one])],
             "headers": {one: _text(given[one]) for one in self._named("header", given)},
         }
-        return Outside(payload | self._body(arguments), self.method in REPEATABLE)
+        return OutsideWork(payload | self._body(arguments), self.method in REPEATABLE)
 
     def _named(self, place: str, given: Mapping[str, Any]) -> list[str]:
         return [p.name for p in self.parameters if p.place == place and p.name in given]
@@ -88,7 +88,7 @@ class Service:
     name: str
     base_url: str
     host: str
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[ServiceOperation, ...] = ()
     headers: Headers = field(default_factory=dict)
 
 
@@ -104,7 +104,7 @@ def service_of(name: str, document: Mapping[str, Any], base_url: str, headers: H
     return Service(name, base_url.rstrip("/"), url.host, operations, headers or {})
 
 
-def _operations(service: str, document: Mapping[str, Any]) -> Iterator[Operation]:
+def _operations(service: str, document: Mapping[str, Any]) -> Iterator[ServiceOperation]:
     for path, item in (document.get("paths") or {}).items():
         item = _resolved(document, item)  # noqa: PLW2901 - the same item, wherever it is written
         for method in METHODS:
@@ -114,7 +114,7 @@ def _operations(service: str, document: Mapping[str, Any]) -> Iterator[Operation
                 parameters = {p.name: p for p in _parameters(document, shared)}
                 takes_body = "requestBody" in found
                 named = tuple(parameters.values())
-                yield Operation(service, found["operationId"], method.upper(), path, named, takes_body)
+                yield ServiceOperation(service, found["operationId"], method.upper(), path, named, takes_body)
 
 
 def _parameters(document: Mapping[str, Any], declared: list[Any]) -> Iterator[Parameter]:

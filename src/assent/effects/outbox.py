@@ -9,8 +9,8 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.effects.claimed import Claimed, NamedSecret
-from assent.effects.outcome import Mark
+from assent.effects.claimed_effect import ClaimedEffect, NamedSecret
+from assent.effects.outcome import EffectResult
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.model.jobs import JobKey, job_columns
@@ -19,17 +19,17 @@ from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.effects", "outbox.sql")
 
-Place = tuple[str, str]
+Destination = tuple[str, str]
 """An org and a destination."""
 
-BEFORE_ALL: Final[Place] = ("", "")
+BEFORE_ALL: Final[Destination] = ("", "")
 
 CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
 """How long a claim may wait for its client: a worker that is stopped inside of one blocks others no longer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NewEffect:
     """An effect, and the step that wants it."""
 
     org_id: str
@@ -41,7 +41,7 @@ class Wanted:
     trace_id: str | None = None
 
 
-async def enqueue(connection: Connection, wanted: Sequence[Wanted], now: datetime) -> int:
+async def enqueue(connection: Connection, wanted: Sequence[NewEffect], now: datetime) -> int:
     """Put effects into the outbox, each once (WF-11), and wake the workers when one of them is new."""
     rows = [_row(one, now) for one in wanted]
     # The receipts keep out what was wanted before; within one statement they cannot see each other's twin.
@@ -52,7 +52,7 @@ async def enqueue(connection: Connection, wanted: Sequence[Wanted], now: datetim
     return written or 0
 
 
-def _row(wanted: Wanted, now: datetime) -> dict[str, Any]:
+def _row(wanted: NewEffect, now: datetime) -> dict[str, Any]:
     effect = wanted.effect
     return {
         "org_id": wanted.org_id,
@@ -90,7 +90,7 @@ def _host(url: str) -> str:
         return "nowhere"
 
 
-async def find_destinations(connection: Connection, after: Place, limit: int) -> list[Place]:
+async def find_destinations(connection: Connection, after: Destination, limit: int) -> list[Destination]:
     """Return where effects wait, in order, from a place on."""
     await _prepare(connection)
     rows = await connection.fetch(_SQL.find_destinations, *after, limit)
@@ -100,12 +100,12 @@ async def find_destinations(connection: Connection, after: Place, limit: int) ->
 async def claim(  # noqa: PLR0913 - the limits are what a claim is about
     connection: Connection,
     worker_id: UUID,
-    places: Sequence[Place],
+    places: Sequence[Destination],
     limit: int,
     per_destination_max: int,
     *,
     suspects: bool = False,
-) -> list[Claimed]:
+) -> list[ClaimedEffect]:
     """Claim effects that are due for a worker, fairly, and no more for a destination than it may have under way."""
     if not places:
         return []
@@ -117,7 +117,9 @@ async def claim(  # noqa: PLR0913 - the limits are what a claim is about
     return [_claimed(row) for row in rows]
 
 
-async def claim_suspect(connection: Connection, worker_id: UUID, per_destination_max: int) -> list[Claimed]:
+async def claim_suspect(
+    connection: Connection, worker_id: UUID, per_destination_max: int
+) -> list[ClaimedEffect]:
     """Claim one effect that may have killed a worker; none where none is due."""
     place = await connection.fetchrow(_SQL.find_suspect_place)
     places = [(place["org_id"], place["destination"])] if place is not None else []
@@ -147,16 +149,16 @@ async def _prepare(connection: Connection) -> None:
     await connection.execute(_SQL.prepare_claim, str(CLAIM_IDLE_TIMEOUT_MS))
 
 
-def _claimed(row: asyncpg.Record) -> Claimed:
+def _claimed(row: asyncpg.Record) -> ClaimedEffect:
     named = [
         NamedSecret(one["name"], one["value"], tuple(one["hosts"])) for one in row["named_secrets"] or ()
     ]
     secrets = {"secrets": tuple(row["secrets"]), "named_secrets": {one.name: one for one in named}}
-    return Claimed(**dict(row) | secrets)
+    return ClaimedEffect(**dict(row) | secrets)
 
 
 async def settle(
-    connection: Connection, worker_id: UUID, marks: Sequence[Mark]
+    connection: Connection, worker_id: UUID, marks: Sequence[EffectResult]
 ) -> tuple[set[UUID], datetime | None]:
     """Write down what became of attempts; return which effects still were this worker's to settle, and the time."""
     await _prepare(connection)
@@ -164,7 +166,7 @@ async def settle(
     return {row["id"] for row in rows}, rows[0]["now"] if rows else None
 
 
-def _mark_row(mark: Mark) -> dict[str, Any]:
+def _mark_row(mark: EffectResult) -> dict[str, Any]:
     effect = mark.effect
     return {
         "org_id": effect.org_id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.settings import EffectSettings
 from assent.model.backoff import backoff, jittered
 
@@ -49,10 +49,10 @@ Status = Literal["completed", "failed", "dead_letter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EffectResult:
     """What is written down about an attempt."""
 
-    effect: Claimed
+    effect: ClaimedEffect
     outcome: Outcome
     status: Status
     retry_after: timedelta | None = None
@@ -84,14 +84,14 @@ class Mark:
         return found | dict(self.outcome.evidence)
 
 
-def judge(effect: Claimed, outcome: Outcome, settings: EffectSettings) -> Mark:
+def next_state(effect: ClaimedEffect, outcome: Outcome, settings: EffectSettings) -> EffectResult:
     """What is to be written down about this attempt."""
     if isinstance(outcome, Delivered):
-        return Mark(effect, outcome, "completed")
+        return EffectResult(effect, outcome, "completed")
     forbidden = outcome.ambiguous and not effect.retry_ambiguous
     if outcome.permanent or forbidden or effect.attempts >= effect.max_attempts:
-        return Mark(effect, outcome, "dead_letter")
-    return Mark(effect, outcome, "failed", _wait(effect.attempts, outcome, settings))
+        return EffectResult(effect, outcome, "dead_letter")
+    return EffectResult(effect, outcome, "failed", _wait(effect.attempts, outcome, settings))
 
 
 def _wait(attempts: int, outcome: Undelivered, settings: EffectSettings) -> timedelta:

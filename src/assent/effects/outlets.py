@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from assent.effects.openapi import Service
-from assent.model.effect import Outside
+from assent.model.effect import OutsideWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Outlets:
     services: dict[str, Service] = field(default_factory=dict)
 
 
-def leaving(name: str) -> Callable[..., Outside]:
+def leaving(name: str) -> Callable[..., OutsideWork]:
     """An operation as steps see it that the effects worker is to run: it only says so."""
 
-    def say_so(_: object, arguments: Mapping[str, Any]) -> Outside:
-        return Outside({"operation": name, "arguments": dict(arguments)})
+    def say_so(_: object, arguments: Mapping[str, Any]) -> OutsideWork:
+        return OutsideWork({"operation": name, "arguments": dict(arguments)})
 
     return say_so

@@ -9,7 +9,7 @@ from typing import Final
 import httpx
 
 from assent.effects.outcome import Undelivered
-from assent.effects.requests import Answer, Request, read_url
+from assent.effects.requests import HttpRequest, HttpResponse, read_url
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -17,7 +17,7 @@ FORWARDED: Final = frozenset({"accept", "accept-encoding", "content-type", "idem
 """The headers that another host gets to see: no signature, no credentials, nothing that an author put there."""
 
 
-def follow(request: Request, answer: Answer) -> Request | Undelivered | None:
+def follow(request: HttpRequest, answer: HttpResponse) -> HttpRequest | Undelivered | None:
     """The next request; none when this answer is the last."""
     if answer.status not in REDIRECTS:
         return None
@@ -36,8 +36,8 @@ def follow(request: Request, answer: Answer) -> Request | Undelivered | None:
         headers = {name: value for name, value in headers.items() if name.lower() in FORWARDED}
     if answer.status == 303:
         kept = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        return Request("GET", target, kept)
-    return Request(request.method, target, headers, request.body)
+        return HttpRequest("GET", target, kept)
+    return HttpRequest(request.method, target, headers, request.body)
 
 
 def _target(base: httpx.URL, location: str | None) -> httpx.URL | Undelivered:

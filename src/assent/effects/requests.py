@@ -21,7 +21,7 @@ OBEYED: Final = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     method: str
     url: httpx.URL
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back. The body may be cut."""
 
     status: int
@@ -67,7 +67,7 @@ def read_url(text: str) -> httpx.URL | Undelivered:
     return url
 
 
-def outcome_of(answer: Answer, now: datetime, *, evidence_bytes_max: int, awaited: bool) -> Outcome:
+def outcome_of(answer: HttpResponse, now: datetime, *, evidence_bytes_max: int, awaited: bool) -> Outcome:
     """What an answer means for the effect."""
     evidence = _evidence(answer, evidence_bytes_max)
     if 200 <= answer.status < 300:
@@ -78,7 +78,7 @@ def outcome_of(answer: Answer, now: datetime, *, evidence_bytes_max: int, awaite
     return Undelivered(f"HTTP_{answer.status}", message, not again, retry_after=after, evidence=evidence)
 
 
-def _delivered(answer: Answer, evidence: dict[str, Any], *, awaited: bool) -> Outcome:
+def _delivered(answer: HttpResponse, evidence: dict[str, Any], *, awaited: bool) -> Outcome:
     if not awaited:
         return Delivered(evidence)
     if answer.cut == "too large":
@@ -94,7 +94,7 @@ def _delivered(answer: Answer, evidence: dict[str, Any], *, awaited: bool) -> Ou
     return Delivered(evidence, result)
 
 
-def _result(answer: Answer) -> Any:
+def _result(answer: HttpResponse) -> Any:
     """The body as JSON where it is that, else as text."""
     if not answer.body:
         return None
@@ -106,7 +106,7 @@ def _result(answer: Answer) -> Any:
     return _text(answer.body)
 
 
-def _evidence(answer: Answer, bytes_max: int) -> dict[str, Any]:
+def _evidence(answer: HttpResponse, bytes_max: int) -> dict[str, Any]:
     shown = {name: _kept(value) for name in SHOWN_HEADERS if (value := answer.header(name)) is not None}
     found: dict[str, Any] = {"status": answer.status, "headers": shown, "took_ms": answer.took_ms}
     found["body"] = _text(answer.body[:bytes_max])
@@ -122,7 +122,7 @@ def _kept(text: str) -> str:
     return text.replace("\0", "�")
 
 
-def retry_after(answer: Answer, now: datetime) -> timedelta | None:
+def retry_after(answer: HttpResponse, now: datetime) -> timedelta | None:
     """How long the receiver wants to be left alone, whether it says a number of seconds or a date."""
     said = (answer.header("retry-after") or "").strip()
     if said.isascii() and said.isdigit() and len(said) < 10:

@@ -6,10 +6,10 @@ from typing import Final
 import orjson
 
 from assent.effects.callbacks import Callbacks
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.named_secrets import fill_headers
 from assent.effects.outcome import Undelivered
-from assent.effects.requests import Request, own_headers, read_url
+from assent.effects.requests import HttpRequest, own_headers, read_url
 from assent.effects.secrets import signature_headers
 from assent.telemetry import is_traceparent
 
@@ -36,8 +36,8 @@ _OURS_ALONE: Final = (
 
 
 def webhook_request(
-    effect: Claimed, now: datetime, callbacks: Callbacks | None = None
-) -> Request | Undelivered:
+    effect: ClaimedEffect, now: datetime, callbacks: Callbacks | None = None
+) -> HttpRequest | Undelivered:
     payload = effect.payload
     url = read_url(payload["url"])
     if isinstance(url, Undelivered):
@@ -51,10 +51,10 @@ def webhook_request(
     if isinstance(filled, Undelivered):
         return filled
     given |= {name.lower(): value for name, value in filled.items()}
-    return Request(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
+    return HttpRequest(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)
 
 
-def _return_path(effect: Claimed, now: datetime, callbacks: Callbacks | None) -> dict[str, str]:
+def _return_path(effect: ClaimedEffect, now: datetime, callbacks: Callbacks | None) -> dict[str, str]:
     """Where the results of a request go: its id, and an address that needs no sign-in, where there is one."""
     if effect.request_id is None:
         return {}
@@ -64,7 +64,7 @@ def _return_path(effect: Claimed, now: datetime, callbacks: Callbacks | None) ->
     return found
 
 
-def standard_headers(effect: Claimed) -> dict[str, str]:
+def standard_headers(effect: ClaimedEffect) -> dict[str, str]:
     """What every request of ours says. Answers come as they are: one that is packed could unpack without an end."""
     ours = {"user-agent": USER_AGENT, "accept-encoding": "identity", "idempotency-key": effect.key}
     trace = effect.trace_id

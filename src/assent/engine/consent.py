@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 from uuid import UUID
 
-from assent.model.approval import ESCALATION, Decision, Group, Request, Seat
+from assent.model.approval import ESCALATION, ApprovalRequest, Decision, Group, Seat
 from assent.model.mutation import Rejection
 
 Enough = Callable[[Mapping[str, bool]], bool]
@@ -19,7 +19,7 @@ def all_of_them(agreed: Mapping[str, bool]) -> bool:
     return all(agreed.values())
 
 
-def tally(request: Request, enough: Enough) -> Literal["approved", "rejected"] | None:
+def tally(request: ApprovalRequest, enough: Enough) -> Literal["approved", "rejected"] | None:
     """What has been decided, if it has."""
     if (senior := _first_answer(request, ESCALATION)) is not None:
         return senior
@@ -31,13 +31,13 @@ def tally(request: Request, enough: Enough) -> Literal["approved", "rejected"] |
     return "rejected"
 
 
-def has_agreed(request: Request, group: Group) -> bool:
+def has_agreed(request: ApprovalRequest, group: Group) -> bool:
     if group.mode == "any":
         return _first_answer(request, group.name) == "approved"
     return len(_answers(request, group.name, "approved")) >= group.needed
 
 
-def may_agree(request: Request, group: Group) -> bool:
+def may_agree(request: ApprovalRequest, group: Group) -> bool:
     agreed = _answers(request, group.name, "approved")
     if group.mode == "any" and (first := _first_answer(request, group.name)) is not None:
         return first == "approved"
@@ -45,29 +45,29 @@ def may_agree(request: Request, group: Group) -> bool:
     return len(agreed) + len(waiting) >= group.needed
 
 
-def _answers(request: Request, group: str, answer: str) -> list[Decision]:
+def _answers(request: ApprovalRequest, group: str, answer: str) -> list[Decision]:
     return [d for d in request.decisions_of(group) if d.answer == answer]
 
 
-def _first_answer(request: Request, group: str) -> Literal["approved", "rejected"] | None:
+def _first_answer(request: ApprovalRequest, group: str) -> Literal["approved", "rejected"] | None:
     for decision in request.decisions_of(group):
         if decision.answer in ("approved", "rejected"):
             return "approved" if decision.answer == "approved" else "rejected"
     return None
 
 
-def is_open(request: Request, group: str) -> bool:
+def is_open(request: ApprovalRequest, group: str) -> bool:
     return any(seat.status == "open" for seat in request.seats_of(group))
 
 
-def idle_seats(request: Request) -> list[Seat]:
+def idle_seats(request: ApprovalRequest) -> list[Seat]:
     """The seats of groups that have agreed, or cannot any more: nobody needs their answer."""
     groups = [group for group in request.groups if group.name != ESCALATION]
     settled = [g.name for g in groups if has_agreed(request, g) or not may_agree(request, g)]
     return [seat for seat in request.seats if seat.group in settled and seat.status in ("open", "later")]
 
 
-def next_seats(request: Request) -> list[Seat]:
+def next_seats(request: ApprovalRequest) -> list[Seat]:
     """The seats whose turn has come: of the first stage that has not agreed, in sequence where it says so."""
     for stage in sorted({group.stage for group in request.groups if group.name != ESCALATION}):
         waiting = [g for g in request.groups if g.stage == stage and g.name != ESCALATION]
@@ -77,7 +77,7 @@ def next_seats(request: Request) -> list[Seat]:
     return []
 
 
-def _turn_of(request: Request, group: Group) -> list[Seat]:
+def _turn_of(request: ApprovalRequest, group: Group) -> list[Seat]:
     later = sorted((s for s in request.seats_of(group.name) if s.status == "later"), key=lambda s: s.position)
     if group.mode != "sequence":
         return later

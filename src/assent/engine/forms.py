@@ -6,7 +6,7 @@ from assent.engine.inputs import ClaimForm, FormInput, ReassignForm, ReleaseForm
 from assent.engine.nodes.form import Form
 from assent.engine.requests import hand_on
 from assent.engine.visit import Visit
-from assent.model.form import AskedForm, Draft
+from assent.model.form import FormDraft, FormRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -17,7 +17,7 @@ REASSIGN_FORM = "forms:reassign"
 """The capability to have somebody else fill in what another was asked, and to release another's claim."""
 
 
-def open_form(run: "Run", given: FormInput) -> tuple[AskedForm, Visit] | Rejection:
+def open_form(run: "Run", given: FormInput) -> tuple[FormRequest, Visit] | Rejection:
     """A form that can still be filled in, with the visit that waits for it."""
     form = run.world.forms.get(given.step_id) if given.step_id else None
     token = next((t for t in run.instance.tokens.values() if form and t.step_id == form.id), None)
@@ -64,7 +64,7 @@ def save_draft(run: "Run", given: SaveDraft) -> Rejection | None:
     if isinstance(filler, Rejection):
         return filler
     problems = tuple(_handler(visit).problems(given.data))
-    form.draft = Draft(given.data, given.actor.id, run.world.now, problems)
+    form.draft = FormDraft(given.data, given.actor.id, run.world.now, problems)
     return None
 
 
@@ -84,7 +84,7 @@ def reassign_form(run: "Run", given: ReassignForm) -> Rejection | None:
     return None
 
 
-def _may_not_reassign(form: AskedForm, given: ReassignForm) -> Rejection | None:
+def _may_not_reassign(form: FormRequest, given: ReassignForm) -> Rejection | None:
     if given.actor.id != given.from_user and not given.actor.can(REASSIGN_FORM):
         message = f"{given.actor.id} may give away what they were asked; another's takes {REASSIGN_FORM}"
         return Rejection("POLICY_DENIED", message, ("actor",))

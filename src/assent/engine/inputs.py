@@ -172,7 +172,7 @@ class Resume(Input):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(Input):
+class RetryInstance(Input):
     """Try what failed again; without a name, everything that failed."""
 
     step: str | None = None

@@ -9,8 +9,8 @@ from assent.engine.consent import not_open, separate
 from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
 from assent.engine.rounds import can_be_filled, round_of
-from assent.engine.seats import Seating
-from assent.model.approval import Request, Seat, Seated
+from assent.engine.seats import SeatRules
+from assent.model.approval import ApprovalRequest, Seat, Seated
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -21,7 +21,7 @@ REASSIGN = "approvals:reassign"
 """The capability to ask somebody else in another's place."""
 
 
-def open_request(run: "Run", request_id: UUID | None) -> tuple[Request, Token] | Rejection:
+def open_request(run: "Run", request_id: UUID | None) -> tuple[ApprovalRequest, Token] | Rejection:
     """A request that can still be answered, with the token that waits for it."""
     request = next((r for r in run.world.requests.values() if r.id == request_id), None)
     token = next((t for t in run.instance.tokens.values() if request and t.step_id == request.step_id), None)
@@ -87,7 +87,7 @@ def _heir(seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
     )
 
 
-def _may_not_reassign(seating: Seating, seat: Seat, heir: Seat, given: Reassign) -> Rejection | None:
+def _may_not_reassign(seating: SeatRules, seat: Seat, heir: Seat, given: Reassign) -> Rejection | None:
     if refused := _may_not_take(seating, seat, given):
         return refused
     if any(s.user_id == given.to_user and s.status != "closed" for s in seating.asked.seats):
@@ -96,7 +96,7 @@ def _may_not_reassign(seating: Seating, seat: Seat, heir: Seat, given: Reassign)
     return replace(refused, path=("to_user",)) if refused else None
 
 
-def _may_not_take(seating: Seating, seat: Seat, given: Reassign) -> Rejection | None:
+def _may_not_take(seating: SeatRules, seat: Seat, given: Reassign) -> Rejection | None:
     """An approver gives away their own seat while they could fill it; another's is never moved to the mover."""
     actor = given.actor
     if not actor.can(REASSIGN):
@@ -111,10 +111,10 @@ def _may_not_take(seating: Seating, seat: Seat, given: Reassign) -> Rejection | 
     return None
 
 
-def _is_needed_elsewhere(seating: Seating, seat: Seat, heir: Seat) -> Rejection | None:
+def _is_needed_elsewhere(seating: SeatRules, seat: Seat, heir: Seat) -> Rejection | None:
     """Nobody is put into a seat that takes them from one that nobody else could fill."""
     request = seating.asked
-    if not isinstance(request, Request) or request.may_repeat:
+    if not isinstance(request, ApprovalRequest) or request.may_repeat:
         return None
     after = deepcopy(list(seating.round))
     _hand_on(next(found for found in after if found.id == request.id), seat, heir)
@@ -124,9 +124,9 @@ def _is_needed_elsewhere(seating: Seating, seat: Seat, heir: Seat) -> Rejection 
     return None
 
 
-def _seating(run: "Run", request: Request) -> Seating:
+def _seating(run: "Run", request: ApprovalRequest) -> SeatRules:
     around = round_of(run.world.requests.values(), request.slot, request.generation)
-    return Seating.of(run.world, run.plan.workflow.key, request, around)
+    return SeatRules.of(run.world, run.plan.workflow.key, request, around)
 
 
 def claim(run: "Run", given: Claim) -> Rejection | None:

@@ -6,7 +6,17 @@ What an event asks for was permitted to whoever caused it; answers and transitio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from assent.engine.inputs import Cancel, CancelToken, ForceFail, Input, Pause, Resume, Retry, Skip, Start
+from assent.engine.inputs import (
+    Cancel,
+    CancelToken,
+    ForceFail,
+    Input,
+    Pause,
+    Resume,
+    RetryInstance,
+    Skip,
+    Start,
+)
 from assent.engine.instance import Instance
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
@@ -21,7 +31,7 @@ _OPERATIONS: Final[Mapping[type[Input], Operation]] = {
     Cancel: "cancel",
     Pause: "pause",
     Resume: "resume",
-    Retry: "retry",
+    RetryInstance: "retry",
     Skip: "repair",
     CancelToken: "repair",
     ForceFail: "repair",

@@ -10,33 +10,33 @@ from math import prod
 from typing import Any, Final
 
 from assent.engine.consent import has_agreed, is_open, may_agree
-from assent.model.approval import ESCALATION, Group, Request
+from assent.model.approval import ESCALATION, ApprovalRequest, Group
 
 WAYS_MAX: Final = 10_000
 """Beyond this many ways to agree, nobody could tell by hand either: it is taken that there is one."""
 
-Need = frozenset[str]
+SeatsNeeded = frozenset[str]
 """One seat that somebody has to fill, and who could."""
 
 
-def round_of(requests: Iterable[Request], slot: str, generation: int) -> list[Request]:
+def round_of(requests: Iterable[ApprovalRequest], slot: str, generation: int) -> list[ApprovalRequest]:
     """What is asked in one slot and one generation, and counts: not what has become void."""
     live = [request for request in requests if request.status not in ("void", "cancelled")]
     return [request for request in live if (request.slot, request.generation) == (slot, generation)]
 
 
-def fillers(requests: Iterable[Request]) -> set[str]:
+def fillers(requests: Iterable[ApprovalRequest]) -> set[str]:
     """Whoever has answered, for themselves or through another."""
     decisions = [decision for request in requests for decision in request.decisions]
     return {d.approver_id for d in decisions} | {d.on_behalf_of for d in decisions if d.on_behalf_of}
 
 
-def sitting_in(requests: Iterable[Request]) -> set[str]:
+def sitting_in(requests: Iterable[ApprovalRequest]) -> set[str]:
     """Whoever has a seat that is filled or waits for them."""
     return {seat.user_id for request in requests for seat in request.seats if seat.status != "closed"}
 
 
-def can_be_filled(requests: Sequence[Request]) -> bool:
+def can_be_filled(requests: Sequence[ApprovalRequest]) -> bool:
     """Whether people are left by whom every open request of a round can be approved, each in one seat."""
     used = fillers(requests)
     ways = [_ways(request, used) for request in requests if request.status == "pending"]
@@ -45,7 +45,7 @@ def can_be_filled(requests: Sequence[Request]) -> bool:
     return any(_are_distinct([need for way in chosen for need in way]) for chosen in product(*ways))
 
 
-def _ways(request: Request, used: set[str]) -> list[list[Need]]:
+def _ways(request: ApprovalRequest, used: set[str]) -> list[list[SeatsNeeded]]:
     """The ways in which it can still be approved: for each, the seats that have to be filled."""
     if request.enough is None or is_open(request, ESCALATION):
         return [[]]  # asked before that was recorded; or somebody is asked who decides alone
@@ -68,7 +68,7 @@ def _alternatives(enough: Any) -> list[frozenset[str]]:
     return [frozenset().union(*chosen) for chosen in product(*within)]
 
 
-def _needs(request: Request, group: Group, used: set[str]) -> list[Need]:
+def _needs(request: ApprovalRequest, group: Group, used: set[str]) -> list[SeatsNeeded]:
     if has_agreed(request, group):
         return []
     seats = [seat for seat in request.seats_of(group.name) if seat.status in ("open", "later")]
@@ -77,13 +77,13 @@ def _needs(request: Request, group: Group, used: set[str]) -> list[Need]:
     return [people] * (group.needed - agreed)
 
 
-def _are_distinct(needs: Sequence[Need]) -> bool:
+def _are_distinct(needs: Sequence[SeatsNeeded]) -> bool:
     """Whether every seat can have somebody of its own."""
     taken: dict[str, int] = {}
     return all(_find_somebody(needs, number, taken, set()) for number in range(len(needs)))
 
 
-def _find_somebody(needs: Sequence[Need], number: int, taken: dict[str, int], asked: set[str]) -> bool:
+def _find_somebody(needs: Sequence[SeatsNeeded], number: int, taken: dict[str, int], asked: set[str]) -> bool:
     """Somebody for this seat; whoever holds another moves where that can be filled otherwise."""
     while somebody := needs[number] - asked:
         person = min(somebody)

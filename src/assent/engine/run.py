@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assent.engine.choose import choose, not_qualified
+from assent.engine.edges import choose, not_qualified
 from assent.engine.evolve import CHAINED_KINDS, evolve
 from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried, root_id
 from assent.engine.joins import fire_join, join_is_complete
 from assent.engine.nodes.asking import messages_to
-from assent.engine.nodes.base import WISHES, Done, Failure, Rest, Stay, Verdict, Wish
+from assent.engine.nodes.base import WISHES, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCH_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
@@ -27,7 +27,7 @@ from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
 from assent.model.mutation import Rejection
 from assent.model.outside_request import OutsideRequest
-from assent.model.task import WantedTask
+from assent.model.task import TaskSpec
 
 CHAIN_STEPS_MAX: Final = 10
 
@@ -61,7 +61,7 @@ class Run:
     """What is to be sent, each with the step that wants it."""
     asks: list[OutsideRequest] = field(default_factory=list)
     """What is asked of outside parties; each ends with its step, if results do not end it before."""
-    tasks: list[tuple[Step, WantedTask]] = field(default_factory=list)
+    tasks: list[tuple[Step, TaskSpec]] = field(default_factory=list)
     """What our workers are to do, each with the step that wants it."""
     stays: list[tuple[Token, Stay]] = field(default_factory=list)
     """Steps that rest on, with the next time that something is due."""
@@ -78,12 +78,12 @@ class Run:
             given = self.inputs.popleft()
             self.outcomes.append((given, self._offer(given)))
 
-    def perform(self, visit: Visit) -> Wish | None:
+    def perform(self, visit: Visit) -> Need | None:
         """Run the node's handler, which is pure. A wish is answered with `answer`, once the receipt is taken."""
         handler = visit.node.handler
         error = self.failing.get(visit.node.id)
         if error is not None:
-            verdict: Verdict | Wish = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
+            verdict: Verdict | Need = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
         else:
             verdict = handler.enter(visit)
         if isinstance(verdict, WISHES):
@@ -106,10 +106,10 @@ class Run:
             self._fail(visit, verdict)
 
     def _offer(self, given: Input) -> Offered:
-        from assent.engine.offers import offer  # noqa: PLC0415 - offers build on Run
+        from assent.engine.apply import apply_input  # noqa: PLC0415 - offers build on Run
 
         self.actor = given.actor
-        return offer(self, given)
+        return apply_input(self, given)
 
     def _ready_visit(self) -> Visit | None:
         token = self._ready_token()
@@ -184,7 +184,7 @@ class Run:
         told = messages_to(visit, visit.node.node.config, request, seats)
         self._enqueue(self._step(visit, "pending", {}), told)
 
-    def _enqueue(self, step: Step, effects: tuple[Effect, ...], task: WantedTask | None = None) -> None:
+    def _enqueue(self, step: Step, effects: tuple[Effect, ...], task: TaskSpec | None = None) -> None:
         if effects:
             self.effects += [(step, effect) for effect in effects]
         if task is not None:
@@ -223,7 +223,7 @@ class Run:
 
     def _no_way_on(self, visit: Visit, done: Done, evaluations: list[dict[str, Any]]) -> None:
         if done.outcome == Outcome.TIMEOUT:
-            # A step without a way of its own out of its time falls back on the workflow's (seed 003).
+            # A step without a way of its own out of its time falls back on that of the workflow.
             self._finish_and_expire(visit, done)
             return
         message = f"no edge answers `{done.outcome}` of `{visit.node.node.name}`"
@@ -231,7 +231,7 @@ class Run:
         self._fail(visit, failure, {**done.output, "outcome": done.outcome, "evaluations": evaluations})
 
     def _finish_and_expire(self, visit: Visit, done: Done) -> None:
-        from assent.engine.offers import expire  # noqa: PLC0415 - offers build on Run
+        from assent.engine.apply import expire  # noqa: PLC0415 - offers build on Run
 
         expire(self, dict(done.output))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assent.engine.consent import separate
 from assent.engine.rounds import fillers
-from assent.model.approval import STARTER, Delegation, Request, Roll, Seat, Seated
+from assent.model.approval import STARTER, ApprovalRequest, Delegation, Presence, Seat, Seated
 from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
@@ -20,19 +20,21 @@ NO_LONGER_QUALIFIED = "NO_LONGER_QUALIFIED"
 
 
 @dataclass(frozen=True, slots=True)
-class Seating:
+class SeatRules:
     """A request or a form, with everything that decides who may fill its seats."""
 
     asked: Seated
     workflow: str
-    round: Sequence[Request] = ()
+    round: Sequence[ApprovalRequest] = ()
     """The requests beside it, itself included; a form has none."""
     delegations: Mapping[str, Sequence[Delegation]] = field(default_factory=dict)
     """Those who act here → their delegations that hold now."""
-    roll: Roll = field(default_factory=Roll)
+    roll: Presence = field(default_factory=Presence)
 
     @classmethod
-    def of(cls, world: "World", workflow: str, asked: Seated, around: Sequence[Request] = ()) -> "Seating":
+    def of(
+        cls, world: "World", workflow: str, asked: Seated, around: Sequence[ApprovalRequest] = ()
+    ) -> "SeatRules":
         return cls(asked, workflow, around, world.delegations, world.roll)
 
     def refusal(self, seat: Seat, user_id: str) -> Rejection | None:
@@ -78,12 +80,12 @@ class Seating:
         )
 
     def _had_a_part(self, names: set[str]) -> Rejection | None:
-        if not isinstance(self.asked, Request) or not (authors := names & self.asked.originators):
+        if not isinstance(self.asked, ApprovalRequest) or not (authors := names & self.asked.originators):
             return None
         return separate(f"{min(authors)} had a part in what is to be approved")
 
     def _fills_another(self, names: set[str]) -> Rejection | None:
-        if not isinstance(self.asked, Request) or self.asked.may_repeat:
+        if not isinstance(self.asked, ApprovalRequest) or self.asked.may_repeat:
             return None
         twice = names & fillers(self.round)
         return separate(f"{min(twice)} fills another seat of this round") if twice else None
@@ -113,11 +115,11 @@ class Seating:
 
 
 def seat_for(
-    seating: Seating, user_id: str, on_behalf_of: str | None = None, group: str | None = None
+    seating: SeatRules, user_id: str, on_behalf_of: str | None = None, group: str | None = None
 ) -> Seat | Rejection:
     """The seat of a request in which this person may answer, or why there is none."""
     request = seating.asked
-    assert isinstance(request, Request)
+    assert isinstance(request, ApprovalRequest)
     if request.claimed_by != user_id and seating.claim_holds():
         return Rejection("CLAIMED", f"{request.claimed_by} has claimed it", hint="it must be released first")
     has_answered = any(decision.approver_id == user_id for decision in request.decisions)

@@ -9,8 +9,8 @@ from uuid import UUID
 from assent.engine.instance import Instance, Token, root_id
 from assent.engine.rounds import round_of
 from assent.model.actor import Actor, Principal
-from assent.model.approval import Delegation, Request, Roll, Seated
-from assent.model.form import AskedForm
+from assent.model.approval import ApprovalRequest, Delegation, Presence, Seated
+from assent.model.form import FormRequest
 from assent.model.mutation import Entity
 from assent.model.views import actor_view, entity_view
 
@@ -26,15 +26,15 @@ class World:
     entity: Entity | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The org's, read as `org`."""
-    requests: dict[UUID, Request] = field(default_factory=dict)
+    requests: dict[UUID, ApprovalRequest] = field(default_factory=dict)
     """Step → what it asked people, in the present generation."""
-    forms: dict[UUID, AskedForm] = field(default_factory=dict)
+    forms: dict[UUID, FormRequest] = field(default_factory=dict)
     """Step → the form that somebody is to fill in there; where nobody acts on it, it may be missing."""
     delegations: Mapping[str, tuple[Delegation, ...]] = field(default_factory=dict)
     """Whoever acts here → those for whom they may."""
     actors: dict[str, Actor] = field(default_factory=dict)
     """Id → the rights that people have now on whose behalf tokens move, and those of service accounts."""
-    roll: Roll = field(default_factory=Roll)
+    roll: Presence = field(default_factory=Presence)
     """Who of those who act here, or for whom they act, is there now."""
 
     def actor_of(self, principal: Principal) -> Actor:
@@ -73,7 +73,7 @@ class Visit:
         return self.plan.workflow.slot_map.get(self.node.id, "")
 
     @property
-    def round(self) -> list[Request]:
+    def round(self) -> list[ApprovalRequest]:
         """What was asked here and beside it: in this slot, in the token's generation."""
         return round_of(self.world.requests.values(), self.slot, int(root_id(self.token.id)))
 

@@ -41,17 +41,17 @@ from assent.http import (
     workflows,
 )
 from assent.http.access_log import AccessLog
-from assent.http.desk import House
+from assent.http.desk import Services
 from assent.http.errors import handle_errors
 from assent.http.examples import add_examples
 from assent.http.hosts import ANY, AllowedHosts
-from assent.http.limits import Limits
+from assent.http.limits import LimitsMiddleware
 from assent.http.problems import ProblemBody
 from assent.http.reference import add_document, add_reference
 from assent.http.replies import REPLAYED
 from assent.http.settings import HttpSettings
 from assent.http.showing import show_again
-from assent.http.tracing import Traced
+from assent.http.tracing import TracingMiddleware
 from assent.store.database import Database
 from assent.telemetry.configure import use_metrics
 
@@ -103,7 +103,7 @@ def create_app(
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.house = House(app, database, settings, callbacks, show_again)
+    door.state.house = Services(app, database, settings, callbacks, show_again)
     return door
 
 
@@ -141,8 +141,8 @@ def bare_app(settings: HttpSettings) -> FastAPI:
             ],
             expose_headers=["ETag", "Location", "Retry-After", "RateLimit", "RateLimit-Policy", REPLAYED],
         )
-    door.add_middleware(Traced)
-    door.add_middleware(Limits, request_bytes_max=settings.request_bytes_max)
+    door.add_middleware(TracingMiddleware)
+    door.add_middleware(LimitsMiddleware, request_bytes_max=settings.request_bytes_max)
     if settings.allowed_hosts and ANY not in settings.allowed_hosts:
         door.add_middleware(AllowedHosts, hosts=settings.allowed_hosts)
     if settings.access_log == "on":

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from assent.approvals.showing import ShownRequest
+from assent.approvals.details import ApprovalDetails
 from assent.http.texts import Body, Data, ShortText, Text
 from assent.http.workflow_shapes import InstanceBody
 from assent.model.approval import Decision, Seat
 
 
-class Decide(Body):
+class DecideBody(Body):
     """An answer to a request."""
 
     answer: ShortText = Field(
@@ -26,7 +26,7 @@ class Decide(Body):
     data: Data = Field(default={}, description="The fields of the step's form, where it has one.")
 
 
-class Reassign(Body):
+class ReassignBody(Body):
     """Somebody else is asked instead."""
 
     from_user: ShortText = Field(examples=["bob"])
@@ -102,7 +102,7 @@ class ApprovalBody(BaseModel):
     decisions: list[DecisionBody]
 
     @classmethod
-    def of(cls, shown: ShownRequest) -> "ApprovalBody":
+    def of(cls, shown: ApprovalDetails) -> "ApprovalBody":
         request = shown.request
         lists: dict[str, Any] = {
             "groups": [GroupBody(**group.to_json()) for group in request.groups],

@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import Depends, Response
 
 from assent.http import showing
-from assent.http.approval_shapes import ApprovalBody, Decide, DecidedBody, Reassign
-from assent.http.desk import Desk
+from assent.http.approval_shapes import ApprovalBody, DecideBody, DecidedBody, ReassignBody
+from assent.http.desk import RequestContext
 from assent.http.problems import documented
 from assent.http.reply import Reply
 from assent.http.routing import Router
@@ -20,8 +20,8 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
-Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
+Act = Annotated[RequestContext, Depends(Writing("approvals:write", "workflows"))]
 
 Command = Callable[[Runtime], Awaitable[InstanceView]]
 
@@ -45,7 +45,7 @@ async def show_approval(desk: Look, request_id: UUID) -> Any:
     summary="Decide a request",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response:
+async def decide_approval(desk: Act, request_id: UUID, body: DecideBody) -> Response:
     """For whoever is asked, or stands in for them. Nobody approves what is their own."""
 
     async def command(runtime: Runtime) -> InstanceView:
@@ -70,7 +70,7 @@ async def decide_approval(desk: Act, request_id: UUID, body: Decide) -> Response
     summary="Ask somebody else instead",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def reassign_approval(desk: Act, request_id: UUID, body: Reassign) -> Response:
+async def reassign_approval(desk: Act, request_id: UUID, body: ReassignBody) -> Response:
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
 
     async def command(runtime: Runtime) -> InstanceView:
@@ -120,7 +120,7 @@ async def release_approval(desk: Act, request_id: UUID) -> Response:
 
 
 async def _command(
-    desk: Desk, request_id: UUID, command: Command, names: dict[str, str] | None = None
+    desk: RequestContext, request_id: UUID, command: Command, names: dict[str, str] | None = None
 ) -> Response:
     async def show(connection: Connection, view: InstanceView) -> Reply:
         return await answer(showing.show_decided(desk, connection, request_id, view))

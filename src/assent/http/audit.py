@@ -6,7 +6,8 @@ from uuid import UUID
 from fastapi import Depends, Query
 from pydantic import Field
 
-from assent.http.desk import Desk
+from assent.audit.search import READ_AUDIT, AuditFilter, search_audit
+from assent.http.desk import RequestContext
 from assent.http.entity_shapes import AuditBody
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
@@ -15,19 +16,18 @@ from assent.http.problems import documented
 from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NameQuery
-from assent.kernel.auditing import READ_AUDIT, AuditFilter, search_audit
-from assent.kernel.listing import Row
 from assent.model.cursor import id_in, position_of
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
+from assent.store.rows import Row
 
 router = Router(prefix="/api/audit", tags=["audit"])
 
-Look = Annotated[Desk, Depends(Reading("audit:read"))]
+Look = Annotated[RequestContext, Depends(Reading("audit:read"))]
 TimeQuery = Annotated[Moment | None, Query(examples=["2026-03-01T00:00:00Z"])]
 
 
-class AuditEntry(AuditBody):
+class AuditEntryBody(AuditBody):
     """One thing that somebody did: a version of an entity, a command, or something that is administered."""
 
     entity_type: str | None = Field(examples=["invoice"])
@@ -48,7 +48,7 @@ class AuditEntry(AuditBody):
 
 @router.get(
     "",
-    response_model=Page[AuditEntry],
+    response_model=Page[AuditEntryBody],
     summary="Search the audit log, newest first",
     responses=documented(422),
 )
@@ -89,4 +89,4 @@ async def search_audit_log(  # noqa: PLR0913, PLR0917
         require_capability(desk.caller.actor, READ_AUDIT)
         return await search_audit(connection, desk.org_id, wanted, after, limit + 1)
 
-    return page_of(await desk.read(work), limit, AuditEntry.of, lambda row: str(row["id"]))
+    return page_of(await desk.read(work), limit, AuditEntryBody.of, lambda row: str(row["id"]))

@@ -12,7 +12,7 @@ from assent.http.api_keys import MARK, KeyMaker, find_api_key
 from assent.http.key_sets import keys_from
 from assent.http.scopes import EVERYTHING, Scope, covers
 from assent.http.settings import HttpSettings
-from assent.http.tokens import Claims, Tokens
+from assent.http.tokens import TokenClaims, Tokens
 from assent.model.actor import Actor
 from assent.model.mutation import Rejection
 from assent.store.database import Database
@@ -86,7 +86,7 @@ class SignIn:
         bounds = (found.scopes, found.partition_id, place, found.id, found.expires_at)
         return Caller(found.org_id, found.member, f"user:{found.member.id}", *bounds)
 
-    async def _by_token(self, claims: Claims, place: str | None) -> Caller | Rejection:
+    async def _by_token(self, claims: TokenClaims, place: str | None) -> Caller | Rejection:
         roles_from = self._settings.roles_from
         told = frozenset() if roles_from == "members" else claims.roles
         actor = await self._actor(claims.org_id, claims.user_id, told, roles_from=roles_from)

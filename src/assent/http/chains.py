@@ -9,8 +9,8 @@ from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
 from assent.approvals.chains import Chain, keep_chain, list_chains, read_chain
-from assent.http.declared import told_as_problems
-from assent.http.desk import Desk, Session
+from assent.http.declared import reporting_problems
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
@@ -26,8 +26,8 @@ from assent.store.database import Connection
 
 router = Router(takes_much=True, prefix="/api/approval-chains", tags=["approval chains"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
-Write = Annotated[Desk, Depends(Writing("approvals:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
+Write = Annotated[RequestContext, Depends(Writing("approvals:write", "entities"))]
 
 MANAGE_CHAINS: Final = "approvals:chains"
 """The capability to say who is asked after whom."""
@@ -112,10 +112,10 @@ async def keep_approval_chain(
 ) -> Response:
     """As it is written in files, for holders of `approvals:chains`. Whoever was asked by it stays asked."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, MANAGE_CHAINS)
         now = desk.house.database.clock.now()
-        with told_as_problems():
+        with reporting_problems():
             require_canonical(data)
             kept = await keep_chain(session.connection, desk.org_id, {**data, "chain": name}, now)
             if isinstance(kept, list):

@@ -75,7 +75,7 @@ class Watched:
         return self.seen != after
 
 
-class Changes:
+class ChangeFeed:
     """The one watch of a process. It runs while there are streams, and ends with the last of them."""
 
     def __init__(self, database: Database) -> None:

@@ -25,7 +25,7 @@ _FULL: Final = (
 Phase = Literal["head", "body"]
 
 
-class Connections:
+class ServerConnections:
     """The connections of one server."""
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -61,7 +61,7 @@ class Connections:
 class Connection(H11Protocol):
     """One connection, with a clock for each head and each body."""
 
-    def __init__(self, *options: Any, connections: Connections, **more: Any) -> None:
+    def __init__(self, *options: Any, connections: ServerConnections, **more: Any) -> None:
         super().__init__(*options, **more)
         self._all = connections
         self._phase: Phase | None = None

@@ -11,7 +11,7 @@ from assent.model.problems import Invalid, Problem
 
 
 @contextmanager
-def told_as_problems(*place: str) -> Iterator[None]:
+def reporting_problems(*place: str) -> Iterator[None]:
     """Problems of a declaration become a refusal; `place` is where in the body it is."""
     try:
         yield

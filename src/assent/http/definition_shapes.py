@@ -12,18 +12,12 @@ from assent.compiler.changes import Diff
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
 from assent.compiler.diff import diff
+from assent.definitions.definition import EVERYBODY, DefinitionVersion, Kind, Publication, Status
 from assent.http.texts import Body, Data, ShortText
 from assent.model.problems import Problem, first_problems
 from assent.model.terms import refuse
 from assent.model.workflow import Workflow
-from assent.runtime.definitions.definition import (
-    EVERYBODY,
-    DefinitionVersion,
-    Kind,
-    Publication,
-    Row,
-    Status,
-)
+from assent.store.rows import Row
 
 SOURCES_MAX: Final = 50
 SOURCES_LENGTH_MAX: Final = 262_144

@@ -10,8 +10,14 @@ from fastapi.responses import PlainTextResponse
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.diagram import diagram
 from assent.compiler.source import Source, read_sources
+from assent.definitions import DefinitionVersion, archive, rollback
+from assent.definitions.check import check_sources, published_contracts
+from assent.definitions.compile_thread import aside
+from assent.definitions.definition import Kind, Status
+from assent.definitions.publish_sources import publish_sources
+from assent.definitions.views import DefinitionFilter, page_of_definitions, workflow_in
 from assent.http import showing
-from assent.http.declared import told_as_problems
+from assent.http.declared import reporting_problems
 from assent.http.definition_shapes import (
     CheckedBody,
     DefinitionBody,
@@ -23,7 +29,7 @@ from assent.http.definition_shapes import (
     Sources,
     WorkflowBody,
 )
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
@@ -33,25 +39,15 @@ from assent.http.signing import Reading, Writing
 from assent.http.texts import NameQuery
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.definitions import DefinitionVersion, archive, rollback
-from assent.runtime.definitions.aside import aside
-from assent.runtime.definitions.checking import check_sources, published_contracts
-from assent.runtime.definitions.definition import Kind, Status
-from assent.runtime.definitions.listing import (
-    DefinitionFilter,
-    page_of_definitions,
-    workflow_in,
-)
-from assent.runtime.definitions.publish_sources import publish_sources
 from assent.runtime.rights import PUBLISH, require_capability
 from assent.store.database import Connection
 
 router = Router(takes_much=True, prefix="/api/definitions", tags=["definitions"])
 
-Look = Annotated[Desk, Depends(Reading("definitions:read"))]
-Check = Annotated[Desk, Depends(Reading("definitions:read", "checks"))]
+Look = Annotated[RequestContext, Depends(Reading("definitions:read"))]
+Check = Annotated[RequestContext, Depends(Reading("definitions:read", "checks"))]
 """Nothing is changed, and compiling costs more than a write does."""
-Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
+Write = Annotated[RequestContext, Depends(Writing("definitions:write", "entities"))]
 
 MERMAID: Final = "text/vnd.mermaid"
 
@@ -124,7 +120,7 @@ async def publish_definitions(desk: Write, body: Sources) -> Response:
     """
     sources = await aside(_read, body)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         _refuse_contracts(sources)
         done = await publish_sources(
             session.connection, desk.org_id, sources, *_by(desk), capabilities=_capabilities(desk)
@@ -191,7 +187,7 @@ async def compare_definitions(desk: Look, definition_id: UUID, other_id: UUID) -
 async def archive_definition(desk: Write, definition_id: UUID) -> Response:
     """For holders of `definitions:publish`. Nothing new starts from it; what runs goes on."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         done = await archive(
             session.connection, desk.org_id, definition_id, *_by(desk), capabilities=_capabilities(desk)
         )
@@ -209,7 +205,7 @@ async def archive_definition(desk: Write, definition_id: UUID) -> Response:
 async def roll_definition_back(desk: Write, definition_id: UUID) -> Response:
     """For holders of `definitions:publish`. It is compiled anew, and the current version is archived."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         done = await rollback(
             session.connection, desk.org_id, definition_id, *_by(desk), capabilities=_capabilities(desk)
         )
@@ -239,19 +235,19 @@ def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
     )
 
 
-async def _publishing(desk: Desk, work: Callable[[Session], Awaitable[Reply]]) -> Response:
-    async def allowed(session: Session) -> Reply:
+async def _publishing(desk: RequestContext, work: Callable[[Transaction], Awaitable[Reply]]) -> Response:
+    async def allowed(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, PUBLISH)
-        with told_as_problems():
+        with reporting_problems():
             return await work(session)
 
     return await desk.write(allowed)
 
 
-def _capabilities(desk: Desk) -> Mapping[str, str]:
+def _capabilities(desk: RequestContext) -> Mapping[str, str]:
     """What the application says its operations, services and tasks take."""
     return desk.house.app.capabilities
 
 
-def _by(desk: Desk) -> tuple[Any, Any]:
+def _by(desk: RequestContext) -> tuple[Any, Any]:
     return desk.caller.actor, desk.house.database.clock.now()

@@ -7,17 +7,7 @@ from uuid import UUID
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
-from assent.approvals.delegations import (
-    DELEGATE,
-    REASON_LENGTH_MAX,
-    SCOPE_NAMES_MAX,
-    KeptDelegation,
-    NewDelegation,
-    delegate,
-    list_delegations,
-    revoke,
-)
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
@@ -27,18 +17,28 @@ from assent.http.signing import Reading, Writing
 from assent.http.texts import Body, NameQuery, ShortText, Text
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
+from assent.people.delegations import (
+    DELEGATE,
+    REASON_LENGTH_MAX,
+    SCOPE_NAMES_MAX,
+    KeptDelegation,
+    NewDelegation,
+    delegate,
+    list_delegations,
+    revoke,
+)
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
 router = Router(prefix="/api/delegations", tags=["delegations"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
-Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
+Act = Annotated[RequestContext, Depends(Writing("approvals:write", "workflows"))]
 
 Names = Annotated[list[ShortText], Field(max_length=SCOPE_NAMES_MAX)]
 
 
-class Delegate(Body):
+class NewDelegationBody(Body):
     """Somebody is to stand in; for everything where nothing is said."""
 
     to_user: ShortText = Field(examples=["carol"])
@@ -105,7 +105,7 @@ async def list_delegations_of_org(  # noqa: PLR0913, PLR0917
     summary="Have somebody stand in",
     responses=documented(400, 404, 413, 422),
 )
-async def create_delegation(desk: Act, body: Delegate) -> Response:
+async def create_delegation(desk: Act, body: NewDelegationBody) -> Response:
     """For oneself; for another, and to a third, with `approvals:delegate`."""
     actor = desk.caller.actor
     wanted = NewDelegation(
@@ -119,7 +119,7 @@ async def create_delegation(desk: Act, body: Delegate) -> Response:
         body.reason,
     )
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         directory, now = session.runtime.directory, desk.house.database.clock.now()
         kept = await delegate(session.connection, directory, wanted, actor, now)
         return Reply.of(DelegationBody.of(_accepted(kept)), 201)
@@ -136,7 +136,7 @@ async def create_delegation(desk: Act, body: Delegate) -> Response:
 async def revoke_delegation(desk: Act, delegation_id: UUID) -> Response:
     """For whoever delegated, or with `approvals:delegate`. One that was revoked before stays as it was."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         actor, now = desk.caller.actor, desk.house.database.clock.now()
         return Reply.of(
             DelegationBody.of(

@@ -7,14 +7,14 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request
 
-from assent.http.desk import Desk, House
+from assent.http.desk import RequestContext, Services
 from assent.http.signing import Writing
 from assent.http.texts import NAME_LENGTH_MAX, NamePath
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.event_sources import Delivery, check_delivery
+from assent.runtime.event_sources import SignedDelivery, check_delivery
 from assent.store.database import Connection
 
-Tell = Annotated[Desk, Depends(Writing("events:write", "workflows"))]
+Tell = Annotated[RequestContext, Depends(Writing("events:write", "workflows"))]
 
 _SIGNED = "For keys whose events and results are signed (Standard Webhooks)."
 _LENGTHS_MAX: Final = {"webhook-id": 200, "webhook-timestamp": 20, "webhook-signature": 2_000}
@@ -31,7 +31,7 @@ SignatureHeader = Annotated[
 ]
 
 
-async def delivery_of(request: Request) -> Delivery:
+async def delivery_of(request: Request) -> SignedDelivery:
     """What a request says of its signature; raises `Refused` for more than that can be."""
     headers = request.headers
     for name, length_max in _LENGTHS_MAX.items():
@@ -39,7 +39,7 @@ async def delivery_of(request: Request) -> Delivery:
             message = f"expected at most {length_max} characters"
             raise Refused(Rejection("TOO_LONG", message, ("header", name)))
     said = (headers.get("webhook-id"), headers.get("webhook-timestamp"), headers.get("webhook-signature"))
-    return Delivery(*said, await request.body())
+    return SignedDelivery(*said, await request.body())
 
 
 async def documented_headers(
@@ -57,7 +57,7 @@ class SignedCauses:
     """What a signed event comes of, so that a delivery that comes twice is told once; none where nothing is signed."""
 
     async def verify(self, request: Request) -> None:
-        house: House = request.app.state.house
+        house: Services = request.app.state.house
         org_id, key = request.state.caller.org_id, request.path_params["key"]
         request.state.cause = None
         if len(key) > NAME_LENGTH_MAX or "\x00" in key:
@@ -75,7 +75,7 @@ class SignedCauses:
 
 
 async def check_signature(
-    house: House, connection: Connection, org_id: str, key: str, delivery: Delivery
+    house: Services, connection: Connection, org_id: str, key: str, delivery: SignedDelivery
 ) -> str | None:
     """In a transaction of the owner, who alone may read secrets. Raises `Refused` without a good signature."""
     return await check_delivery(connection, org_id, key, delivery, house.database.clock.now())

@@ -14,8 +14,8 @@ from assent.app import App
 from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import callbacks_of
 from assent.http.callers import Caller, SignIn
-from assent.http.changes import Changes
-from assent.http.entrance import Entrance
+from assent.http.changes import ChangeFeed
+from assent.http.entrance import SignInThrottle
 from assent.http.problems import Names, problem_reply
 from assent.http.rates import Rates
 from assent.http.refusals import note_command
@@ -26,19 +26,19 @@ from assent.kernel import Kernel
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import By, Origin
+from assent.operations.metrics_page import MetricsPage
 from assent.runtime import Runtime
-from assent.runtime.metrics_page import MetricsPage
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.store.errors import OutcomeUnknown
-from assent.store.joined import JoinedDatabase
+from assent.store.joined_database import CallerDatabase
 from assent.store.retry import retry_lost
 from assent.telemetry import current_trace
 
 T = TypeVar("T")
 
 
-class House:
+class Services:
     """What all requests of a server have in common."""
 
     def __init__(
@@ -57,13 +57,13 @@ class House:
         self.sign_in = SignIn(database, settings)
         self.rates = Rates(settings, database.clock)
         self.callbacks = callbacks_of(callbacks)
-        self.entrance = Entrance(self.rates)
-        self.changes = Changes(database)
+        self.entrance = SignInThrottle(self.rates)
+        self.changes = ChangeFeed(database)
         self.metrics = MetricsPage(database)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Transaction:
     """A transaction for a caller; kernel and runtime work inside it."""
 
     connection: Connection
@@ -71,14 +71,14 @@ class Session:
     runtime: Runtime
 
 
-Work = Callable[[Session], Awaitable[Reply]]
+Work = Callable[[Transaction], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class RequestContext:
     """One request of one caller."""
 
-    house: House
+    house: Services
     caller: Caller
     request: Request
     repeat_key: str | None = None
@@ -185,7 +185,7 @@ class Desk:
         refused: list[Rejection],
         proof: CommitProof,
     ) -> Reply:
-        joined = JoinedDatabase(self.house.database, connection, self.org_id)
+        joined = CallerDatabase(self.house.database, connection, self.org_id)
         try:
             reply = await work(self._session(joined))
         except Refused as refusal:
@@ -202,10 +202,10 @@ class Desk:
         stale = rejection.code == "VERSION_CONFLICT" and self.condition is not None
         return problem_reply(rejection, self.request.url.path, names=names, status=412 if stale else None)
 
-    def _session(self, joined: JoinedDatabase) -> Session:
+    def _session(self, joined: CallerDatabase) -> Transaction:
         """The application's runtime, in this transaction instead of its own."""
         runtime = self.house.runtime.via(self.origin).joined_to(joined)
-        return Session(joined.connection, runtime.kernel, runtime)
+        return Transaction(joined.connection, runtime.kernel, runtime)
 
     async def _repeat_key(self) -> RepeatKey | None:
         if self.repeat_key is None:
@@ -227,12 +227,12 @@ async def _run_until_known(run: Callable[[], Awaitable[Reply]]) -> Reply:
             raise unknown from error
 
 
-ShowAgain = Callable[[Desk, Connection, Reply], Awaitable[Reply]]
+ShowAgain = Callable[[RequestContext, Connection, Reply], Awaitable[Reply]]
 """What becomes of a kept answer: it is shown to those who may still read what it shows."""
 
 
 async def _run_and_show(
-    session: Session,
+    session: Transaction,
     run: Callable[[Runtime], Awaitable[T]],
     show: Callable[[Connection, T], Awaitable[Reply]],
 ) -> Reply:

@@ -5,23 +5,7 @@ from uuid import UUID
 
 from fastapi import Depends, Response
 
-from assent.http import showing
-from assent.http.declared import told_as_problems
-from assent.http.definition_shapes import (
-    DefinitionBody,
-    DraftBody,
-    DraftSource,
-    PlacedProblem,
-    PublicationBody,
-)
-from assent.http.desk import Desk, Session
-from assent.http.etags import IfMatch, etag, tag_meant
-from assent.http.problems import documented
-from assent.http.reply import Reply
-from assent.http.routing import Router
-from assent.http.showing import ABOUT_DEFINITIONS
-from assent.http.signing import Reading, Writing
-from assent.runtime.definitions import (
+from assent.definitions import (
     change_draft,
     create_draft,
     discard_draft,
@@ -30,13 +14,29 @@ from assent.runtime.definitions import (
     read_draft,
     tag_of_draft,
 )
+from assent.http import showing
+from assent.http.declared import reporting_problems
+from assent.http.definition_shapes import (
+    DefinitionBody,
+    DraftBody,
+    DraftSource,
+    PlacedProblem,
+    PublicationBody,
+)
+from assent.http.desk import RequestContext, Transaction
+from assent.http.etags import IfMatch, etag, tag_meant
+from assent.http.problems import documented
+from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.showing import ABOUT_DEFINITIONS
+from assent.http.signing import Reading, Writing
 from assent.runtime.rights import EDIT, PUBLISH, require_capability
 from assent.store.database import Connection
 
 router = Router(takes_much=True, prefix="/api/drafts", tags=["drafts"])
 
-Look = Annotated[Desk, Depends(Reading("definitions:read"))]
-Write = Annotated[Desk, Depends(Writing("definitions:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("definitions:read"))]
+Write = Annotated[RequestContext, Depends(Writing("definitions:write", "entities"))]
 
 _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "description": "Of its text."}}}
 
@@ -51,9 +51,9 @@ _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "des
 async def create_draft_of_org(desk: Write, body: DraftSource) -> Response:
     """For holders of `definitions:edit`. It may be wrong; it must only say what it is."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, EDIT)
-        with told_as_problems("source"):
+        with reporting_problems("source"):
             kept = await create_draft(session.connection, desk.org_id, body.source, *_by(desk))
         return await _draft(desk, session.connection, kept.id, 201, location=f"/api/drafts/{kept.id}")
 
@@ -87,9 +87,9 @@ async def change_draft_of_org(
     """For holders of `definitions:edit`. A draft keeps its name. Says which text it is written in place of."""
     tag = tag_meant(if_match, required=True)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, EDIT)
-        with told_as_problems("source"):
+        with reporting_problems("source"):
             put = (session.connection, desk.org_id, definition_id, body.source)
             await change_draft(*put, *_by(desk), tag=tag)
         return await _draft(desk, session.connection, definition_id)
@@ -106,7 +106,7 @@ async def change_draft_of_org(
 async def discard_draft_of_org(desk: Write, definition_id: UUID) -> Response:
     """For holders of `definitions:edit`. The answer is what it was."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, EDIT)
         row = await read_draft(session.connection, desk.org_id, definition_id)
         await discard_draft(session.connection, desk.org_id, definition_id)
@@ -129,9 +129,9 @@ async def publish_draft_of_org(desk: Write, definition_id: UUID, if_match: IfMat
     """
     tag = tag_meant(if_match, required=True)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, PUBLISH)
-        with told_as_problems():
+        with reporting_problems():
             done = await publish_draft(
                 session.connection,
                 desk.org_id,
@@ -146,7 +146,7 @@ async def publish_draft_of_org(desk: Write, definition_id: UUID, if_match: IfMat
 
 
 async def _draft(
-    desk: Desk, connection: Connection, definition_id: UUID, status: int = 200, **headers: str
+    desk: RequestContext, connection: Connection, definition_id: UUID, status: int = 200, **headers: str
 ) -> Reply:
     row = await read_draft(connection, desk.org_id, definition_id)
     now = desk.house.database.clock.now()
@@ -155,5 +155,5 @@ async def _draft(
     return await showing.show_draft(desk, row, found, status, etag=etag(tag_of_draft(row)), **headers)
 
 
-def _by(desk: Desk) -> tuple[Any, Any]:
+def _by(desk: RequestContext) -> tuple[Any, Any]:
     return desk.caller.actor, desk.house.database.clock.now()

@@ -6,14 +6,8 @@ from uuid import UUID
 from fastapi import Depends, Response
 
 from assent.http import showing
-from assent.http.desk import Desk, Session
-from assent.http.entity_shapes import (
-    ActionCall,
-    Changes,
-    EntityBody,
-    NewEntity,
-    TransitionBody,
-)
+from assent.http.desk import RequestContext, Transaction
+from assent.http.entity_shapes import ActionCall, EntityBody, EntityChanges, NewEntity, TransitionBody
 from assent.http.etags import IfMatch, version_meant
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import may_read
@@ -32,9 +26,9 @@ from assent.store.database import Connection
 
 router = Router(takes_much=True, prefix="/api/entities/{entity_type}", tags=["entities"])
 
-Look = Annotated[Desk, Depends(Reading("entities:read"))]
-Write = Annotated[Desk, Depends(Writing("entities:write", "entities"))]
-Move = Annotated[Desk, Depends(Writing("entities:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("entities:read"))]
+Write = Annotated[RequestContext, Depends(Writing("entities:write", "entities"))]
+Move = Annotated[RequestContext, Depends(Writing("entities:write", "workflows"))]
 """A transition is a command to the entity's workflow, and counted as one."""
 
 NO_DATA: Final = ActionCall()
@@ -52,7 +46,7 @@ _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "des
 async def create_entity(desk: Write, entity_type: NamePath, body: NewEntity) -> Response:
     """At its first version. An `id` of one's own makes a repeat harmless; where there is a workflow, it begins."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         desk.contract(entity_type)
         command = _command(desk, entity_type, "create", body.data, body.id, body.reason)
         entity = (await session.kernel.mutate(command)).entity
@@ -108,12 +102,12 @@ async def show_entity(desk: Look, entity_type: NamePath, entity_id: UUID) -> Res
     responses={200: _ETAG, **UNSEEN, **documented(400, 404, 409, 412, 413, 422, 428)},
 )
 async def change_entity(
-    desk: Write, entity_type: NamePath, entity_id: UUID, body: Changes, if_match: IfMatch = None
+    desk: Write, entity_type: NamePath, entity_id: UUID, body: EntityChanges, if_match: IfMatch = None
 ) -> Response:
     """Says which version it changes. A change that changes nothing makes no version."""
     version = version_meant(if_match, required=True)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         desk.contract(entity_type)
         command = _command(desk, entity_type, "update", body.data, entity_id, body.reason, version)
         return await _written(desk, (await session.kernel.mutate(command)).entity)
@@ -138,7 +132,7 @@ async def act_on_entity(  # noqa: PLR0913, PLR0917
     """An action of the application's own, or `update`; `amend` of what is locked gives a new entity."""
     version = version_meant(if_match)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         desk.contract(entity_type)
         if verb == "create":
             raise Refused(Rejection("UNKNOWN_ACTION", "what is there cannot be created", ("action",)))
@@ -166,7 +160,7 @@ async def move_entity(  # noqa: PLR0913, PLR0917
     """Asks the entity's workflow for a transition. Where people must approve first, the state is still the old one."""
     version = version_meant(if_match)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         before = await _held(desk, session.connection, entity_type, entity_id, version)
         if desk.contract(entity_type).workflow == "none":
             command = _command(desk, entity_type, name, body.data, entity_id, body.reason, version)
@@ -181,7 +175,7 @@ async def move_entity(  # noqa: PLR0913, PLR0917
 
 
 def _command(  # noqa: PLR0913, PLR0917
-    desk: Desk,
+    desk: RequestContext,
     entity_type: str,
     verb: str,
     data: dict[str, Any],
@@ -206,7 +200,7 @@ def _command(  # noqa: PLR0913, PLR0917
 
 
 async def _held(
-    desk: Desk, connection: Connection, entity_type: str, entity_id: UUID, version: int | None
+    desk: RequestContext, connection: Connection, entity_type: str, entity_id: UUID, version: int | None
 ) -> Entity:
     """The entity that is meant; where a version is, it is held at that until the transaction ends."""
     desk.contract(entity_type)
@@ -219,5 +213,5 @@ async def _held(
     return found
 
 
-async def _written(desk: Desk, entity: Entity, status: int = 200) -> Reply:
+async def _written(desk: RequestContext, entity: Entity, status: int = 200) -> Reply:
     return await answer(showing.show_entity(desk, entity, status), **entity_headers(entity, status))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import Depends, Path
 
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.entity_shapes import DiffBody, EntityAuditBody, VersionBody
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
@@ -13,14 +13,15 @@ from assent.http.routing import Router
 from assent.http.showing import entity_for
 from assent.http.signing import Reading
 from assent.http.texts import NamePath
-from assent.kernel.listing import Row, list_audit, list_versions, read_two_versions
+from assent.kernel.listing import list_audit, list_versions, read_two_versions
 from assent.model.cursor import id_in, integer_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
+from assent.store.rows import Row
 
 router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
-Look = Annotated[Desk, Depends(Reading("entities:read"))]
+Look = Annotated[RequestContext, Depends(Reading("entities:read"))]
 VersionNumber = Annotated[int, Path(ge=1, le=999_999_999)]
 
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 
 from assent.http.texts import Body, Data, Text
 from assent.http.workflow_shapes import InstanceBody
-from assent.kernel.listing import Row
 from assent.model.contract import EditWindow
 from assent.model.mutation import Entity
+from assent.store.rows import Row
 
 _ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 _DATA = {"number": "2026-17", "grand_total": 120000}
@@ -22,7 +22,7 @@ class NewEntity(Body):
     reason: Text | None = None
 
 
-class Changes(Body):
+class EntityChanges(Body):
     """Fields that change; a field is taken away with null."""
 
     data: Data = Field(examples=[{"grand_total": 130000}])

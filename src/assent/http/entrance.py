@@ -18,7 +18,7 @@ NETWORK_BITS: Final = 64
 """What one subscriber has of IPv6: an address of it is nobody's own."""
 
 
-class Entrance:
+class SignInThrottle:
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
         self._known: OrderedDict[bytes, None] = OrderedDict()

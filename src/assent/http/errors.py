@@ -17,7 +17,7 @@ from assent.runtime.errors import StepFailed
 from assent.store.errors import OutcomeUnknown, StoreError
 from assent.store.outage import is_outage
 from assent.store.retry import LOST_AGAINST_OTHERS
-from assent.telemetry import telescope
+from assent.telemetry import hooks
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ async def _step_failed(request: Request, error: Any) -> Response:
 
 async def _unexpected(request: Request, error: Any) -> Response:
     _log.error("a request failed", exc_info=error, extra={"path": request.url.path})
-    telescope.report(error, door="http")
+    hooks.report(error, door="http")
     became = (
         "this was carried out, but its answer could not be made"
         if _is_done(request)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented, shown_once
 from assent.http.reply import Reply
@@ -32,8 +32,8 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/event-sources", tags=["event sources"])
 
-Look = Annotated[Desk, Depends(Reading("sources:read"))]
-Write = Annotated[Desk, Depends(Writing("sources:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("sources:read"))]
+Write = Annotated[RequestContext, Depends(Writing("sources:write", "entities"))]
 Secret = Annotated[str, StringConstraints(pattern=SECRET_PATTERN)]
 
 
@@ -103,7 +103,7 @@ async def create_source(desk: Write, body: NewSource) -> Response:
 
     require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         source = (body.name, body.key_prefix, body.secret, desk.caller.actor.id, _now(desk))
         return _shown(desk, *await create_event_source(session.connection, desk.org_id, *source), status=201)
 
@@ -121,7 +121,7 @@ async def rotate_source(desk: Write, name: NamePath, body: NewSecret) -> Respons
 
     require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         secret = (name, body.secret, _now(desk))
         return _shown(desk, *await rotate_event_secret(session.connection, desk.org_id, *secret))
 
@@ -139,7 +139,7 @@ async def retire_source_secret(desk: Write, name: NamePath) -> Response:
 
     require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         return Reply.of(SourceBody.of(await retire_former_secret(session.connection, desk.org_id, name)))
 
     return await desk.write(work, as_owner=True)
@@ -156,17 +156,17 @@ async def delete_source(desk: Write, name: NamePath) -> Response:
 
     require_capability(desk.caller.actor, MANAGE_SOURCES)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         return Reply.of(SourceBody.of(await delete_event_source(session.connection, desk.org_id, name)))
 
     return await desk.write(work, as_owner=True)
 
 
-def _shown(desk: Desk, secret: str, source: EventSource, status: int = 200) -> Reply:
+def _shown(desk: RequestContext, secret: str, source: EventSource, status: int = 200) -> Reply:
     reply = Reply.of(SourceWithSecret(**SourceBody.of(source).model_dump(), secret=secret), status)
     message = f"the secret of `{source.name}` was set under this `Idempotency-Key`"
     return shown_once(reply, desk.request.url.path, message)
 
 
-def _now(desk: Desk) -> datetime:
+def _now(desk: RequestContext) -> datetime:
     return desk.house.database.clock.now()

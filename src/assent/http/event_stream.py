@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from assent.http.callers import Caller
 from assent.http.changes import AWAY, Topic, Watched
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.scopes import Scope as KeyScope
 from assent.model.mutation import Refused
 
@@ -30,7 +30,7 @@ RETRY_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StreamState:
     """What something is now."""
 
     id: str
@@ -43,13 +43,15 @@ class State:
         return f"id: {self.id}\nevent: {self.event}\ndata: {self.data.model_dump_json()}\n\n"
 
 
-Read = Callable[[Desk], Awaitable[State]]
+Read = Callable[[RequestContext], Awaitable[StreamState]]
 
 
 class EventStream(Response):
     """The states of a topic, one after the other, until it ends, the caller goes or may not see it any more."""
 
-    def __init__(self, desk: Desk, topic: Topic, scope: KeyScope, read: Read, last_id: str | None) -> None:
+    def __init__(
+        self, desk: RequestContext, topic: Topic, scope: KeyScope, read: Read, last_id: str | None
+    ) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._desk = desk
@@ -106,7 +108,7 @@ class EventStream(Response):
             if not await watched.change(seen, wait_s):
                 yield ": \n\n"  # a comment: we are still here
 
-    async def _allowed_state(self) -> State | None:
+    async def _allowed_state(self) -> StreamState | None:
         """What it is now, for whoever may still see it: rights, tokens and keys may have ended meanwhile."""
         request, house = self._desk.request, self._desk.house
         caller = await house.sign_in.caller(request.headers.get("authorization"), self._desk.caller.place)

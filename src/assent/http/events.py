@@ -6,7 +6,7 @@ from fastapi import Response
 from pydantic import BaseModel, Field
 
 from assent.http.deliveries import SignatureHeaders, SignedCause, Tell
-from assent.http.desk import Session
+from assent.http.desk import Transaction
 from assent.http.permissions import may_emit
 from assent.http.problems import documented
 from assent.http.reply import Reply
@@ -54,7 +54,7 @@ async def emit_event(desk: Tell, key: NamePath, signed: SignedCause, body: NewEv
     Where the key is of a source that signs, a delivery is taken once, and for the key that it names.
     """
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         may_emit(desk.caller.actor)
         if signed is not None:
             require_bound(body.key, key)
@@ -63,7 +63,7 @@ async def emit_event(desk: Tell, key: NamePath, signed: SignedCause, body: NewEv
             new = await _emit(session)
         return Reply.of(EventBody(key=key, new=new), 202)
 
-    async def _emit(session: Session) -> bool:
+    async def _emit(session: Transaction) -> bool:
         now = desk.house.database.clock.now()
         if signed is not None and not await take_delivery(session.connection, desk.org_id, signed, now):
             return False

@@ -8,8 +8,8 @@ from uuid import UUID
 from fastapi import Depends
 from pydantic import BaseModel, Field
 
-from assent.approvals.evidence import Evidence, evidence_of_entity
-from assent.http.desk import Desk
+from assent.approvals.decision_log import DecisionRecord, decisions_of_entity
+from assent.http.desk import RequestContext
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.routing import Router
@@ -22,10 +22,10 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
 
 
-class EvidenceBody(BaseModel):
+class DecisionRecordBody(BaseModel):
     """What one person answered, about exactly which content, and what became of it."""
 
     decision_id: UUID
@@ -57,13 +57,13 @@ class EvidenceBody(BaseModel):
     applied_step_id: UUID | None = Field(description="The step of the gate that it let pass.")
 
     @classmethod
-    def of(cls, evidence: Evidence) -> "EvidenceBody":
+    def of(cls, evidence: DecisionRecord) -> "DecisionRecordBody":
         return cls(**{name: getattr(evidence, name) for name in cls.model_fields})
 
 
 @router.get(
     "/approvals",
-    response_model=Page[EvidenceBody],
+    response_model=Page[DecisionRecordBody],
     summary="See who approved what of an entity, the oldest first",
     responses=documented(404, 422),
 )
@@ -77,11 +77,11 @@ async def list_entity_approvals(
     """Each decision with the version, its content's hash, and on whose behalf."""
     after = position_of(cursor, time_and_id_in)
 
-    async def work(connection: Connection) -> Sequence[Evidence]:
+    async def work(connection: Connection) -> Sequence[DecisionRecord]:
         await entity_for(desk, connection, entity_type, entity_id)
-        return await evidence_of_entity(connection, desk.org_id, entity_id, after=after, limit=limit + 1)
+        return await decisions_of_entity(connection, desk.org_id, entity_id, after=after, limit=limit + 1)
 
-    def place(found: Evidence) -> Any:
+    def place(found: DecisionRecord) -> Any:
         return found.decided_at.isoformat(), str(found.decision_id)
 
-    return page_of(await desk.read(work), limit, EvidenceBody.of, place)
+    return page_of(await desk.read(work), limit, DecisionRecordBody.of, place)

@@ -8,8 +8,8 @@ from fastapi import Depends, Response
 from pydantic import Field
 
 from assent.http import showing
-from assent.http.approval_shapes import Reassign
-from assent.http.desk import Desk, Session
+from assent.http.approval_shapes import ReassignBody
+from assent.http.desk import RequestContext, Transaction
 from assent.http.form_shapes import FormBody
 from assent.http.problems import documented
 from assent.http.reply import Reply
@@ -21,13 +21,13 @@ from assent.store.database import Connection
 
 router = Router(takes_much=True, prefix="/api/forms/{step_id}", tags=["forms"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
-Act = Annotated[Desk, Depends(Writing("approvals:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
+Act = Annotated[RequestContext, Depends(Writing("approvals:write", "workflows"))]
 
-Command = Callable[[Session], Awaitable[object]]
+Command = Callable[[Transaction], Awaitable[object]]
 
 
-class Draft(Body):
+class FormDraftBody(Body):
     data: Data = Field(description="What has been written so far.", examples=[{"rating": 4}])
 
 
@@ -50,7 +50,7 @@ async def show_form(desk: Look, step_id: UUID) -> Response:
 async def claim_form(desk: Act, step_id: UUID) -> Response:
     """Until it is released, nobody else fills it in."""
 
-    async def command(session: Session) -> object:
+    async def command(session: Transaction) -> object:
         return await session.runtime.claim_form(desk.org_id, step_id, **_by(desk))
 
     return await _command(desk, step_id, command)
@@ -65,7 +65,7 @@ async def claim_form(desk: Act, step_id: UUID) -> Response:
 async def release_form(desk: Act, step_id: UUID) -> Response:
     """For those who could fill it in and have it or find it free, and for holders of `forms:reassign`."""
 
-    async def command(session: Session) -> object:
+    async def command(session: Transaction) -> object:
         return await session.runtime.release_form(desk.org_id, step_id, **_by(desk))
 
     return await _command(desk, step_id, command)
@@ -77,10 +77,10 @@ async def release_form(desk: Act, step_id: UUID) -> Response:
     summary="Keep what was written so far",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def keep_form_draft(desk: Act, step_id: UUID, body: Draft) -> Response:
+async def keep_form_draft(desk: Act, step_id: UUID, body: FormDraftBody) -> Response:
     """Right or wrong; `draft_problems` says what would be wrong with it if it were sent."""
 
-    async def command(session: Session) -> object:
+    async def command(session: Transaction) -> object:
         return await session.runtime.save_draft(desk.org_id, step_id, data=body.data, **_by(desk))
 
     return await _command(desk, step_id, command)
@@ -92,21 +92,21 @@ async def keep_form_draft(desk: Act, step_id: UUID, body: Draft) -> Response:
     summary="Have somebody else fill a form in",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def reassign_form(desk: Act, step_id: UUID, body: Reassign) -> Response:
+async def reassign_form(desk: Act, step_id: UUID, body: ReassignBody) -> Response:
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
 
-    async def command(session: Session) -> object:
+    async def command(session: Transaction) -> object:
         return await session.runtime.reassign_form(desk.org_id, step_id, **body.model_dump(), **_by(desk))
 
     return await _command(desk, step_id, command)
 
 
-def _by(desk: Desk) -> dict[str, Any]:
+def _by(desk: RequestContext) -> dict[str, Any]:
     return {"actor": desk.caller.actor, "partition_id": desk.caller.partition_id}
 
 
-async def _command(desk: Desk, step_id: UUID, command: Command) -> Response:
-    async def work(session: Session) -> Reply:
+async def _command(desk: RequestContext, step_id: UUID, command: Command) -> Response:
+    async def work(session: Transaction) -> Reply:
         await command(session)
         return await answer(showing.show_form(desk, session.connection, step_id))
 

@@ -6,7 +6,7 @@ import asyncpg
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from assent.http.desk import House
+from assent.http.desk import Services
 from assent.http.problems import documented_alone
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
@@ -40,7 +40,7 @@ async def healthz(request: Request) -> HealthBody:
 )
 async def readyz(request: Request) -> HealthBody:
     """The database answers, and this program can use its schema."""
-    house: House = request.app.state.house
+    house: Services = request.app.state.house
     try:
         async with house.database.transaction(None, read_only=True) as connection:
             schema = await read_schema_version(connection)

@@ -4,9 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query
 
-from assent.approvals.cursor import Sort
-from assent.approvals.inbox import Bucket, InboxPage, InboxQuery, count_inbox, read_inbox
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.inbox_shapes import InboxCountsBody, InboxItemBody
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page
@@ -15,11 +13,13 @@ from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NameQuery
 from assent.model.mutation import Refused, Rejection
+from assent.people.inbox import Bucket, InboxPage, InboxQuery, count_inbox, read_inbox
+from assent.people.inbox_cursor import Sort
 from assent.store.database import Connection
 
 router = Router(prefix="/api/inbox", tags=["inbox"])
 
-Look = Annotated[Desk, Depends(Reading("approvals:read"))]
+Look = Annotated[RequestContext, Depends(Reading("approvals:read"))]
 SortQuery = Annotated[
     Sort, Query(description="The oldest first, what is due next first, or the greatest figure first.")
 ]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from assent.approvals.inbox import Bucket, Count, InboxCounts, InboxItem
+from assent.people.inbox import Bucket, Count, InboxCounts, InboxItem
 
 
 class InboxItemBody(BaseModel):

@@ -5,18 +5,18 @@ from uuid import UUID
 
 from fastapi import Response
 
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.problems import Names
 from assent.http.reply import Reply
 from assent.http.showing import answer, instance_for, instance_seen, show_instance
 from assent.runtime.rights import Operation
 from assent.runtime.view import InstanceView
 
-Command = Callable[[Session], Awaitable[InstanceView]]
+Command = Callable[[Transaction], Awaitable[InstanceView]]
 
 
 async def command_to(
-    desk: Desk,
+    desk: RequestContext,
     instance_id: UUID,
     command: Command,
     names: Names | None = None,
@@ -26,7 +26,7 @@ async def command_to(
     operates = operation is not None and desk.caller.actor.can(f"workflows:{operation}")
     see = instance_seen if operates else instance_for
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await see(desk, session.connection, instance_id)
         return await answer(show_instance(desk, session.connection, await command(session)))
 

@@ -12,8 +12,6 @@ from uuid import UUID
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
-from assent.approvals.members import read_member
-from assent.approvals.roles import read_carried
 from assent.http.api_keys import (
     ApiKey,
     KeyMaker,
@@ -21,7 +19,7 @@ from assent.http.api_keys import (
     page_of_api_keys,
     revoke_api_key,
 )
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.moments import Moment
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented, shown_once
@@ -32,6 +30,8 @@ from assent.http.texts import Body, NameQuery, ShortText
 from assent.model.cursor import id_in, position_of
 from assent.model.grants import refuse_not_held, refuse_rights_not_held
 from assent.model.mutation import Refused, Rejection
+from assent.people.members import read_member
+from assent.people.roles import read_carried
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
@@ -41,8 +41,8 @@ MANAGE_KEYS: Final = "keys:manage"
 """The capability to make keys for service accounts, and to see and revoke everybody's."""
 
 
-Look = Annotated[Desk, Depends(Reading("keys:read"))]
-Write = Annotated[Desk, Depends(Writing("keys:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("keys:read"))]
+Write = Annotated[RequestContext, Depends(Writing("keys:write", "entities"))]
 
 
 class NewKey(Body):
@@ -123,7 +123,7 @@ async def create_key(desk: Write, body: NewKey) -> Response:
         "partition_id": body.partition_id,
     }
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await _may_make(desk, session.connection, whose)
         now, keys_max = desk.house.database.clock.now(), desk.house.settings.keys_of_member_max
         key = (desk.org_id, whose, body.name, now)
@@ -148,7 +148,7 @@ async def create_key(desk: Write, body: NewKey) -> Response:
 async def revoke_key(desk: Write, key_id: UUID) -> Response:
     """One's own, or anybody's with `keys:manage`. The keys that were made with it are revoked too."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         actor = desk.caller.actor
         whose = None if actor.can(MANAGE_KEYS) else actor.id
         now = desk.house.database.clock.now()
@@ -158,7 +158,7 @@ async def revoke_key(desk: Write, key_id: UUID) -> Response:
     return await desk.write(work)
 
 
-def _maker(desk: Desk, now: datetime) -> KeyMaker:
+def _maker(desk: RequestContext, now: datetime) -> KeyMaker:
     """The caller's session; whoever signed in by token may have a key outlive it, by as much as the setting says."""
     maker, days = desk.caller.maker, desk.house.settings.key_days_max_by_token
     if maker.key_id is not None or maker.expires_at is None or not days:
@@ -166,7 +166,7 @@ def _maker(desk: Desk, now: datetime) -> KeyMaker:
     return replace(maker, expires_at=max(maker.expires_at, now + timedelta(days=days)))
 
 
-async def _may_make(desk: Desk, connection: Connection, whose: str) -> None:
+async def _may_make(desk: RequestContext, connection: Connection, whose: str) -> None:
     actor = desk.caller.actor
     if whose == actor.id:
         return

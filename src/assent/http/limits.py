@@ -19,7 +19,7 @@ _OF_PAGES: Final = [
 """On every page of HTML; one that needs scripts brings a policy of its own."""
 
 
-class Limits:
+class LimitsMiddleware:
     """Refuses bodies above a size, by what their header says and by what really comes."""
 
     def __init__(self, app: ASGIApp, request_bytes_max: int) -> None:

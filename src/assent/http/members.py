@@ -7,7 +7,15 @@ from urllib.parse import quote
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field
 
-from assent.approvals.members import (
+from assent.http.desk import RequestContext, Transaction
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.problems import documented
+from assent.http.reply import Reply
+from assent.http.routing import Router
+from assent.http.signing import Reading, Writing
+from assent.http.texts import Body, NamePath, NameQuery, ShortText
+from assent.model.cursor import position_of, text_in
+from assent.people.members import (
     MANAGE_MEMBERS,
     KeptMember,
     MemberFilter,
@@ -18,21 +26,13 @@ from assent.approvals.members import (
     list_members,
     read_member,
 )
-from assent.http.desk import Desk, Session
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
-from assent.http.problems import documented
-from assent.http.reply import Reply
-from assent.http.routing import Router
-from assent.http.signing import Reading, Writing
-from assent.http.texts import Body, NamePath, NameQuery, ShortText
-from assent.model.cursor import position_of, text_in
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
 router = Router(prefix="/api/members", tags=["members"])
 
-Look = Annotated[Desk, Depends(Reading("members:read"))]
-Write = Annotated[Desk, Depends(Writing("members:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("members:read"))]
+Write = Annotated[RequestContext, Depends(Writing("members:write", "entities"))]
 
 Roles = Annotated[list[ShortText], Field(max_length=50, examples=[["clerk"]])]
 
@@ -115,7 +115,7 @@ async def create_member_of_org(desk: Write, body: NewMemberBody) -> Response:
     """For holders of `members:manage`, who give only roles that carry what they hold themselves."""
     new = NewMember(**body.model_dump(exclude={"roles"}), roles=tuple(dict.fromkeys(body.roles)))
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         require_capability(desk.caller.actor, MANAGE_MEMBERS)
         actor, contracts = desk.caller.actor, desk.house.app.registry.contracts
         made = await create_member(session.connection, desk.org_id, new, actor, _now(desk), contracts)
@@ -149,8 +149,8 @@ async def deactivate_member(desk: Write, user_id: NamePath) -> Response:
     return await _change(desk, user_id, {"active": False})
 
 
-async def _change(desk: Desk, user_id: str, changes: dict[str, Any]) -> Response:
-    async def work(session: Session) -> Reply:
+async def _change(desk: RequestContext, user_id: str, changes: dict[str, Any]) -> Response:
+    async def work(session: Transaction) -> Reply:
         actor = desk.caller.actor
         require_capability(actor, MANAGE_MEMBERS)
         given = (user_id, changes, actor, _now(desk), desk.house.app.registry.contracts)
@@ -160,5 +160,5 @@ async def _change(desk: Desk, user_id: str, changes: dict[str, Any]) -> Response
     return await desk.write(work)
 
 
-def _now(desk: Desk) -> datetime:
+def _now(desk: RequestContext) -> datetime:
     return desk.house.database.clock.now()

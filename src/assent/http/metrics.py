@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from assent.http.desk import House
+from assent.http.desk import Services
 from assent.http.problems import documented
 from assent.http.routing import Router
 from assent.http.signing import Credentials, Reading
@@ -21,9 +21,9 @@ _PAGE: dict[str, Any] = {
 }
 
 
-async def readable(request: Request, credentials: Credentials) -> House:
+async def readable(request: Request, credentials: Credentials) -> Services:
     """The house, for whoever may read its numbers."""
-    house: House = request.app.state.house
+    house: Services = request.app.state.house
     if house.settings.metrics == "off":
         hint = "ASSENT_HTTP_METRICS says who may read them"
         raise Refused(Rejection("NO_SUCH_ROUTE", "metrics are not shown here", hint=hint))
@@ -43,7 +43,7 @@ async def readable(request: Request, credentials: Credentials) -> House:
     summary="Read metrics",
     responses={200: _PAGE, **documented(404)},
 )
-async def show_metrics(house: Annotated[House, Depends(readable)]) -> Response:
+async def show_metrics(house: Annotated[Services, Depends(readable)]) -> Response:
     """What this process counted, and how the queues of all orgs stand."""
     body, media_type = await house.metrics.render()
     return Response(body, media_type=media_type)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import Depends, Query, Response
 
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.operating_shapes import (
     EnqueuedBody,
     LetterBody,
@@ -25,22 +25,22 @@ from assent.http.signing import Reading, Writing
 from assent.http.workflow_shapes import InstanceBody
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.dead_letters import (
+from assent.operations.dead_letters import (
     DeadLetter,
     LetterKind,
     is_letter_of,
     page_of_dead_letters,
     retry_letter,
 )
-from assent.runtime.health import HealthLimits, health
+from assent.operations.health import HealthLimits, health
+from assent.operations.stuck import StuckInstance, find_stuck
 from assent.runtime.rights import Operation, may_operate, require_capability
-from assent.runtime.stuck import Finding, find_stuck
 from assent.store.database import Connection
 
 router = Router(prefix="/api/operations", tags=["operations"])
 
-Look = Annotated[Desk, Depends(Reading("operations:read"))]
-Act = Annotated[Desk, Depends(Writing("operations:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("operations:read"))]
+Act = Annotated[RequestContext, Depends(Writing("operations:write", "workflows"))]
 
 READ_HEALTH: Final = "operations:read"
 StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="How many seconds they have been still.")]
@@ -94,7 +94,7 @@ async def list_dead_letters(
 async def retry_dead_letter(desk: Act, letter_id: UUID) -> Response:
     """For holders of `workflows:retry`. An effect or a task that a step awaited is tried again with its instance."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await _letter_seen(desk, session.connection, letter_id)
         may_operate(desk.caller.actor, "retry")
         return Reply.of(RetriedBody(id=letter_id, kind=await _retry(desk, session, letter_id)))
@@ -111,7 +111,7 @@ async def retry_dead_letter(desk: Act, letter_id: UUID) -> Response:
 async def list_stuck(desk: Look, still_s: StillQuery = 900, limit: LimitQuery = ITEMS_DEFAULT) -> Any:
     """For holders of `workflows:repair`: those that run, and that nothing could ever move."""
 
-    async def work(connection: Connection) -> list[Finding]:
+    async def work(connection: Connection) -> list[StuckInstance]:
         may_operate(desk.caller.actor, "repair")
         still = timedelta(seconds=still_s)
         return await find_stuck(connection, desk.org_id, still, limit, desk.caller.partition_id)
@@ -128,7 +128,7 @@ async def list_stuck(desk: Look, still_s: StillQuery = 900, limit: LimitQuery = 
 async def rebuild_instance(desk: Act, instance_id: UUID) -> Response:
     """For holders of `workflows:repair`. Steps are the truth; whatever happened to the row, they give it back."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
         changed = await session.runtime.rebuild(desk.org_id, instance_id, desk.caller.actor)
         return Reply.of(RebuiltBody(instance_id=instance_id, changed=changed))
@@ -146,7 +146,7 @@ async def rebuild_instance(desk: Act, instance_id: UUID) -> Response:
 async def reenqueue_instance(desk: Act, instance_id: UUID) -> Response:
     """For holders of `workflows:repair`. Whatever is ready in it goes on."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
         await session.runtime.reenqueue(desk.org_id, instance_id, desk.caller.actor)
         return Reply.of(EnqueuedBody(instance_id=instance_id), 202)
@@ -163,7 +163,7 @@ async def reenqueue_instance(desk: Act, instance_id: UUID) -> Response:
 async def force_fail_instance(desk: Act, instance_id: UUID, body: Why) -> Response:
     """For holders of `workflows:repair`. It ends as failed, with everything that is open in it."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
         actor = desk.caller.actor
         view = await session.runtime.force_fail(desk.org_id, instance_id, actor, body.reason)
@@ -172,7 +172,7 @@ async def force_fail_instance(desk: Act, instance_id: UUID, body: Why) -> Respon
     return await desk.write(work)
 
 
-async def _letter_seen(desk: Desk, connection: Connection, letter_id: UUID) -> None:
+async def _letter_seen(desk: RequestContext, connection: Connection, letter_id: UUID) -> None:
     """Another partition's letter is not there, whatever the caller may do here."""
     partition = desk.caller.partition_id
     if partition is not None and not await is_letter_of(connection, desk.org_id, letter_id, partition):
@@ -183,13 +183,15 @@ def _no_letter(letter_id: UUID) -> Refused:
     return Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
 
 
-async def _operated(desk: Desk, session: Session, operation: Operation, instance_id: UUID) -> None:
+async def _operated(
+    desk: RequestContext, session: Transaction, operation: Operation, instance_id: UUID
+) -> None:
     """Another org's instance is not there, whatever the caller may do here."""
     await instance_seen(desk, session.connection, instance_id)
     may_operate(desk.caller.actor, operation)
 
 
-async def _retry(desk: Desk, session: Session, letter_id: UUID) -> LetterKind:
+async def _retry(desk: RequestContext, session: Transaction, letter_id: UUID) -> LetterKind:
     found = await retry_letter(session.runtime, desk.org_id, letter_id, desk.caller.actor)
     if found is None:
         raise _no_letter(letter_id)

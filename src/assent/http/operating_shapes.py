@@ -6,9 +6,9 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from assent.http.texts import Body, Text
-from assent.runtime.dead_letters import DeadLetter, LetterKind
-from assent.runtime.health import Health
-from assent.runtime.stuck import Finding
+from assent.operations.dead_letters import DeadLetter, LetterKind
+from assent.operations.health import Health
+from assent.operations.stuck import StuckInstance
 
 
 class Why(Body):
@@ -49,7 +49,7 @@ class StuckBody(BaseModel):
     still_since: datetime
 
     @classmethod
-    def of(cls, finding: Finding) -> "StuckBody":
+    def of(cls, finding: StuckInstance) -> "StuckBody":
         return cls(**{name: getattr(finding, name) for name in cls.model_fields})
 
 

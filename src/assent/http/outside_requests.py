@@ -6,9 +6,8 @@ from uuid import UUID
 
 from fastapi import Depends
 
-from assent.evidence.reading import RequestView, Wanted, page_of_requests
 from assent.http import showing
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import reader_for
 from assent.http.problems import documented
@@ -19,11 +18,12 @@ from assent.http.signing import Reading
 from assent.http.texts import NameQuery
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.outside_request import OutsideStatus
+from assent.requests.views import OutsideRequestFilter, RequestView, page_of_requests
 from assent.store.database import Connection
 
 router = Router(prefix="/api/requests", tags=["requests"])
 
-Look = Annotated[Desk, Depends(Reading("requests:read"))]
+Look = Annotated[RequestContext, Depends(Reading("requests:read"))]
 
 
 @router.get(
@@ -39,7 +39,7 @@ async def list_requests(  # noqa: PLR0913, PLR0917
 ) -> Any:
     """Those that the caller may see: of their partition, and of entities and flows that they may read."""
     after = position_of(cursor, time_and_id_in)
-    wanted = Wanted(
+    wanted = OutsideRequestFilter(
         status=status,
         instance_id=instance_id,
         name=name,

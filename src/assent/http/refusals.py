@@ -10,14 +10,14 @@ from typing import Final
 import asyncpg
 from fastapi import Request
 
+from assent.audit.write import RefusalEntry, write_refusals
 from assent.http.callers import Caller
 from assent.http.statuses import status_of
-from assent.kernel.noting import Refusal, note_refusals
 from assent.model.mutation import Rejection
 from assent.model.origin import Origin
 from assent.store.database import Database
 from assent.store.errors import StoreError
-from assent.telemetry import current_trace, telescope
+from assent.telemetry import current_trace, hooks
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ def note_sign_in(request: Request, rejection: Rejection, place: str | None) -> N
 
 
 def count_refusal(kind: str, code: str) -> None:
-    if telescope.metrics is not None:
-        telescope.metrics.refused(kind, code)
+    if hooks.metrics is not None:
+        hooks.metrics.refused(kind, code)
 
 
 async def note_command(
@@ -50,12 +50,12 @@ async def note_command(
         "command refused", extra={"code": rejection.code, "command": name, "path": _path(request), **who}
     )
     origin = Origin("http", caller.place, reason)
-    refusal = Refusal(
+    refusal = RefusalEntry(
         caller.org_id, caller.actor, name, rejection.code, _path(request), origin, current_trace()
     )
     try:
         async with database.transaction(caller.org_id, plans="kept") as connection:
-            await note_refusals(connection, [refusal])
+            await write_refusals(connection, [refusal])
     except (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, OSError) as error:
         _log.error("a refused command is not in the audit log", exc_info=error, extra=who)
 

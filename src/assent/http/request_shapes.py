@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from assent.evidence.pushing import Pushed
-from assent.evidence.reading import DeliveryView, ItemView, RequestView
 from assent.model.outside_request import OutsideStatus
+from assent.requests.push import Pushed
+from assent.requests.views import DeliveryView, ItemView, RequestView
 
 
 class RequestBody(BaseModel):

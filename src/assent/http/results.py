@@ -7,10 +7,8 @@ from fastapi import Depends, Path, Request, Response
 from pydantic import Field
 
 from assent.effects.callbacks import Callback
-from assent.evidence.pushing import Pushed
-from assent.evidence.reading import find_request
 from assent.http.deliveries import SignatureHeaders, check_signature, delivery_of
-from assent.http.desk import Desk, House, Session
+from assent.http.desk import RequestContext, Services, Transaction
 from assent.http.problems import documented, documented_alone
 from assent.http.reply import Reply
 from assent.http.request_shapes import PushedBody
@@ -19,13 +17,15 @@ from assent.http.showing import request_seen
 from assent.http.signing import Writing, count_request
 from assent.model.bundle import Bundle
 from assent.model.mutation import Refused, Rejection
+from assent.requests.push import Pushed
+from assent.requests.views import find_request
 from assent.runtime.event_sources import require_bound
 from assent.runtime.rights import PUSH_RESULTS, require_capability
 from assent.store.database import Connection
 
 router = Router(takes_much=True, tags=["results"])
 
-Push = Annotated[Desk, Depends(Writing("requests:write", "workflows"))]
+Push = Annotated[RequestContext, Depends(Writing("requests:write", "workflows"))]
 TOKEN_LENGTH_MAX: Final = 1_000
 TokenPath = Annotated[str, Path(max_length=TOKEN_LENGTH_MAX, description="As it was in `Assent-Callback`.")]
 
@@ -74,7 +74,7 @@ async def push_result(request: Request, desk: Push, request_id: UUID, given: New
     """For holders of `results:push`; signed, where a source of `result:<name>` says so. A key does nothing twice."""
     bundle = _bound(request, request_id, given)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await request_seen(desk, session.connection, request_id)
         actor = desk.caller.actor
         require_capability(actor, PUSH_RESULTS)
@@ -88,7 +88,7 @@ class CalledBack:
     """What a callback is good for. Tries of tokens are counted by address, calls with a good one by its request."""
 
     async def admit(self, request: Request) -> None:
-        house: House = request.app.state.house
+        house: Services = request.app.state.house
         if house.callbacks is None:
             raise Refused(Rejection("NOT_FOUND", "this server gives nobody callbacks"))
         token = request.path_params["token"]
@@ -122,7 +122,7 @@ Called = Annotated[Callback, Depends(CalledBack())]
 )
 async def push_result_by_callback(request: Request, callback: Called, given: NewBundle) -> Response:
     """For whoever was given the address: its token is the right to do this, and to do nothing else."""
-    house: House = request.app.state.house
+    house: Services = request.app.state.house
     bundle = _bound(request, callback.request_id, given)
     org_id, request_id = callback.org_id, callback.request_id
     pushed = await house.runtime.push_bundle(org_id, request_id, bundle, "callback")
@@ -140,7 +140,7 @@ async def _require_signature(
     request: Request, org_id: str, request_id: UUID, partition_id: str | None = None
 ) -> None:
     """By every way in: results of a request whose source signs are taken only with its signature."""
-    house: House = request.app.state.house
+    house: Services = request.app.state.house
     delivery = await delivery_of(request)
     request.state.is_signed = False
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Response
 from pydantic import BaseModel, Field, StringConstraints
 
-from assent.approvals.roles import MANAGE_ROLES, Role, list_roles, read_role, set_capabilities
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.problems import documented
 from assent.http.reply import Reply
@@ -14,13 +13,14 @@ from assent.http.routing import Router
 from assent.http.signing import Reading, Writing
 from assent.http.texts import NAME_LENGTH_MAX, Body, NamePath
 from assent.model.cursor import position_of, text_in
+from assent.people.roles import MANAGE_ROLES, Role, list_roles, read_role, set_capabilities
 from assent.runtime.rights import require_capability
 from assent.store.database import Connection
 
 router = Router(prefix="/api/roles", tags=["roles"])
 
-Look = Annotated[Desk, Depends(Reading("members:read"))]
-Write = Annotated[Desk, Depends(Writing("members:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("members:read"))]
+Write = Annotated[RequestContext, Depends(Writing("members:write", "entities"))]
 
 CapabilityText = Annotated[
     str,
@@ -80,7 +80,7 @@ async def show_role(desk: Look, role: NamePath) -> Any:
 async def set_role(desk: Write, role: NamePath, body: Carried) -> Response:
     """For holders of `roles:manage`, who give and take only what they hold themselves."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         actor = desk.caller.actor
         require_capability(actor, MANAGE_ROLES)
         kept = await set_capabilities(session.connection, desk.org_id, role, body.capabilities, actor)

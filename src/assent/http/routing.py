@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from assent.http.desk import House
+from assent.http.desk import Services
 from assent.http.json_bodies import read_json
 from assent.http.problems import RefusedByHttp
 from assent.model.mutation import Rejection
@@ -83,8 +83,8 @@ def _calls(dependant: Dependant) -> Iterator[Any]:
         yield each.call
 
 
-def _house(request: Request) -> House:
-    house: House = request.app.state.house
+def _house(request: Request) -> Services:
+    house: Services = request.app.state.house
     return house
 
 

@@ -20,7 +20,7 @@ from assent.effects.named_secrets import (
     list_secrets,
     put_secret,
 )
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import (
     ITEMS_DEFAULT,
     CursorQuery,
@@ -39,8 +39,8 @@ from assent.store.database import Connection
 
 router = Router(prefix="/api/secrets", tags=["secrets"])
 
-Look = Annotated[Desk, Depends(Reading("secrets:read"))]
-Write = Annotated[Desk, Depends(Writing("secrets:write", "entities"))]
+Look = Annotated[RequestContext, Depends(Reading("secrets:read"))]
+Write = Annotated[RequestContext, Depends(Writing("secrets:write", "entities"))]
 
 
 class NewSecretValue(Body):
@@ -104,7 +104,7 @@ async def put_secret_of_org(desk: Write, name: NamePath, body: NewSecretValue) -
 
     require_capability(desk.caller.actor, MANAGE_SECRETS)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         by, now = desk.caller.actor.id, desk.house.database.clock.now()
         secret = (desk.org_id, name, body.value, body.hosts)
         return Reply.of(SecretBody.of(await put_secret(session.connection, *secret, by, now)))
@@ -123,7 +123,7 @@ async def delete_secret_of_org(desk: Write, name: NamePath) -> Response:
 
     require_capability(desk.caller.actor, MANAGE_SECRETS)
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         return Reply.of(SecretBody.of(await delete_secret(session.connection, desk.org_id, name)))
 
     return await desk.write(work, as_owner=True)

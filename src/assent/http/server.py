@@ -10,8 +10,8 @@ from typing import Any, Final
 import uvicorn
 from fastapi import FastAPI
 
-from assent.http.changes import Changes
-from assent.http.connections import Connection, Connections
+from assent.http.changes import ChangeFeed
+from assent.http.connections import Connection, ServerConnections
 from assent.http.hosts import ANY, AllowedHosts, hosts_of
 from assent.http.settings import HttpSettings
 from assent.worker.supervisor import Supervisor
@@ -41,7 +41,7 @@ class Serving:
         worker: Supervisor | None = None,
     ) -> None:
         hosts = hosts_of(settings, listening.getsockname()[0])
-        protocol: Any = partial(Connection, connections=Connections(settings))
+        protocol: Any = partial(Connection, connections=ServerConnections(settings))
         config = uvicorn.Config(
             door if ANY in hosts else AllowedHosts(door, hosts),
             http=protocol,
@@ -56,7 +56,7 @@ class Serving:
             timeout_graceful_shutdown=settings.grace_period_s,
         )
         self._server = _Server(config)
-        self._changes: Changes = door.state.house.changes
+        self._changes: ChangeFeed = door.state.house.changes
         self._listening = listening
         self._worker = worker
         if worker is not None:

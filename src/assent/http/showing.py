@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from assent.approvals.details import ApprovalDetails, read_request
 from assent.approvals.forms import FormView
-from assent.approvals.showing import ShownRequest, read_request
-from assent.evidence.reading import RequestView, came_for, find_request
+from assent.definitions.views import definition_seen
 from assent.http.approval_shapes import ApprovalBody, DecidedBody
 from assent.http.definition_shapes import DefinitionBody, DraftBody, PlacedProblem
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.entity_shapes import EntityBody, TransitionBody
 from assent.http.etags import etag
 from assent.http.form_shapes import FormBody
@@ -26,15 +26,15 @@ from assent.http.task_shapes import TaskBody
 from assent.http.workflow_shapes import Descriptor, InstanceBody
 from assent.kernel.read import read_entity
 from assent.model.mutation import Entity, Refused, Rejection
-from assent.runtime.definitions.definition import Row as DefinitionRow
-from assent.runtime.definitions.listing import definition_seen
-from assent.runtime.describe import describe
-from assent.runtime.listing import Row, find_instance
+from assent.requests.views import RequestView, came_for, find_request
+from assent.runtime.description import describe
 from assent.runtime.readers import SeenInstance, could_answer, may_read_instance, was_asked
 from assent.runtime.rights import may_read_definitions, require_capability
 from assent.runtime.view import InstanceView
+from assent.runtime.views import find_instance
 from assent.store.database import Connection
-from assent.tasks.reading import TaskView, read_task
+from assent.store.rows import Row
+from assent.tasks.views import TaskView, read_task
 
 READ_TASKS: Final = "tasks:read"
 UNSEEN: Final[dict[int | str, dict[str, Any]]] = {
@@ -54,21 +54,23 @@ async def answer(showing: Awaitable[Reply], **headers: str) -> Reply:
 # Entities
 
 
-async def entity_for(desk: Desk, connection: Connection, entity_type: str, entity_id: UUID) -> Entity:
+async def entity_for(
+    desk: RequestContext, connection: Connection, entity_type: str, entity_id: UUID
+) -> Entity:
     """An entity that the caller may read."""
     desk.contract(entity_type)
     may_read(desk, entity_type)
     return seen_by(desk, entity_type, entity_id, await read_entity(connection, desk.org_id, entity_id))
 
 
-def seen_by(desk: Desk, entity_type: str, entity_id: UUID, entity: Entity | None) -> Entity:
+def seen_by(desk: RequestContext, entity_type: str, entity_id: UUID, entity: Entity | None) -> Entity:
     """The entity, if it is there for the caller: another type's and another partition's is not (D12, D32)."""
     if entity is None or entity.type != entity_type or not desk.caller.sees(entity.partition_id):
         raise Refused(Rejection("NOT_FOUND", f"no {entity_type} {entity_id}", ("entity_id",)))
     return entity
 
 
-async def show_entity(desk: Desk, entity: Entity, status: int = 200) -> Reply:
+async def show_entity(desk: RequestContext, entity: Entity, status: int = 200) -> Reply:
     may_read(desk, entity.type)
     seen_by(desk, entity.type, entity.id, entity)
     return Reply.of(
@@ -76,7 +78,7 @@ async def show_entity(desk: Desk, entity: Entity, status: int = 200) -> Reply:
     )
 
 
-async def show_moved(desk: Desk, entity: Entity, view: InstanceView | None = None) -> Reply:
+async def show_moved(desk: RequestContext, entity: Entity, view: InstanceView | None = None) -> Reply:
     """An entity after a transition was asked for, and its instance."""
     may_read(desk, entity.type)
     instance = InstanceBody.of(view) if view is not None else None
@@ -102,7 +104,7 @@ def _about_entity(entity: Entity) -> tuple[About, ...]:
 # Instances
 
 
-async def instance_seen(desk: Desk, connection: Connection, instance_id: UUID) -> Row:
+async def instance_seen(desk: RequestContext, connection: Connection, instance_id: UUID) -> Row:
     """An instance that is there for the caller, whether or not they may read it."""
     row = await find_instance(connection, desk.org_id, instance_id)
     if row is None or not desk.caller.sees(row["partition_id"]):
@@ -110,7 +112,7 @@ async def instance_seen(desk: Desk, connection: Connection, instance_id: UUID) -
     return row
 
 
-async def instance_for(desk: Desk, connection: Connection, instance_id: UUID) -> Row:
+async def instance_for(desk: RequestContext, connection: Connection, instance_id: UUID) -> Row:
     """An instance that the caller may read; all others are not there, or refused (D12, D32)."""
     row = await instance_seen(desk, connection, instance_id)
     await may_read_instance(desk.house.runtime, connection, SeenInstance.of(row), desk.caller.actor)
@@ -118,14 +120,14 @@ async def instance_for(desk: Desk, connection: Connection, instance_id: UUID) ->
 
 
 async def show_instance(
-    desk: Desk, connection: Connection, view: InstanceView, status: int = 200, **headers: str
+    desk: RequestContext, connection: Connection, view: InstanceView, status: int = 200, **headers: str
 ) -> Reply:
     """An instance after a command."""
     await may_read_instance(desk.house.runtime, connection, view, desk.caller.actor)
     return Reply.of(InstanceBody.of(view), status, about=(("instance", str(view.id)),), **headers)
 
 
-async def describe_instance(desk: Desk, connection: Connection, instance_id: UUID) -> Descriptor:
+async def describe_instance(desk: RequestContext, connection: Connection, instance_id: UUID) -> Descriptor:
     """An instance with its variables, its newest steps and what the caller could do."""
     row = await instance_for(desk, connection, instance_id)
     found = await describe(desk.house.runtime, connection, desk.org_id, instance_id, desk.caller.actor)
@@ -136,7 +138,7 @@ async def describe_instance(desk: Desk, connection: Connection, instance_id: UUI
 # Approval requests
 
 
-async def approval_for(desk: Desk, connection: Connection, request_id: UUID) -> ShownRequest:
+async def approval_for(desk: RequestContext, connection: Connection, request_id: UUID) -> ApprovalDetails:
     """A request that the caller is asked about, or whose instance they may read."""
     shown = await read_request(connection, desk.org_id, request_id)
     if shown is None or not desk.caller.sees(shown.request.partition_id):
@@ -148,11 +150,13 @@ async def approval_for(desk: Desk, connection: Connection, request_id: UUID) -> 
     return shown
 
 
-async def show_approval(desk: Desk, connection: Connection, request_id: UUID) -> ApprovalBody:
+async def show_approval(desk: RequestContext, connection: Connection, request_id: UUID) -> ApprovalBody:
     return ApprovalBody.of(await approval_for(desk, connection, request_id))
 
 
-async def show_decided(desk: Desk, connection: Connection, request_id: UUID, view: InstanceView) -> Reply:
+async def show_decided(
+    desk: RequestContext, connection: Connection, request_id: UUID, view: InstanceView
+) -> Reply:
     """A request after something was done about it, and its instance where the caller may read that too."""
     shown = await approval_for(desk, connection, request_id)
     about: tuple[About, ...] = (("approval", str(request_id)),)
@@ -167,7 +171,7 @@ async def show_decided(desk: Desk, connection: Connection, request_id: UUID, vie
 # Forms
 
 
-async def form_for(desk: Desk, connection: Connection, step_id: UUID) -> FormView:
+async def form_for(desk: RequestContext, connection: Connection, step_id: UUID) -> FormView:
     """A form that the caller could answer, or whose instance they may read; its draft is for the former only."""
     runtime, actor = desk.house.runtime.joined(connection, desk.org_id), desk.caller.actor
     view = await runtime.read_form(desk.org_id, step_id, partition_id=desk.caller.partition_id)
@@ -179,7 +183,7 @@ async def form_for(desk: Desk, connection: Connection, step_id: UUID) -> FormVie
     return replace(view, draft=None, draft_problems=None)
 
 
-async def show_form(desk: Desk, connection: Connection, step_id: UUID) -> Reply:
+async def show_form(desk: RequestContext, connection: Connection, step_id: UUID) -> Reply:
     view = await form_for(desk, connection, step_id)
     return Reply.of(FormBody.of(view), about=(("form", str(step_id)),))
 
@@ -187,7 +191,7 @@ async def show_form(desk: Desk, connection: Connection, step_id: UUID) -> Reply:
 # Requests to outside parties
 
 
-async def request_seen(desk: Desk, connection: Connection, request_id: UUID) -> RequestView:
+async def request_seen(desk: RequestContext, connection: Connection, request_id: UUID) -> RequestView:
     """A request that is there for the caller, whether or not they may read it (D12, D32)."""
     request = await find_request(connection, desk.org_id, request_id)
     if request is None or not desk.caller.sees(request.partition_id):
@@ -195,7 +199,7 @@ async def request_seen(desk: Desk, connection: Connection, request_id: UUID) -> 
     return request
 
 
-async def show_request(desk: Desk, connection: Connection, request_id: UUID) -> WholeRequest:
+async def show_request(desk: RequestContext, connection: Connection, request_id: UUID) -> WholeRequest:
     """A request whose instance the caller may read, with what was asked and what came."""
     request = await request_seen(desk, connection, request_id)
     if request.entity_type is None:
@@ -218,7 +222,7 @@ def list_request(request: RequestView) -> RequestBody:
 # Tasks
 
 
-async def task_seen(desk: Desk, connection: Connection, task_id: UUID, capability: str) -> TaskView:
+async def task_seen(desk: RequestContext, connection: Connection, task_id: UUID, capability: str) -> TaskView:
     """A task that is there for a caller with a capability; another org's and another partition's is not there."""
     found = await read_task(connection, desk.org_id, task_id, desk.caller.partition_id)
     if found is None:
@@ -227,7 +231,7 @@ async def task_seen(desk: Desk, connection: Connection, task_id: UUID, capabilit
     return found
 
 
-async def task_for(desk: Desk, connection: Connection, task_id: UUID) -> TaskView:
+async def task_for(desk: RequestContext, connection: Connection, task_id: UUID) -> TaskView:
     """A task that the caller may read: with `tasks:read`, and its instance, where a step submitted it."""
     found = await task_seen(desk, connection, task_id, READ_TASKS)
     if found.instance_id is not None:
@@ -237,7 +241,7 @@ async def task_for(desk: Desk, connection: Connection, task_id: UUID) -> TaskVie
     return found
 
 
-async def show_task(desk: Desk, connection: Connection, task_id: UUID) -> Reply:
+async def show_task(desk: RequestContext, connection: Connection, task_id: UUID) -> Reply:
     found = await task_for(desk, connection, task_id)
     return Reply.of(TaskBody.of(found), about=(("task", str(task_id)),))
 
@@ -245,20 +249,20 @@ async def show_task(desk: Desk, connection: Connection, task_id: UUID) -> Reply:
 # Definitions
 
 
-async def definition_for(desk: Desk, connection: Connection, definition_id: UUID) -> DefinitionRow:
+async def definition_for(desk: RequestContext, connection: Connection, definition_id: UUID) -> Row:
     """A definition of the org or everybody's, with its content, for those who may read definitions."""
     row = await definition_seen(connection, desk.org_id, definition_id)
     may_read_definitions(desk.caller.actor)
     return row
 
 
-async def show_definition(desk: Desk, row: DefinitionRow) -> DefinitionBody:
+async def show_definition(desk: RequestContext, row: Row) -> DefinitionBody:
     may_read_definitions(desk.caller.actor)
     return DefinitionBody.of_row(row)
 
 
 async def show_draft(
-    desk: Desk, row: DefinitionRow, problems: list[PlacedProblem], status: int = 200, **headers: str
+    desk: RequestContext, row: Row, problems: list[PlacedProblem], status: int = 200, **headers: str
 ) -> Reply:
     shown = (await show_definition(desk, row)).model_dump()
     editors = [editor.partition(":")[2] for editor in row["edited_by"]]
@@ -272,16 +276,16 @@ ABOUT_DEFINITIONS: Final[tuple[About, ...]] = (("definitions", ""),)
 # Answers that were kept
 
 
-async def _entity(desk: Desk, connection: Connection, named: str) -> None:
+async def _entity(desk: RequestContext, connection: Connection, named: str) -> None:
     entity_type, _, entity_id = named.partition("/")
     await entity_for(desk, connection, entity_type, UUID(entity_id))
 
 
-async def _definitions(desk: Desk, connection: Connection, named: str) -> None:
+async def _definitions(desk: RequestContext, connection: Connection, named: str) -> None:
     may_read_definitions(desk.caller.actor)
 
 
-_READABLE: Final[Mapping[str, Callable[[Desk, Connection, str], Awaitable[object]]]] = {
+_READABLE: Final[Mapping[str, Callable[[RequestContext, Connection, str], Awaitable[object]]]] = {
     "entity": _entity,
     "instance": lambda desk, connection, named: instance_for(desk, connection, UUID(named)),
     "approval": lambda desk, connection, named: approval_for(desk, connection, UUID(named)),
@@ -291,7 +295,7 @@ _READABLE: Final[Mapping[str, Callable[[Desk, Connection, str], Awaitable[object
 }
 
 
-async def show_again(desk: Desk, connection: Connection, kept: Reply) -> Reply:
+async def show_again(desk: RequestContext, connection: Connection, kept: Reply) -> Reply:
     """A kept answer, or nothing where its caller may not read any more what it shows."""
     try:
         for noun, named in kept.about:

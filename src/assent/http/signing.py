@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from fastapi import Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from assent.http.desk import Desk, House
+from assent.http.desk import RequestContext, Services
 from assent.http.problems import RefusedByHttp
 from assent.http.refusals import count_refusal, note_sign_in
 from assent.http.replies import KEY_LENGTH_MAX
@@ -62,8 +62,8 @@ class Reading:
     async def admit(self, request: Request) -> None:
         await _sign_in(request, self.scope, self.rate)
 
-    async def __call__(self, request: Request, credentials: Credentials) -> Desk:
-        return Desk(_house(request), request.state.caller, request)
+    async def __call__(self, request: Request, credentials: Credentials) -> RequestContext:
+        return RequestContext(_house(request), request.state.caller, request)
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Writing:
         credentials: Credentials,
         idempotency_key: RepeatKeyHeader = None,
         reason: ReasonHeader = None,
-    ) -> Desk:
+    ) -> RequestContext:
         condition = request.headers.get("if-match")
         caller = request.state.caller
-        return Desk(_house(request), caller, request, idempotency_key, condition, _reason(reason))
+        return RequestContext(_house(request), caller, request, idempotency_key, condition, _reason(reason))
 
 
 def _reason(given: str | None) -> str | None:
@@ -94,7 +94,7 @@ def _reason(given: str | None) -> str | None:
     return text or None
 
 
-def _house(request: Request) -> House:
+def _house(request: Request) -> Services:
     house: Any = request.app.state.house
     return house  # type: ignore[no-any-return]
 
@@ -120,7 +120,7 @@ async def _sign_in(request: Request, scope: Scope, rate: RateClass) -> None:
     count_request(house, caller.org_id, caller.key, rate)
 
 
-def count_request(house: House, org_id: str, key: str, rate: RateClass) -> None:
+def count_request(house: Services, org_id: str, key: str, rate: RateClass) -> None:
     """One more of whoever has this key; refuses what is too many."""
     if wait_s := house.rates.wait_s(org_id, key, rate):
         count_refusal("rate", rate)

@@ -7,22 +7,22 @@ from uuid import UUID
 from fastapi import Depends, Header, Response
 from fastapi.responses import StreamingResponse
 
-from assent.approvals.inbox import count_inbox
 from assent.http.changes import Topic, look_at_inboxes
-from assent.http.desk import Desk
-from assent.http.event_stream import MEDIA_TYPE, EventStream, State
+from assent.http.desk import RequestContext
+from assent.http.event_stream import MEDIA_TYPE, EventStream, StreamState
 from assent.http.inbox_shapes import InboxCountsBody
 from assent.http.problems import documented
 from assent.http.routing import Router
 from assent.http.showing import instance_for
 from assent.http.signing import Reading
 from assent.http.workflow_shapes import InstanceSummary
+from assent.people.inbox import count_inbox
 from assent.store.database import Connection
 
 router = Router(tags=["streams"])
 
-LookAtWorkflows = Annotated[Desk, Depends(Reading("workflows:read"))]
-LookAtInbox = Annotated[Desk, Depends(Reading("approvals:read"))]
+LookAtWorkflows = Annotated[RequestContext, Depends(Reading("workflows:read"))]
+LookAtInbox = Annotated[RequestContext, Depends(Reading("approvals:read"))]
 
 LastEventId = Annotated[
     str | None,
@@ -59,11 +59,11 @@ async def stream_workflow(
 ) -> Response:
     """What it is now, and again whenever it has changed; the stream ends with the instance."""
 
-    async def read(desk: Desk) -> State:
-        async def work(connection: Connection) -> State:
+    async def read(desk: RequestContext) -> StreamState:
+        async def work(connection: Connection) -> StreamState:
             row = await instance_for(desk, connection, instance_id)
             shown = InstanceSummary.of(row)
-            return State(str(shown.version), "instance", shown, shown.status in _ENDED)
+            return StreamState(str(shown.version), "instance", shown, shown.status in _ENDED)
 
         return await desk.read(work)
 
@@ -83,8 +83,8 @@ async def stream_inbox(desk: LookAtInbox, last_event_id: LastEventId = None) -> 
     """How much waits now, and again whenever something has come or gone."""
     topic = Topic(desk.org_id, desk.caller.actor.id, desk.caller.partition_id)
 
-    async def read(desk: Desk) -> State:
-        async def work(connection: Connection) -> State:
+    async def read(desk: RequestContext) -> StreamState:
+        async def work(connection: Connection) -> StreamState:
             caller, now = desk.caller, desk.house.database.clock.now()
             partition, directory = caller.partition_id, desk.house.runtime.directory
             seen = (await look_at_inboxes(connection, [topic], now))[topic]
@@ -92,7 +92,7 @@ async def stream_inbox(desk: LookAtInbox, last_event_id: LastEventId = None) -> 
                 connection, desk.org_id, caller.actor.id, now, partition_id=partition, directory=directory
             )
             shown = InboxCountsBody.of(counts)
-            return State(_digest(seen, shown), "inbox", shown)
+            return StreamState(_digest(seen, shown), "inbox", shown)
 
         return await desk.read(work)
 

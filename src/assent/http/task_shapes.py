@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from assent.http.moments import Moment
 from assent.http.texts import Body, Data, ShortText
 from assent.model.task import PRIORITY_MAX
-from assent.tasks.reading import Attempt, TaskItem, TaskStatus, TaskView
+from assent.tasks.views import Attempt, TaskItem, TaskStatus, TaskView
 
 
 class SubmitTask(Body):

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Depends, Response
 
 from assent.http import showing
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import reader_for
 from assent.http.problems import documented
@@ -22,12 +22,12 @@ from assent.model.mutation import Refused, Rejection
 from assent.runtime.rights import require_capability
 from assent.runtime.task_commands import NewTask
 from assent.store.database import Connection
-from assent.tasks.reading import TaskFilter, TaskItem, TaskStatus, list_tasks
+from assent.tasks.views import TaskFilter, TaskItem, TaskStatus, list_tasks
 
 router = Router(takes_much=True, prefix="/api/tasks", tags=["tasks"])
 
-Look = Annotated[Desk, Depends(Reading("tasks:read"))]
-Act = Annotated[Desk, Depends(Writing("tasks:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("tasks:read"))]
+Act = Annotated[RequestContext, Depends(Writing("tasks:write", "workflows"))]
 
 SUBMIT: Final = "tasks:submit"
 CANCEL: Final = "tasks:cancel"
@@ -47,7 +47,7 @@ async def submit_task(desk: Act, body: SubmitTask) -> Response:
     A worker runs it; a key that was used before answers with the task of then.
     """
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         actor = desk.caller.actor
         require_capability(actor, desk.house.app.capabilities.get(f"task:{body.type}", SUBMIT))
         new = NewTask(**body.model_dump(), partition_id=desk.caller.partition_id)
@@ -101,7 +101,7 @@ async def show_task(desk: Look, task_id: UUID) -> Response:
 async def cancel_task(desk: Act, task_id: UUID) -> Response:
     """For holders of `tasks:cancel`. One that runs comes to nothing; a step that waits for it hears of it."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         await task_seen(desk, session.connection, task_id, CANCEL)
         await session.runtime.cancel_task(desk.org_id, task_id, desk.caller.actor)
         return await answer(showing.show_task(desk, session.connection, task_id))
@@ -118,7 +118,7 @@ async def cancel_task(desk: Act, task_id: UUID) -> Response:
 async def retry_task(desk: Act, task_id: UUID) -> Response:
     """For holders of `tasks:retry`, with as many attempts as it had. One that a step awaited is tried with its step."""
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         found = await task_seen(desk, session.connection, task_id, RETRY)
         if found.status != "dead":
             message = f"task {task_id} is {found.status}, and only a dead one is tried again"

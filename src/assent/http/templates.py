@@ -5,17 +5,17 @@ from typing import Annotated, Any
 from fastapi import Depends
 from pydantic import BaseModel, Field
 
-from assent.http.desk import Desk
+from assent.http.desk import RequestContext
 from assent.http.problems import documented
 from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NamePath
 from assent.model.mutation import Refused, Rejection
-from assent.templates.library import Template, templates
+from assent.templates.library import WorkflowTemplate, templates
 
 router = Router(prefix="/api/templates", tags=["templates"])
 
-Look = Annotated[Desk, Depends(Reading("definitions:read"))]
+Look = Annotated[RequestContext, Depends(Reading("definitions:read"))]
 
 
 class TemplateSummary(BaseModel):
@@ -23,7 +23,7 @@ class TemplateSummary(BaseModel):
     summary: str
 
     @classmethod
-    def of(cls, template: Template) -> "TemplateSummary":
+    def of(cls, template: WorkflowTemplate) -> "TemplateSummary":
         return cls(name=template.name, summary=template.summary)
 
 

@@ -34,7 +34,7 @@ _OPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class TokenClaims:
     """What a token says of whoever brought it."""
 
     org_id: str
@@ -52,7 +52,7 @@ class Tokens:
         self._settings = settings
         self._clock = clock
 
-    async def read(self, text: str) -> Claims | Rejection:
+    async def read(self, text: str) -> TokenClaims | Rejection:
         try:
             header = jwt.get_unverified_header(text)
         except jwt.PyJWTError:
@@ -101,7 +101,7 @@ class Tokens:
             return Rejection("TOKEN_NOT_YET_VALID", "the token is not valid yet")
         return None
 
-    def _claims(self, payload: Mapping[str, Any]) -> Claims | Rejection:
+    def _claims(self, payload: Mapping[str, Any]) -> TokenClaims | Rejection:
         settings = self._settings
         org = claim(payload, settings.claim_org)
         user = claim(payload, settings.claim_user)
@@ -116,7 +116,7 @@ class Tokens:
         if roles is None:
             return _refused(f"expected a list of roles under `{settings.claim_roles}`")
         expires_at = datetime.fromtimestamp(payload["exp"], UTC)
-        return Claims(org, user, roles, partition, expires_at)
+        return TokenClaims(org, user, roles, partition, expires_at)
 
 
 def claim(payload: Mapping[str, Any], name: str) -> Any:

@@ -6,7 +6,7 @@ from assent.telemetry.spans import span
 from assent.telemetry.traceparent import is_traceparent
 
 
-class Traced:
+class TracingMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 

@@ -5,21 +5,21 @@ from uuid import UUID
 
 from fastapi import Depends, Response
 
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.instances import command_to
 from assent.http.problems import documented
 from assent.http.routing import Router
 from assent.http.showing import UNSEEN
 from assent.http.signing import Writing
-from assent.http.workflow_shapes import Again, InstanceBody, Reason
+from assent.http.workflow_shapes import InstanceBody, ReasonBody, RetryBody
 from assent.runtime.view import InstanceView
 
 router = Router(prefix="/ui/workflows/{instance_id}", tags=["workflows"])
 
-Act = Annotated[Desk, Depends(Writing("workflows:write", "workflows"))]
+Act = Annotated[RequestContext, Depends(Writing("workflows:write", "workflows"))]
 
-NO_REASON: Final = Reason()
-EVERYTHING: Final = Again()
+NO_REASON: Final = ReasonBody()
+EVERYTHING: Final = RetryBody()
 
 
 @router.post(
@@ -28,10 +28,10 @@ EVERYTHING: Final = Again()
     summary="Cancel an instance",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def cancel_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
+async def cancel_workflow(desk: Act, instance_id: UUID, body: ReasonBody = NO_REASON) -> Response:
     """For whoever started it, and for holders of `workflows:cancel`. What was done stays done."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(session: Transaction) -> InstanceView:
         return await session.runtime.cancel(desk.org_id, instance_id, desk.caller.actor, body.reason)
 
     return await command_to(desk, instance_id, command, operation="cancel")
@@ -43,10 +43,10 @@ async def cancel_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON
     summary="Pause an instance",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def pause_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON) -> Response:
+async def pause_workflow(desk: Act, instance_id: UUID, body: ReasonBody = NO_REASON) -> Response:
     """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(session: Transaction) -> InstanceView:
         return await session.runtime.pause(desk.org_id, instance_id, desk.caller.actor, body.reason)
 
     return await command_to(desk, instance_id, command, operation="pause")
@@ -61,7 +61,7 @@ async def pause_workflow(desk: Act, instance_id: UUID, body: Reason = NO_REASON)
 async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
     """For holders of `workflows:resume`."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(session: Transaction) -> InstanceView:
         return await session.runtime.resume(desk.org_id, instance_id, desk.caller.actor)
 
     return await command_to(desk, instance_id, command, operation="resume")
@@ -73,10 +73,10 @@ async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
     summary="Try what failed again",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def retry_workflow(desk: Act, instance_id: UUID, body: Again = EVERYTHING) -> Response:
+async def retry_workflow(desk: Act, instance_id: UUID, body: RetryBody = EVERYTHING) -> Response:
     """For holders of `workflows:retry`."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(session: Transaction) -> InstanceView:
         return await session.runtime.retry(desk.org_id, instance_id, desk.caller.actor, body.step)
 
     return await command_to(desk, instance_id, command, operation="retry")

@@ -7,14 +7,14 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from assent.http.texts import Body, Data, ShortText, Text
-from assent.runtime.describe import Description, Place
-from assent.runtime.listing import Row
+from assent.runtime.description import Description, WaitingPlace
 from assent.runtime.view import InstanceView, Waiting
+from assent.store.rows import Row
 
 _ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
-class Advance(Body):
+class AdvanceBody(Body):
     """An answer to a step."""
 
     event: ShortText = Field(examples=["approved"])
@@ -24,11 +24,11 @@ class Advance(Body):
     )
 
 
-class Reason(Body):
+class ReasonBody(Body):
     reason: Text = Field("", examples=["The customer changed their mind"])
 
 
-class Again(Body):
+class RetryBody(Body):
     step: ShortText | None = Field(
         None, description="Which failed step; all of them without.", examples=["process"]
     )
@@ -193,7 +193,7 @@ def _step(waiting: Waiting) -> dict[str, Any]:
     }
 
 
-def _possible(place: Place) -> PossibleStep:
+def _possible(place: WaitingPlace) -> PossibleStep:
     return PossibleStep(
         **_step(place.waiting), label=place.label, events=list(place.events), form=dict(place.form)
     )

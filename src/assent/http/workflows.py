@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Body as JsonBody
 from fastapi import Depends, Query, Response
 
-from assent.http.desk import Desk, Session
+from assent.http.desk import RequestContext, Transaction
 from assent.http.instances import command_to
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.permissions import reader_for
@@ -18,7 +18,7 @@ from assent.http.showing import UNSEEN, answer, describe_instance, instance_for,
 from assent.http.signing import Reading, Writing
 from assent.http.texts import Data, NamePath, NameQuery
 from assent.http.workflow_shapes import (
-    Advance,
+    AdvanceBody,
     Descriptor,
     InstanceBody,
     InstanceSummary,
@@ -26,19 +26,20 @@ from assent.http.workflow_shapes import (
     timeline_step,
 )
 from assent.model.cursor import id_in, position_of, time_and_id_in
-from assent.runtime.listing import InstanceFilter, Row, list_instances, list_steps
 from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceFilter, list_instances, list_steps
 from assent.store.database import Connection
+from assent.store.rows import Row
 
 router = Router(takes_much=True, prefix="/ui/workflows", tags=["workflows"])
 
-Look = Annotated[Desk, Depends(Reading("workflows:read"))]
-Act = Annotated[Desk, Depends(Writing("workflows:write", "workflows"))]
+Look = Annotated[RequestContext, Depends(Reading("workflows:read"))]
+Act = Annotated[RequestContext, Depends(Writing("workflows:write", "workflows"))]
 
 StatusWord = Literal["running", "paused", "completed", "failed", "cancelled", "active", "suspended"]
 _INPUT: Final = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 _STATUSES: Final = {"active": "running", "suspended": "paused"}
-"""Seed 003's words, for whoever filters by them (D7)."""
+"""Other words for two statuses, accepted as filters (D7)."""
 
 
 @router.post(
@@ -60,7 +61,7 @@ async def start_workflow(
     """
     caller = desk.caller
 
-    async def work(session: Session) -> Reply:
+    async def work(session: Transaction) -> Reply:
         view = await session.runtime.start(
             desk.org_id,
             workflow_id,
@@ -156,10 +157,10 @@ async def list_workflow_steps(
     summary="Answer a step",
     responses=UNSEEN | documented(400, 404, 409, 413, 422),
 )
-async def advance_workflow(desk: Act, instance_id: UUID, body: Advance) -> Response:
+async def advance_workflow(desk: Act, instance_id: UUID, body: AdvanceBody) -> Response:
     """An event of the step that waits; for an approval it is the decision, with all its rules."""
 
-    async def command(session: Session) -> InstanceView:
+    async def command(session: Transaction) -> InstanceView:
         return await session.runtime.advance(
             desk.org_id, instance_id, body.event, desk.caller.actor, body.input, step=body.step
         )

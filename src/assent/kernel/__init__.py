@@ -1,6 +1,6 @@
 """The one door for changes of entities: policy, window, lifecycle, rules, versions, audit, events."""
 
 from assent.kernel.mutate import Kernel, Outcome
-from assent.kernel.registry import Action, Registry
+from assent.kernel.registry import RegisteredAction, Registry
 
-__all__ = ["Action", "Kernel", "Outcome", "Registry"]
+__all__ = ["Kernel", "Outcome", "RegisteredAction", "Registry"]

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from assent.kernel.draft import Draft
+from assent.kernel.resolve import ResolvedCommand
 from assent.model.canonical import canonical_hash
 from assent.model.contract import Contract, EditWindow
 from assent.model.ids import new_id
@@ -16,10 +16,10 @@ from assent.model.values import check_changes, check_required
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EntityChange:
     """One entity from one version to the next; `before` is nothing when it is new."""
 
-    draft: Draft
+    draft: ResolvedCommand
     before: Entity | None
     after: Entity
     audit_id: UUID
@@ -54,7 +54,7 @@ class Change:
         }
 
 
-def check_access(draft: Draft, entity: Entity | None) -> Rejection | None:
+def check_access(draft: ResolvedCommand, entity: Entity | None) -> Rejection | None:
     """Whether the entity is there, at the version that the command is about, and open to it."""
     command = draft.command
     if draft.verb == "create":
@@ -71,11 +71,11 @@ def check_access(draft: Draft, entity: Entity | None) -> Rejection | None:
     return check_window(draft, entity) or check_lifecycle(draft, entity)
 
 
-def _in_another_partition(draft: Draft, entity: Entity) -> bool:
+def _in_another_partition(draft: ResolvedCommand, entity: Entity) -> bool:
     return draft.command.partition_id not in (None, entity.partition_id)
 
 
-def check_window(draft: Draft, entity: Entity) -> Rejection | None:
+def check_window(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
     """The edit window, read under the entity's lock. An instance's own writes are exempt (D19)."""
     if draft.is_own_write:
         return _check_own_write(draft, entity)
@@ -86,7 +86,7 @@ def check_window(draft: Draft, entity: Entity) -> Rejection | None:
     return _locked(entity)
 
 
-def check_locked_edit(change: "Change") -> Rejection | None:
+def check_locked_edit(change: "EntityChange") -> Rejection | None:
     """A transition may leave a locked state, but whatever else came with it may not edit the content."""
     before = change.before
     if before is None or before.edit_window is not EditWindow.LOCKED or change.draft.is_own_write:
@@ -100,7 +100,7 @@ def _locked(entity: Entity) -> Rejection:
     return Rejection("WORKFLOW_EDIT_LOCKED", message, ("entity_id",), hint=hint)
 
 
-def _check_own_write(draft: Draft, entity: Entity) -> Rejection | None:
+def _check_own_write(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
     if draft.command.by_instance == entity.instance_id:
         return None
     message = f"{entity.type} {entity.id} belongs to another instance than {draft.command.by_instance}"
@@ -116,7 +116,7 @@ def _check_amendable(entity: Entity) -> Rejection | None:
     return Rejection("AMEND_NOT_LOCKED", message, ("entity_id",), hint=f"use `{entity.type}.update`")
 
 
-def check_lifecycle(draft: Draft, entity: Entity) -> Rejection | None:
+def check_lifecycle(draft: ResolvedCommand, entity: Entity) -> Rejection | None:
     """Whether the transition may leave from here, and whether it is a person's to make (D18)."""
     if draft.transition is None or draft.command.to_state is not None:
         return None
@@ -131,7 +131,7 @@ def check_lifecycle(draft: Draft, entity: Entity) -> Rejection | None:
 
 
 def check_result(
-    draft: Draft, changes: Mapping[str, Any], base: Mapping[str, Any]
+    draft: ResolvedCommand, changes: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Problem]]:
     """The content that results from changes to `base`, with what the contract says against it."""
     if not changes:
@@ -151,7 +151,7 @@ def check_result(
     return data, problems + check_required(fields, data, path)
 
 
-def base_content(draft: Draft, entity: Entity | None) -> Mapping[str, Any]:
+def base_content(draft: ResolvedCommand, entity: Entity | None) -> Mapping[str, Any]:
     """What changes apply to. An amendment starts without what the workflow had written about the old one."""
     if entity is None or draft.verb != "amend":
         return entity.data if entity else {}
@@ -159,14 +159,16 @@ def base_content(draft: Draft, entity: Entity | None) -> Mapping[str, Any]:
     return {name: value for name, value in entity.data.items() if name in fields and not fields[name].system}
 
 
-def requested_change(draft: Draft, entity: Entity | None, data: dict[str, Any], now: datetime) -> Change:
+def requested_change(
+    draft: ResolvedCommand, entity: Entity | None, data: dict[str, Any], now: datetime
+) -> EntityChange:
     """The change that makes `data` the content, by the rules of the draft's verb."""
     audit_id = new_id(now)
     if draft.verb == "create":
-        return Change(draft, None, _new_entity(draft, data, now), audit_id)
+        return EntityChange(draft, None, _new_entity(draft, data, now), audit_id)
     assert entity is not None
     if draft.verb == "amend":
-        return Change(draft, None, _new_entity(draft, data, now, entity), audit_id, amended=entity)
+        return EntityChange(draft, None, _new_entity(draft, data, now, entity), audit_id, amended=entity)
     after = entity.evolve(data=data, **_next_state(draft, entity))
     if after.data != entity.data:
         after = after.evolve(**_hashes(draft.contract, data))
@@ -177,10 +179,10 @@ def requested_change(draft: Draft, entity: Entity | None, data: dict[str, Any], 
             updated_at=now,
             contract_version=draft.contract.version,
         )
-    return Change(draft, entity, after, audit_id)
+    return EntityChange(draft, entity, after, audit_id)
 
 
-def _next_state(draft: Draft, entity: Entity) -> dict[str, Any]:
+def _next_state(draft: ResolvedCommand, entity: Entity) -> dict[str, Any]:
     if draft.transition is None:
         return {}
     state = draft.command.to_state or draft.contract.lifecycle.transitions[draft.transition].to
@@ -191,7 +193,7 @@ def _next_state(draft: Draft, entity: Entity) -> dict[str, Any]:
 
 
 def _new_entity(
-    draft: Draft, data: dict[str, Any], now: datetime, amended_from: Entity | None = None
+    draft: ResolvedCommand, data: dict[str, Any], now: datetime, amended_from: Entity | None = None
 ) -> Entity:
     contract, command = draft.contract, draft.command
     return Entity(

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from assent.kernel.changes import Change
+from assent.kernel.changes import EntityChange
 from assent.model.contract import EditWindow
 from assent.model.ids import new_id
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_MUTATION, ON_SUPERSEDED, Entity, Event
 
 
-def events_of(change: Change, now: datetime) -> Iterator[Event]:
+def events_of(change: EntityChange, now: datetime) -> Iterator[Event]:
     """An instance hears of what others do to its entity; of its own writes it knows (D19)."""
     if change.draft.is_own_write:
         return
@@ -26,7 +26,7 @@ def events_of(change: Change, now: datetime) -> Iterator[Event]:
         yield _event(change, ON_MUTATION, change.after, now)
 
 
-def _event(change: Change, event_type: str, about: Entity, now: datetime) -> Event:
+def _event(change: EntityChange, event_type: str, about: Entity, now: datetime) -> Event:
     command = change.draft.command
     payload: dict[str, Any] = {
         "cause": str(change.audit_id),

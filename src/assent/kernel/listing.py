@@ -9,10 +9,10 @@ from assent.kernel.rows import entity_from
 from assent.model.mutation import Entity
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.kernel", "listing.sql")
 
-Row = Mapping[str, Any]
 
 ROWS_BYTES_MAX: Final = 4_194_304
 """Of content that is read for one page: twice what a page shows, for JSON is written shorter than the database says."""

@@ -13,23 +13,24 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.kernel.changes import (
-    Change,
+    EntityChange,
     base_content,
     check_access,
     check_locked_edit,
     check_result,
     requested_change,
 )
-from assent.kernel.draft import Draft, draft
 from assent.kernel.events import events_of
-from assent.kernel.held import Held, Kind, Place
-from assent.kernel.outbox import emit_events
+from assent.kernel.locked_rows import Kind, LockedRows
 from assent.kernel.registry import Registry
+from assent.kernel.resolve import ResolvedCommand, resolve_command
 from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
-from assent.kernel.traced import traced
+from assent.kernel.tracing import traced
 from assent.model.ids import new_id
+from assent.model.keys import EntityKey
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
+from assent.outbox.emit import emit_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.group_commit import GroupCommit
@@ -44,23 +45,23 @@ COMMANDS_BY_KEPT_PLANS: Final = 20
 
 
 @dataclass(slots=True)
-class Batch:
+class MutationBatch:
     """What one call has read and decided so far; later commands see what earlier ones did."""
 
     now: datetime
-    entities: dict[Place, Entity]
+    entities: dict[EntityKey, Entity]
     rules: Mapping[Kind, RuleBook]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[EntityChange] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     evidence: list[dict[str, Any]] = field(default_factory=list)
 
-    def entity(self, draft: Draft) -> Entity | None:
+    def entity(self, draft: ResolvedCommand) -> Entity | None:
         return self.entities.get((draft.command.org_id, draft.entity_id)) if draft.entity_id else None
 
-    def rules_for(self, draft: Draft) -> RuleBook:
+    def rules_for(self, draft: ResolvedCommand) -> RuleBook:
         return self.rules[draft.command.org_id, draft.contract.name]
 
-    def accept(self, change: Change) -> None:
+    def accept(self, change: EntityChange) -> None:
         self.entities[change.after.org_id, change.after.id] = change.after
         self.changes.append(change)
         self.events += events_of(change, self.now)
@@ -104,7 +105,7 @@ class Kernel:
         if len(orgs) > 1:
             raise ValueError(f"expected commands of one org, found {sorted(orgs)}")
         drafts = self._drafts(commands)
-        if not any(isinstance(item, Draft) for item in drafts):
+        if not any(isinstance(item, ResolvedCommand) for item in drafts):
             return [item for item in drafts if isinstance(item, Rejection)]
 
         proof = CommitProof()
@@ -117,7 +118,7 @@ class Kernel:
         return await self.database.run(work, org_id=orgs.pop(), plans=_plans(commands), proof=proof)
 
     async def mutate_in(
-        self, connection: Connection, commands: Sequence[Command], held: Held | None = None
+        self, connection: Connection, commands: Sequence[Command], held: LockedRows | None = None
     ) -> list[Outcome]:
         """The same inside the caller's transaction: it commits or rolls back with the caller's rows.
 
@@ -127,9 +128,9 @@ class Kernel:
             done = await _carry_out_all(connection, self._drafts(ours), self.database.clock.now(), held)
             return _noted(done, opened)
 
-    def _drafts(self, commands: Sequence[Command]) -> list[Draft | Rejection]:
+    def _drafts(self, commands: Sequence[Command]) -> list[ResolvedCommand | Rejection]:
         now, limit = self.database.clock.now(), self.database.settings.payload_bytes_max
-        return [draft(self.registry, command, now, limit) for command in commands]
+        return [resolve_command(self.registry, command, now, limit) for command in commands]
 
 
 def _first_audit_id(outcomes: Sequence[Outcome]) -> UUID | None:
@@ -150,20 +151,26 @@ def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
 
 
 async def _carry_out_all(
-    connection: Connection, drafts: Sequence[Draft | Rejection], now: datetime, held: Held | None = None
+    connection: Connection,
+    drafts: Sequence[ResolvedCommand | Rejection],
+    now: datetime,
+    held: LockedRows | None = None,
 ) -> list[Outcome]:
-    held = held or Held()
-    batch = await _read(connection, [item for item in drafts if isinstance(item, Draft)], now, held)
+    held = held or LockedRows()
+    batch = await _read(connection, [item for item in drafts if isinstance(item, ResolvedCommand)], now, held)
     outcomes = [
-        await _carry_out(connection, batch, item) if isinstance(item, Draft) else item for item in drafts
+        await _carry_out(connection, batch, item) if isinstance(item, ResolvedCommand) else item
+        for item in drafts
     ]
     await _write(connection, batch)
-    if any(isinstance(item, Draft) and item.needs_connection for item in drafts):
+    if any(isinstance(item, ResolvedCommand) and item.needs_connection for item in drafts):
         held.forget()
     return outcomes
 
 
-async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime, held: Held) -> Batch:
+async def _read(
+    connection: Connection, drafts: Sequence[ResolvedCommand], now: datetime, held: LockedRows
+) -> MutationBatch:
     named = sorted({(d.command.org_id, d.entity_id) for d in drafts if d.entity_id} - held.entities.keys())
     if named:
         orgs, ids = [org for org, _ in named], [entity_id for _, entity_id in named]
@@ -174,10 +181,10 @@ async def _read(connection: Connection, drafts: Sequence[Draft], now: datetime, 
         orgs, types = [org for org, _ in kinds], [entity_type for _, entity_type in kinds]
         rules = RuleBook.of(await connection.fetch(_SQL.load_rules, orgs, types))
         held.rules |= {kind: rules.about(kind) for kind in kinds}
-    return Batch(now, held.entities, held.rules)
+    return MutationBatch(now, held.entities, held.rules)
 
 
-async def _carry_out(connection: Connection, batch: Batch, draft: Draft) -> Outcome:
+async def _carry_out(connection: Connection, batch: MutationBatch, draft: ResolvedCommand) -> Outcome:
     entity = batch.entity(draft)
     if rejection := check_access(draft, entity):
         return rejection
@@ -209,10 +216,14 @@ class _Undo(Exception):
 
 
 async def _decide_in_savepoint(
-    connection: Connection, batch: Batch, draft: Draft, entity: Entity | None, effects: RuleEffects
-) -> Change | Rejection:
+    connection: Connection,
+    batch: MutationBatch,
+    draft: ResolvedCommand,
+    entity: Entity | None,
+    effects: RuleEffects,
+) -> EntityChange | Rejection:
     """User code that touches the database has a savepoint of its own: a rejection undoes what it wrote."""
-    verdict: Change | Rejection | None = None
+    verdict: EntityChange | Rejection | None = None
     try:
         async with connection.transaction():
             verdict = await _decide(connection, batch, draft, entity, effects)
@@ -225,8 +236,12 @@ async def _decide_in_savepoint(
 
 
 async def _decide(
-    connection: Connection, batch: Batch, draft: Draft, entity: Entity | None, effects: RuleEffects
-) -> Change | Rejection:
+    connection: Connection,
+    batch: MutationBatch,
+    draft: ResolvedCommand,
+    entity: Entity | None,
+    effects: RuleEffects,
+) -> EntityChange | Rejection:
     base = base_content(draft, entity)
     asked = {**base, **(draft.payload if draft.action is None else {})}
     view = entity_view(draft, entity, asked)
@@ -248,7 +263,7 @@ async def _decide(
 
 
 async def _run_action(
-    connection: Connection, draft: Draft, entity: Entity | None, effects: RuleEffects
+    connection: Connection, draft: ResolvedCommand, entity: Entity | None, effects: RuleEffects
 ) -> dict[str, Any]:
     if draft.action is None:
         return dict(draft.payload)
@@ -261,8 +276,8 @@ async def _run_action(
 
 
 def _result(
-    draft: Draft, entity: Entity | None, changes: dict[str, Any], base: Any, now: datetime
-) -> Change | Rejection:
+    draft: ResolvedCommand, entity: Entity | None, changes: dict[str, Any], base: Any, now: datetime
+) -> EntityChange | Rejection:
     data, problems = check_result(draft, changes, base)
     if problems:
         return Rejection.of(problems)
@@ -270,7 +285,7 @@ def _result(
     return check_locked_edit(change) or change
 
 
-async def _write(connection: Connection, batch: Batch) -> None:
+async def _write(connection: Connection, batch: MutationBatch) -> None:
     if batch.changes:
         rows, layers = change_rows(batch.changes, batch.now)
         await connection.execute(_SQL.write_entities, rows, layers)

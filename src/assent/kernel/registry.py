@@ -20,7 +20,7 @@ AsyncAction = Callable[[Connection, Entity, Mapping[str, Any]], Awaitable[Change
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RegisteredAction:
     """An action of the application's own, such as `invoice.reserve`."""
 
     verb: str
@@ -38,7 +38,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._contracts: dict[str, Contract] = {}
-        self._actions: dict[tuple[str, str], Action] = {}
+        self._actions: dict[tuple[str, str], RegisteredAction] = {}
 
     @property
     def contracts(self) -> Mapping[str, Contract]:
@@ -51,12 +51,12 @@ class Registry:
             )
         self._contracts[contract.name] = contract
 
-    def add_action(self, entity_type: str, action: Action) -> None:
+    def add_action(self, entity_type: str, action: RegisteredAction) -> None:
         if problem := self._problem_with(entity_type, action.verb):
             raise Invalid([problem])
         self._actions[entity_type, action.verb] = action
 
-    def action(self, entity_type: str, verb: str) -> Action | None:
+    def action(self, entity_type: str, verb: str) -> RegisteredAction | None:
         return self._actions.get((entity_type, verb))
 
     def verbs(self, entity_type: str) -> list[str]:

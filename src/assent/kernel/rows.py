@@ -1,19 +1,16 @@
 """Between the kernel's values and the rows that its statements take and give."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import asyncpg
-
-from assent.kernel.changes import Change
+from assent.kernel.changes import EntityChange
 from assent.model.contract import EditWindow
-from assent.model.mutation import NIL_ID, Entity, Event
+from assent.model.mutation import Entity
+from assent.store.rows import Row, RowValues
 
-Row = dict[str, Any]
 
-
-def entity_from(row: "asyncpg.Record | Mapping[str, Any]") -> Entity:
+def entity_from(row: Row) -> Entity:
     return Entity(
         org_id=row["org_id"],
         id=row["id"],
@@ -34,7 +31,7 @@ def entity_from(row: "asyncpg.Record | Mapping[str, Any]") -> Entity:
     )
 
 
-def change_rows(changes: Iterable[Change], now: datetime) -> tuple[list[Row], int]:
+def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[RowValues], int]:
     """Rows for `write_entities`, and how many layers they have: the most changes that one entity gets."""
     layers: dict[Any, int] = {}
     rows = []
@@ -44,7 +41,7 @@ def change_rows(changes: Iterable[Change], now: datetime) -> tuple[list[Row], in
     return rows, max(layers.values(), default=0)
 
 
-def _entity_columns(change: Change, now: datetime) -> Row:
+def _entity_columns(change: EntityChange, now: datetime) -> RowValues:
     before, after = change.before, change.after
     return {
         "org_id": after.org_id,
@@ -68,7 +65,7 @@ def _entity_columns(change: Change, now: datetime) -> Row:
     }
 
 
-def _audit_columns(change: Change) -> Row:
+def _audit_columns(change: EntityChange) -> RowValues:
     command = change.draft.command
     actor = command.acted_by or command.actor
     return {
@@ -84,19 +81,4 @@ def _audit_columns(change: Change) -> Row:
         "reason": command.reason,
         "channel": command.channel,
         "trace_id": command.trace_id,
-    }
-
-
-def event_row(event: Event, now: datetime) -> Row:
-    return {
-        "org_id": event.org_id,
-        "id": event.id,
-        "created_at": now,
-        "instance_id": event.instance_id,
-        "receipt_instance_id": event.instance_id or NIL_ID,
-        "entity_version": event.entity_version,
-        "event_type": event.event_type,
-        "payload": event.payload,
-        "key": event.key,
-        "trace_id": event.trace_id,
     }

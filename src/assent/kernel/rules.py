@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import UUID
 
-from assent.kernel.draft import Draft
 from assent.kernel.programs import RulePrograms, programs_of
+from assent.kernel.resolve import ResolvedCommand
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection
 from assent.model.names import is_blank
@@ -25,7 +25,7 @@ ANY_ACTION: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class OrgRule:
     """One rule as it is kept."""
 
     org_id: str
@@ -40,7 +40,7 @@ class Rule:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The org's, which expressions read as `org`."""
 
-    def answers(self, draft: Draft, timing: Timing) -> bool:
+    def answers(self, draft: ResolvedCommand, timing: Timing) -> bool:
         about = (draft.command.org_id, draft.contract.name, timing)
         verb = draft.transition or draft.verb
         return about == (self.org_id, self.entity_type, self.timing) and self.action in (ANY_ACTION, verb)
@@ -63,18 +63,23 @@ class RuleEffects:
 class RuleBook:
     """The rules that may answer a batch of commands, in the order in which they apply."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[OrgRule, ...] = ()
 
     @classmethod
     def of(cls, rows: "Iterable[asyncpg.Record]") -> Self:
-        return cls(tuple(Rule(**dict(row)) for row in rows))
+        return cls(tuple(OrgRule(**dict(row)) for row in rows))
 
     def about(self, kind: tuple[str, str]) -> "RuleBook":
         """Those of one org for one entity type."""
         return RuleBook(tuple(rule for rule in self.rules if (rule.org_id, rule.entity_type) == kind))
 
     def apply(
-        self, timing: Timing, draft: Draft, view: Mapping[str, Any], now: datetime, effects: RuleEffects
+        self,
+        timing: Timing,
+        draft: ResolvedCommand,
+        view: Mapping[str, Any],
+        now: datetime,
+        effects: RuleEffects,
     ) -> Rejection | None:
         """Ask every rule in turn; a denial ends it. Later rules see what earlier ones have set."""
         for rule in self.rules:
@@ -86,7 +91,7 @@ class RuleBook:
         return None
 
 
-def entity_view(draft: Draft, entity: Entity | None, data: Mapping[str, Any]) -> dict[str, Any]:
+def entity_view(draft: ResolvedCommand, entity: Entity | None, data: Mapping[str, Any]) -> dict[str, Any]:
     """An entity as expressions see it: `data`, and what is the entity's own."""
     own = {
         "id": str(entity.id if entity else draft.new_entity_id),
@@ -98,7 +103,7 @@ def entity_view(draft: Draft, entity: Entity | None, data: Mapping[str, Any]) ->
 
 
 def _variables(
-    draft: Draft, entity: Mapping[str, Any], settings: Mapping[str, Any], now: datetime
+    draft: ResolvedCommand, entity: Mapping[str, Any], settings: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
     return {
         "entity": entity,
@@ -109,7 +114,7 @@ def _variables(
 
 
 def _apply_one(
-    rule: Rule, draft: Draft, variables: Mapping[str, Any], now: datetime, effects: RuleEffects
+    rule: OrgRule, draft: ResolvedCommand, variables: Mapping[str, Any], now: datetime, effects: RuleEffects
 ) -> Rejection | None:
     programs, problems = programs_of(rule.condition, rule.outcome, rule.outcome_json, draft.contract)
     if programs is None:
@@ -134,7 +139,12 @@ def _apply_one(
 
 
 def _evidence(  # noqa: PLR0913, PLR0917
-    rule: Rule, draft: Draft, variables: Mapping[str, Any], evaluation: Any, evidence_id: UUID, now: datetime
+    rule: OrgRule,
+    draft: ResolvedCommand,
+    variables: Mapping[str, Any],
+    evaluation: Any,
+    evidence_id: UUID,
+    now: datetime,
 ) -> dict[str, Any]:
     entity, command = variables["entity"], draft.command
     return {
@@ -157,8 +167,8 @@ def _evidence(  # noqa: PLR0913, PLR0917
 
 
 def _emitted(  # noqa: PLR0913, PLR0917
-    rule: Rule,
-    draft: Draft,
+    rule: OrgRule,
+    draft: ResolvedCommand,
     programs: RulePrograms,
     variables: Mapping[str, Any],
     cause: UUID,

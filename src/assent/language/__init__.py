@@ -26,11 +26,11 @@ from assent.language.templates import (
     parse_template,
     render_template,
 )
-from assent.language.types import Kind, Type, type_of_field
+from assent.language.types import Type, TypeKind, type_of_field
 from assent.language.urls import UrlProgram, check_url
 from assent.language.verb_calls import bind_verb, check_verb
 from assent.language.verb_parse import parse_verb
-from assent.language.verb_syntax import Call, render_verb
+from assent.language.verb_syntax import VerbCall, render_verb
 from assent.language.verb_values import ArgumentType
 from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
 
@@ -43,17 +43,17 @@ __all__ = [
     "TEMPLATE_EXPRESSIONS_MAX",
     "ArgumentSpec",
     "ArgumentType",
-    "Call",
     "Condition",
     "Evaluation",
     "Explanation",
     "Expression",
-    "Kind",
     "Program",
     "Scope",
     "Template",
     "Type",
+    "TypeKind",
     "UrlProgram",
+    "VerbCall",
     "VerbRegistry",
     "VerbSpec",
     "as_json",

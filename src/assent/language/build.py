@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from lark import Token, Transformer, v_args
 
-from assent.language.complaints import Refused
+from assent.language.complaints import SyntaxRefused
 from assent.language.literals import constant_literal, number_literal, span_of, text_literal
 from assent.language.syntax import (
     EXPRESSION_DEPTH_LEVELS_MAX,
@@ -21,11 +21,11 @@ from assent.language.syntax import (
     Not,
     Operator,
     Or,
-    Span,
+    TextSpan,
     Variable,
     depth_of,
 )
-from assent.language.types import Kind
+from assent.language.types import TypeKind
 
 ROOT_ALIASES: Final = {"context": "workflow"}
 PATH_ALIASES: Final[dict[tuple[str, ...], tuple[str, ...]]] = {("actor", "user_id"): ("actor", "id")}
@@ -39,12 +39,12 @@ class _Step(NamedTuple):
     """One `.name` or `[key]` of a path."""
 
     key: Node
-    span: Span
+    span: TextSpan
 
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Node]):
-    """One method for each alternative of the grammar; raises `Refused` for what grows too deep."""
+    """One method for each alternative of the grammar; raises `SyntaxRefused` for what grows too deep."""
 
     def either(self, *parts: Node) -> Node:
         flat = (inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
@@ -72,7 +72,7 @@ class Builder(Transformer[Token, Node]):
         return found
 
     def member(self, name: Token) -> _Step:
-        return _Step(Literal(Kind.TEXT, str(name[1:]), span=span_of(name)), span_of(name))
+        return _Step(Literal(TypeKind.TEXT, str(name[1:]), span=span_of(name)), span_of(name))
 
     def index(self, opening: Token, key: Node, closing: Token) -> _Step:
         return _Step(key, span_of(closing))
@@ -105,5 +105,5 @@ def _within_depth(node: N) -> N:
     # Called for every node as it is made, so `depth_of` never goes deeper than one level past the limit.
     if depth_of(node) > EXPRESSION_DEPTH_LEVELS_MAX:
         message = f"an expression is nested at most {EXPRESSION_DEPTH_LEVELS_MAX} levels deep"
-        raise Refused("EXPRESSION_TOO_DEEP", message, node.span, "split it over several edges or rules")
+        raise SyntaxRefused("EXPRESSION_TOO_DEEP", message, node.span, "split it over several edges or rules")
     return node

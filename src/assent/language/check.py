@@ -19,10 +19,10 @@ from assent.language.syntax import (
     Node,
     Not,
     Or,
-    Span,
+    TextSpan,
     Variable,
 )
-from assent.language.types import BOOLEAN, UNKNOWN, Kind, Type, list_of
+from assent.language.types import BOOLEAN, UNKNOWN, Type, TypeKind, list_of
 from assent.model.hints import nearest
 from assent.model.problems import HINTS_MAX, Problem
 
@@ -75,7 +75,7 @@ class _Checker:
 
     def visit_condition(self, node: Node) -> None:
         found = self.visit(node)
-        if found.kind not in (Kind.BOOLEAN, Kind.UNKNOWN):
+        if found.kind not in (TypeKind.BOOLEAN, TypeKind.UNKNOWN):
             message = f"expected a condition that is true or false, but `{render_node(node)}` is {found}"
             self._note("NOT_A_CONDITION", message, node, "compare it with something")
 
@@ -106,13 +106,13 @@ class _Checker:
             found, so_far = inner, f"{so_far}.{name}"
         return found
 
-    def _part(self, node: Variable, before: str, name: str) -> Span:
+    def _part(self, node: Variable, before: str, name: str) -> TextSpan:
         """Where `name` stands in a variable that is written without aliases and brackets; else all of it."""
         start = node.span.start + len(before) + 1
-        span = Span(start, start + len(name))
+        span = TextSpan(start, start + len(name))
         return span if self._text[node.span.start : span.end] == f"{before}.{name}" else node.span
 
-    def _unknown(self, span: Span, message: str, name: str, known: Iterable[str]) -> None:
+    def _unknown(self, span: TextSpan, message: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = nearest(name, names) if len(self.problems) < HINTS_MAX else None
         all_names = f"known here: {', '.join(names[:12])}" if names else None
@@ -121,15 +121,15 @@ class _Checker:
 
     def _index(self, node: Index) -> Type:
         target, key = self.visit(node.target), self.visit(node.key)
-        if target.kind not in (Kind.UNKNOWN, Kind.LIST, Kind.OBJECT):
+        if target.kind not in (TypeKind.UNKNOWN, TypeKind.LIST, TypeKind.OBJECT):
             message = f"`{render_node(node.target)}` is {target} and cannot be indexed"
             self._note("NOT_A_COLLECTION", message, node)
             return UNKNOWN
-        wanted = Kind.INTEGER if target.kind is Kind.LIST else Kind.TEXT
-        if key.kind not in (wanted, Kind.INTEGER, Kind.UNKNOWN):
+        wanted = TypeKind.INTEGER if target.kind is TypeKind.LIST else TypeKind.TEXT
+        if key.kind not in (wanted, TypeKind.INTEGER, TypeKind.UNKNOWN):
             message = f"expected {Type(wanted)} as index, but `{render_node(node.key)}` is {key}"
             self._note("BAD_INDEX", message, node.key)
-        if target.kind is Kind.LIST:
+        if target.kind is TypeKind.LIST:
             return target.item or UNKNOWN
         return self._entry(node, target)
 

@@ -7,7 +7,7 @@ from typing import Final
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from assent.language.marks import marked
-from assent.language.syntax import Span
+from assent.language.syntax import TextSpan
 from assent.model.problems import Problem
 
 SYNTAX: Final = "EXPRESSION_SYNTAX"
@@ -27,10 +27,10 @@ _HINTS: Final = {
 _WORD: Final = re.compile(r"[A-Za-z0-9_.]+")
 
 
-class Refused(Exception):
+class SyntaxRefused(Exception):
     """Text that fits the grammar but cannot be let in."""
 
-    def __init__(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+    def __init__(self, code: str, message: str, span: TextSpan, hint: str | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.span, self.hint = code, message, span, hint
 
@@ -47,12 +47,12 @@ def complaint(text: str, error: UnexpectedInput) -> Problem:
 
 def _unexpected_character(text: str, offset: int) -> Problem:
     found = text[offset]
-    span = Span(offset, offset + 1)
+    span = TextSpan(offset, offset + 1)
     if found in "'\"":
-        unclosed = Span(offset, len(text))
+        unclosed = TextSpan(offset, len(text))
         return marked(SYNTAX, f"the text that begins with {found} is not closed", text, unclosed)
     if found.isdecimal() and (word := _WORD.match(text, offset)):
-        return marked(SYNTAX, f"`{word[0]}` is not a number", text, Span(*word.span()))
+        return marked(SYNTAX, f"`{word[0]}` is not a number", text, TextSpan(*word.span()))
     if found.isascii():
         message = f"{found!r} means nothing in an expression"
     else:
@@ -65,8 +65,8 @@ def _unexpected_token(text: str, error: UnexpectedToken) -> Problem:
     token, wanted = error.token, error.accepts
     if token.type == "$END":
         end = len(text.rstrip())
-        return marked(SYNTAX, f"{_expectation(wanted)}, but the text ends", text, Span(end, end))
-    span = Span(token.start_pos or 0, token.end_pos or len(text))
+        return marked(SYNTAX, f"{_expectation(wanted)}, but the text ends", text, TextSpan(end, end))
+    span = TextSpan(token.start_pos or 0, token.end_pos or len(text))
     hint = _HINTS.get(token[0])
     if token.type == "OPERATOR" and "_AND" in wanted:
         hint = "comparisons do not chain; join two of them with &&"

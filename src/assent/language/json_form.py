@@ -26,7 +26,7 @@ from assent.language.syntax import (
     Or,
     Variable,
 )
-from assent.language.types import Kind
+from assent.language.types import TypeKind
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.parse import shown
 from assent.model.problems import Path, Problem
@@ -36,7 +36,7 @@ _OPERATORS: Final = {**{operator.value: operator for operator in Operator}, "=":
 
 def from_json(value: object) -> tuple[Expression | None, list[Problem]]:
     """The expression that a JSON condition stands for; its text is the canonical one."""
-    reader = _Reader()
+    reader = _ConditionReader()
     node = reader.condition(value, ())
     if node is None or reader.problems:
         return None, reader.problems
@@ -65,7 +65,7 @@ def _written(node: Node) -> dict[str, Any]:
 def _is_json(node: Node) -> bool:
     if isinstance(node, ListOf):
         return all(map(_is_json, node.items))
-    return isinstance(node, Literal) and node.kind is not Kind.DECIMAL
+    return isinstance(node, Literal) and node.kind is not TypeKind.DECIMAL
 
 
 def _plain(node: Node) -> Any:
@@ -74,7 +74,7 @@ def _plain(node: Node) -> Any:
     return node.value if isinstance(node, Literal) else None
 
 
-class _Reader:
+class _ConditionReader:
     """Reads one JSON condition and notes what is wrong, each problem with its path."""
 
     def __init__(self) -> None:
@@ -167,12 +167,12 @@ class _Reader:
         return literal_of(value)
 
 
-_FORMS: Final[Mapping[frozenset[str], Callable[[_Reader, Mapping[str, Any], Path], Node | None]]] = {
-    frozenset({"all"}): _Reader._all,
-    frozenset({"any"}): _Reader._any,
-    frozenset({"not"}): _Reader._not,
-    frozenset({"expression"}): _Reader._expression,
-    frozenset({"field", "op", "value"}): _Reader._comparison,
+_FORMS: Final[Mapping[frozenset[str], Callable[[_ConditionReader, Mapping[str, Any], Path], Node | None]]] = {
+    frozenset({"all"}): _ConditionReader._all,
+    frozenset({"any"}): _ConditionReader._any,
+    frozenset({"not"}): _ConditionReader._not,
+    frozenset({"expression"}): _ConditionReader._expression,
+    frozenset({"field", "op", "value"}): _ConditionReader._comparison,
 }
 
 
@@ -183,10 +183,10 @@ def literal_of(value: Any) -> Literal:
     return Literal(_KINDS[type(value)], value)
 
 
-_KINDS: Final[Mapping[type, Kind]] = {
-    type(None): Kind.NULL,
-    bool: Kind.BOOLEAN,
-    int: Kind.INTEGER,
-    Decimal: Kind.DECIMAL,
-    str: Kind.TEXT,
+_KINDS: Final[Mapping[type, TypeKind]] = {
+    type(None): TypeKind.NULL,
+    bool: TypeKind.BOOLEAN,
+    int: TypeKind.INTEGER,
+    Decimal: TypeKind.DECIMAL,
+    str: TypeKind.TEXT,
 }

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from assent.language.render import render_node
 from assent.language.syntax import ORDERING, Compare, Literal, Node, Operator
-from assent.language.types import NUMBERS, ORDERED, TIMES, Kind, Type
+from assent.language.types import NUMBERS, ORDERED, TIMES, Type, TypeKind
 from assent.language.values import as_decimal, as_time
 from assent.model.hints import nearest
 
@@ -23,7 +23,7 @@ class Typed:
     """What of the node is meant, when it is not the whole."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> TypeKind:
         return self.type.kind
 
     def __str__(self) -> str:
@@ -38,12 +38,12 @@ class Complaint:
     hint: str | None = None
 
 
-_FAMILIES: Final[Mapping[Kind, str]] = {
+_FAMILIES: Final[Mapping[TypeKind, str]] = {
     **dict.fromkeys(NUMBERS, "number"),
     **dict.fromkeys(TIMES, "time"),
-    **{kind: kind.value for kind in (Kind.BOOLEAN, Kind.TEXT, Kind.LIST, Kind.OBJECT)},
+    **{kind: kind.value for kind in (TypeKind.BOOLEAN, TypeKind.TEXT, TypeKind.LIST, TypeKind.OBJECT)},
 }
-_UNSAID: Final = frozenset({Kind.UNKNOWN, Kind.NULL})
+_UNSAID: Final = frozenset({TypeKind.UNKNOWN, TypeKind.NULL})
 
 
 def complaints(compare: Compare, left: Typed, right: Typed) -> Iterator[Complaint]:
@@ -51,7 +51,7 @@ def complaints(compare: Compare, left: Typed, right: Typed) -> Iterator[Complain
     match compare.operator:
         case Operator.IN:
             yield from _membership(compare, left, right)
-        case Operator.CONTAINS if left.kind is not Kind.TEXT:
+        case Operator.CONTAINS if left.kind is not TypeKind.TEXT:
             yield from _membership(compare, right, left)
         case Operator.CONTAINS | Operator.STARTS_WITH | Operator.ENDS_WITH:
             yield from _text_only(compare, left, right)
@@ -61,22 +61,22 @@ def complaints(compare: Compare, left: Typed, right: Typed) -> Iterator[Complain
 
 def _text_only(compare: Compare, *sides: Typed) -> Iterator[Complaint]:
     for side in sides:
-        if side.kind not in (Kind.TEXT, Kind.UNKNOWN):
+        if side.kind not in (TypeKind.TEXT, TypeKind.UNKNOWN):
             yield Complaint("UNLIKE_TYPES", f"`{compare.operator}` is for text, but {side}", side.node)
 
 
 def _membership(compare: Compare, needle: Typed, stack: Typed) -> Iterator[Complaint]:
-    if stack.kind is Kind.UNKNOWN:
+    if stack.kind is TypeKind.UNKNOWN:
         return
-    if stack.kind is Kind.LIST:
+    if stack.kind is TypeKind.LIST:
         for item in stack.items or _declared_items(stack):
             yield from _equality(compare, needle, item)
-    elif stack.kind is Kind.OBJECT:
-        if needle.kind not in (Kind.TEXT, Kind.INTEGER, Kind.UNKNOWN):
+    elif stack.kind is TypeKind.OBJECT:
+        if needle.kind not in (TypeKind.TEXT, TypeKind.INTEGER, TypeKind.UNKNOWN):
             yield Complaint("UNLIKE_TYPES", f"keys of an object are text, but {needle}", needle.node)
     else:
         message = f"`{compare.operator}` looks into a list or an object, but {stack}"
-        hint = "for a part of a text, write text contains 'part'" if stack.kind is Kind.TEXT else None
+        hint = "for a part of a text, write text contains 'part'" if stack.kind is TypeKind.TEXT else None
         yield Complaint("NOT_A_COLLECTION", message, stack.node, hint)
 
 
@@ -90,7 +90,7 @@ def _comparison(compare: Compare, left: Typed, right: Typed) -> Iterator[Complai
     yield from found
     if compare.operator in ORDERING and not found:
         for side in (left, right):
-            if side.kind not in ORDERED | {Kind.UNKNOWN} or side.type.values:
+            if side.kind not in ORDERED | {TypeKind.UNKNOWN} or side.type.values:
                 yield Complaint("NOT_ORDERED", f"there is no order: {side}", side.node, "use == or !=")
 
 
@@ -113,8 +113,8 @@ def _disjoint(left: Type, right: Type) -> bool:
 
 def _stands_in(literal: Typed, declared: Typed) -> bool:
     """Whether a quoted text stands for a value of a narrower type."""
-    is_text = isinstance(literal.node, Literal) and literal.kind is Kind.TEXT
-    return is_text and (declared.kind in TIMES | {Kind.DECIMAL} or bool(declared.type.values))
+    is_text = isinstance(literal.node, Literal) and literal.kind is TypeKind.TEXT
+    return is_text and (declared.kind in TIMES | {TypeKind.DECIMAL} or bool(declared.type.values))
 
 
 def _misspelled(literal: Typed, declared: Typed) -> Iterator[Complaint]:
@@ -124,7 +124,7 @@ def _misspelled(literal: Typed, declared: Typed) -> Iterator[Complaint]:
             near = nearest(text, declared.type.values)
             hint = f"did you mean '{near}'?" if near else None
             yield Complaint("NOT_AN_ENUM_VALUE", f"{declared}, never '{text}'", literal.node, hint)
-    elif declared.kind is Kind.DECIMAL:
+    elif declared.kind is TypeKind.DECIMAL:
         if as_decimal(text) is text:
             yield Complaint("BAD_LITERAL", f"{declared}, but '{text}' is not a number", literal.node)
     elif as_time(text) is text:
@@ -134,9 +134,9 @@ def _misspelled(literal: Typed, declared: Typed) -> Iterator[Complaint]:
 
 def _fraction(compare: Compare, left: Typed, right: Typed) -> Iterator[Complaint]:
     for literal, declared in ((left, right), (right, left)):
-        if isinstance(literal.node, Literal) and literal.kind is Kind.DECIMAL:
-            if declared.kind is Kind.MONEY:
+        if isinstance(literal.node, Literal) and literal.kind is TypeKind.DECIMAL:
+            if declared.kind is TypeKind.MONEY:
                 hint = "money counts minor units: 19.99 is written 1999"
                 yield Complaint("UNLIKE_TYPES", f"{declared}, which has no fractions", compare, hint)
-            elif declared.kind is Kind.INTEGER and not isinstance(declared.node, Literal):
+            elif declared.kind is TypeKind.INTEGER and not isinstance(declared.node, Literal):
                 yield Complaint("UNLIKE_TYPES", f"{declared}, which has no fractions", compare)

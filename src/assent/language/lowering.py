@@ -23,7 +23,7 @@ from assent.language.syntax import (
     Or,
     Variable,
 )
-from assent.language.types import TIMES, Kind, Type
+from assent.language.types import TIMES, Type, TypeKind
 
 Convert = Callable[[Any], Any]
 
@@ -121,7 +121,7 @@ class Lowering:
 
 
 def _conversion_of(found: Type) -> Convert | None:
-    if found.kind is Kind.DECIMAL:
+    if found.kind is TypeKind.DECIMAL:
         return values.as_decimal
     return values.as_time if found.kind in TIMES else None
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from assent.language.syntax import Span
+from assent.language.syntax import TextSpan
 from assent.model.problems import Position, Problem
 
 _CONTEXT_CHARACTERS: Final = 40
@@ -14,13 +14,13 @@ def position_at(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def marked(code: str, message: str, text: str, span: Span, hint: str | None = None) -> Problem:
+def marked(code: str, message: str, text: str, span: TextSpan, hint: str | None = None) -> Problem:
     """A problem whose message shows the part of `text` that it is about."""
     shown = f"{message}, here: {_excerpt(text, span)}"
     return Problem(code, shown, hint=hint, position=position_at(text, span.start))
 
 
-def _excerpt(text: str, span: Span) -> str:
+def _excerpt(text: str, span: TextSpan) -> str:
     before, culprit, after = text[: span.start], text[span.start : span.end], text[span.end :]
     if len(before) > _CONTEXT_CHARACTERS:
         before = f"…{before[-_CONTEXT_CHARACTERS:]}"

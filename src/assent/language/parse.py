@@ -12,7 +12,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from assent.language.build import Builder
-from assent.language.complaints import Refused, complaint
+from assent.language.complaints import SyntaxRefused, complaint
 from assent.language.syntax import (
     CANONICAL_GROWTH_MAX,
     EXPRESSION_CHARACTERS_MAX,
@@ -37,7 +37,7 @@ def parse(text: str, *, canonical: bool = False) -> tuple[Expression | None, lis
         root = cast("Node", _parser().parse(text))
     except UnexpectedInput as error:
         return None, [complaint(text, error)]
-    except Refused as refused:
+    except SyntaxRefused as refused:
         return None, [refused.problem(text)]
     problems = list(_too_many_dereferences(root))
     return (None if problems else Expression(root, text)), problems

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-from assent.language.types import Kind
+from assent.language.types import TypeKind
 
 EXPRESSION_CHARACTERS_MAX: Final = 500
 EXPRESSION_DEPTH_LEVELS_MAX: Final = 10
@@ -21,22 +21,22 @@ CANONICAL_GROWTH_MAX: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """Offsets into the source text, the end not included."""
 
     start: int
     end: int
 
-    def to(self, other: "Span") -> "Span":
-        return Span(self.start, other.end)
+    def to(self, other: "TextSpan") -> "TextSpan":
+        return TextSpan(self.start, other.end)
 
 
-NOWHERE: Final = Span(0, 0)
+NOWHERE: Final = TextSpan(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: TextSpan = field(default=NOWHERE, compare=False, repr=False)
 
 
 class Operator(StrEnum):
@@ -62,7 +62,7 @@ LiteralValue = None | bool | int | Decimal | str
 
 @dataclass(frozen=True, slots=True)
 class Literal(Located):
-    kind: Kind
+    kind: TypeKind
     """Part of equality, because Python holds that `True == 1`."""
     value: LiteralValue
 

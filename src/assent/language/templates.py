@@ -22,8 +22,8 @@ from assent.language.parse import parse
 from assent.language.program import Program
 from assent.language.render import render
 from assent.language.scope import OPEN, Scope
-from assent.language.syntax import CANONICAL_GROWTH_MAX, Expression, Span
-from assent.language.types import Kind
+from assent.language.syntax import CANONICAL_GROWTH_MAX, Expression, TextSpan
+from assent.language.types import TypeKind
 from assent.model.problems import Position, Problem
 
 TEMPLATE_CHARACTERS_MAX: Final = 10_000
@@ -88,7 +88,7 @@ def _pieces(text: str) -> Iterator[re.Match[str] | Problem]:
         if piece is None:
             side = "is not closed" if text[offset] == "{" else "closes nothing"
             hint = "a plain brace is written twice: {{ or }}"
-            span = Span(offset, offset + 1)
+            span = TextSpan(offset, offset + 1)
             yield marked("TEMPLATE_SYNTAX", f"the brace {text[offset]} {side}", text, span, hint)
             return
         yield piece
@@ -128,9 +128,9 @@ def check_template(template: Template, scope: Scope) -> list[Problem]:
 def _check_hole(hole: Hole, template: Template, scope: Scope) -> Iterator[Problem]:
     expression = hole.expression
     found, problems = check(expression, scope)
-    if template.whole is None and found.kind in (Kind.LIST, Kind.OBJECT):
+    if template.whole is None and found.kind in (TypeKind.LIST, TypeKind.OBJECT):
         message = f"{found} cannot stand within text"
-        span = Span(0, len(expression.text))
+        span = TextSpan(0, len(expression.text))
         problems.append(
             marked("NOT_TEXT", message, expression.text, span, "take a part of it, or name it alone")
         )

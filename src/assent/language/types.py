@@ -11,7 +11,7 @@ from typing import Final
 from assent.model.contract import FieldSpec, FieldType
 
 
-class Kind(StrEnum):
+class TypeKind(StrEnum):
     UNKNOWN = "unknown"
     """Nothing was declared; such a value is allowed anywhere."""
     NULL = "null"
@@ -26,14 +26,14 @@ class Kind(StrEnum):
     OBJECT = "object"
 
 
-NUMBERS: Final = frozenset({Kind.INTEGER, Kind.MONEY, Kind.DECIMAL})
-TIMES: Final = frozenset({Kind.DATE, Kind.DATETIME})
-ORDERED: Final = NUMBERS | TIMES | {Kind.TEXT}
+NUMBERS: Final = frozenset({TypeKind.INTEGER, TypeKind.MONEY, TypeKind.DECIMAL})
+TIMES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME})
+ORDERED: Final = NUMBERS | TIMES | {TypeKind.TEXT}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    kind: Kind
+    kind: TypeKind
     values: tuple[str, ...] = ()
     """The only texts there are, for an enum."""
     item: "Type | None" = None
@@ -46,60 +46,60 @@ class Type:
     def __str__(self) -> str:
         if self.values:
             return f"one of {', '.join(self.values)}"
-        if self.item is not None and self.item.kind is not Kind.UNKNOWN:
+        if self.item is not None and self.item.kind is not TypeKind.UNKNOWN:
             return f"a list of {self.item.kind}"
         return _WORDS[self.kind]
 
     def member(self, name: str) -> "Type | None":
         """The type under `name`; None where the type says that there is no such thing."""
-        if self.kind is Kind.UNKNOWN:
+        if self.kind is TypeKind.UNKNOWN:
             return UNKNOWN
-        if self.kind is not Kind.OBJECT:
+        if self.kind is not TypeKind.OBJECT:
             return None
         return self.fields.get(name, UNKNOWN if self.open else None)
 
 
-_WORDS: Final[Mapping[Kind, str]] = {
-    Kind.UNKNOWN: "a value of unknown type",
-    Kind.NULL: "null",
-    Kind.BOOLEAN: "a boolean",
-    Kind.INTEGER: "an integer",
-    Kind.MONEY: "money",
-    Kind.DECIMAL: "a decimal number",
-    Kind.TEXT: "text",
-    Kind.DATE: "a date",
-    Kind.DATETIME: "a date and time",
-    Kind.LIST: "a list",
-    Kind.OBJECT: "an object",
+_WORDS: Final[Mapping[TypeKind, str]] = {
+    TypeKind.UNKNOWN: "a value of unknown type",
+    TypeKind.NULL: "null",
+    TypeKind.BOOLEAN: "a boolean",
+    TypeKind.INTEGER: "an integer",
+    TypeKind.MONEY: "money",
+    TypeKind.DECIMAL: "a decimal number",
+    TypeKind.TEXT: "text",
+    TypeKind.DATE: "a date",
+    TypeKind.DATETIME: "a date and time",
+    TypeKind.LIST: "a list",
+    TypeKind.OBJECT: "an object",
 }
 
-UNKNOWN: Final = Type(Kind.UNKNOWN)
-NULL: Final = Type(Kind.NULL)
-BOOLEAN: Final = Type(Kind.BOOLEAN)
-INTEGER: Final = Type(Kind.INTEGER)
-DECIMAL: Final = Type(Kind.DECIMAL)
-TEXT: Final = Type(Kind.TEXT)
-DATETIME: Final = Type(Kind.DATETIME)
+UNKNOWN: Final = Type(TypeKind.UNKNOWN)
+NULL: Final = Type(TypeKind.NULL)
+BOOLEAN: Final = Type(TypeKind.BOOLEAN)
+INTEGER: Final = Type(TypeKind.INTEGER)
+DECIMAL: Final = Type(TypeKind.DECIMAL)
+TEXT: Final = Type(TypeKind.TEXT)
+DATETIME: Final = Type(TypeKind.DATETIME)
 
 
 def choice(*values: str) -> Type:
-    return Type(Kind.TEXT, values=values)
+    return Type(TypeKind.TEXT, values=values)
 
 
 def list_of(item: Type) -> Type:
-    return Type(Kind.LIST, item=item)
+    return Type(TypeKind.LIST, item=item)
 
 
 def object_of(fields: Mapping[str, Type], *, open: bool = False) -> Type:
-    return Type(Kind.OBJECT, fields=fields, open=open)
+    return Type(TypeKind.OBJECT, fields=fields, open=open)
 
 
 _PLAIN: Final[Mapping[FieldType, Type]] = {
     FieldType.TEXT: TEXT,
     FieldType.INTEGER: INTEGER,
-    FieldType.MONEY: Type(Kind.MONEY),
+    FieldType.MONEY: Type(TypeKind.MONEY),
     FieldType.DECIMAL: DECIMAL,
-    FieldType.DATE: Type(Kind.DATE),
+    FieldType.DATE: Type(TypeKind.DATE),
     FieldType.DATETIME: DATETIME,
     FieldType.BOOLEAN: BOOLEAN,
     FieldType.REFERENCE: TEXT,

@@ -6,7 +6,7 @@ from typing import Any
 from assent.language.marks import marked
 from assent.language.syntax import Variable
 from assent.language.values import looked_up
-from assent.language.verb_syntax import Argument, Call, variables_of
+from assent.language.verb_syntax import Argument, VerbCall, variables_of
 from assent.language.verb_values import UNBOUND, ArgumentType, kept, resolved
 from assent.language.verbs import VerbRegistry, VerbSpec
 from assent.model.hints import nearest
@@ -15,7 +15,9 @@ from assent.model.problems import Problem
 Lookup = Callable[[Variable], Any]
 
 
-def check_verb(call: Call, registry: VerbRegistry, variables: Collection[str] | None = None) -> list[Problem]:
+def check_verb(
+    call: VerbCall, registry: VerbRegistry, variables: Collection[str] | None = None
+) -> list[Problem]:
     """What is wrong with a call; `variables` are the names that `$` may refer to, where they are known."""
     spec = registry.find(call.name)
     if spec is None:
@@ -30,7 +32,7 @@ def check_verb(call: Call, registry: VerbRegistry, variables: Collection[str] | 
 
 
 def bind_verb(
-    call: Call, variables: Mapping[str, Any], spec: VerbSpec | None = None
+    call: VerbCall, variables: Mapping[str, Any], spec: VerbSpec | None = None
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
     """The call's arguments by name, as JSON, with `$variables` replaced and defaults filled in.
 
@@ -60,7 +62,7 @@ def _bound(given: Mapping[str, Any], spec: VerbSpec) -> dict[str, Any]:
     }
 
 
-def _check_arguments(call: Call, spec: VerbSpec, lookup: Lookup) -> Iterator[Problem]:
+def _check_arguments(call: VerbCall, spec: VerbSpec, lookup: Lookup) -> Iterator[Problem]:
     for argument in call.arguments:
         declared = spec.argument(argument.key)
         value = resolved(argument.value, lookup)
@@ -70,27 +72,27 @@ def _check_arguments(call: Call, spec: VerbSpec, lookup: Lookup) -> Iterator[Pro
             yield marked("WRONG_TYPE", complaint, call.text, argument.value.span)
 
 
-def _unknown_argument(call: Call, argument: Argument, spec: VerbSpec) -> Problem:
+def _unknown_argument(call: VerbCall, argument: Argument, spec: VerbSpec) -> Problem:
     message = f"`{call.name}` takes no `:{argument.key}`"
     hint = _nearest(argument.key, [known.name for known in spec.args])
     return marked("UNKNOWN_ARGUMENT", message, call.text, argument.span, hint)
 
 
-def _missing(call: Call, spec: VerbSpec, given: Collection[str]) -> Iterator[Problem]:
+def _missing(call: VerbCall, spec: VerbSpec, given: Collection[str]) -> Iterator[Problem]:
     for known in spec.args:
         if known.required and known.name not in given:
             message = f"`{call.name}` needs a value for `:{known.name}`"
             yield marked("MISSING_ARGUMENT", message, call.text, call.span)
 
 
-def _unvalued(call: Call, given: Collection[str]) -> Iterator[Problem]:
+def _unvalued(call: VerbCall, given: Collection[str]) -> Iterator[Problem]:
     for argument in call.arguments:
         if argument.key not in given:
             message = f"`:{argument.key}` has no value"
             yield marked("MISSING_ARGUMENT", message, call.text, argument.value.span)
 
 
-def _unknown_variables(call: Call, variables: Collection[str]) -> Iterator[Problem]:
+def _unknown_variables(call: VerbCall, variables: Collection[str]) -> Iterator[Problem]:
     for found in variables_of(call):
         name = ".".join(found.path)
         if name not in variables and found.path[0] not in variables:

@@ -6,21 +6,21 @@ from typing import Any, Final, cast
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from assent.language.complaints import Refused
+from assent.language.complaints import SyntaxRefused
 from assent.language.literals import constant_literal, number_literal, span_of, text_literal
 from assent.language.marks import marked
-from assent.language.syntax import CANONICAL_GROWTH_MAX, Literal, Span, Variable
-from assent.language.types import Kind
+from assent.language.syntax import CANONICAL_GROWTH_MAX, Literal, TextSpan, Variable
+from assent.language.types import TypeKind
 from assent.language.verb_syntax import (
     VERB_ARGUMENTS_MAX,
     VERB_CHARACTERS_MAX,
     VERB_DEPTH_LEVELS_MAX,
     VERB_NAME,
     Argument,
-    Call,
     Entries,
     Items,
     Value,
+    VerbCall,
     depth_of_value,
 )
 from assent.model.canonical import NotCanonical, require_canonical
@@ -29,7 +29,7 @@ from assent.model.problems import Problem
 SYNTAX: Final = "VERB_SYNTAX"
 
 
-def parse_verb(text: str, *, canonical: bool = False) -> tuple[Call | None, list[Problem]]:
+def parse_verb(text: str, *, canonical: bool = False) -> tuple[VerbCall | None, list[Problem]]:
     """The verb call in `text`, or what keeps it from being one; `canonical` as for expressions."""
     problem = _refuse_unread(text, VERB_CHARACTERS_MAX * (CANONICAL_GROWTH_MAX if canonical else 1))
     if problem is not None:
@@ -38,9 +38,9 @@ def parse_verb(text: str, *, canonical: bool = False) -> tuple[Call | None, list
         name, arguments = cast("tuple[Token, tuple[Argument, ...]]", _parser().parse(text))
     except UnexpectedInput as error:
         return None, [_complaint(text, error)]
-    except Refused as refused:
+    except SyntaxRefused as refused:
         return None, [refused.problem(text)]
-    return Call(str(name), arguments, text, span=span_of(name)), []
+    return VerbCall(str(name), arguments, text, span=span_of(name)), []
 
 
 def _refuse_unread(text: str, characters_max: int) -> Problem | None:
@@ -64,7 +64,7 @@ class _Builder(Transformer[Token, Any]):
     def start(self, opening: Token, name: Token, *rest: Any) -> tuple[Token, tuple[Argument, ...]]:
         if not VERB_NAME.fullmatch(name):
             hint = "a verb is named domain.verb in lower case, such as document.solicit"
-            raise Refused("BAD_NAME", f"`{name}` is not the name of a verb", span_of(name), hint)
+            raise SyntaxRefused("BAD_NAME", f"`{name}` is not the name of a verb", span_of(name), hint)
         return name, _distinct(rest[:-1])
 
     def argument(self, key: Token, value: Value) -> Argument:
@@ -86,10 +86,10 @@ class _Builder(Transformer[Token, Any]):
         return constant_literal(token)
 
     def uuid(self, token: Token) -> Value:
-        return Literal(Kind.TEXT, str(token).lower(), span=span_of(token))
+        return Literal(TypeKind.TEXT, str(token).lower(), span=span_of(token))
 
     def symbol(self, token: Token) -> Value:
-        return Literal(Kind.TEXT, str(token), span=span_of(token))
+        return Literal(TypeKind.TEXT, str(token), span=span_of(token))
 
     def variable(self, token: Token) -> Value:
         return Variable(tuple(token[1:].split(".")), span=span_of(token))
@@ -99,18 +99,18 @@ def _distinct(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     seen: set[str] = set()
     for argument in arguments:
         if argument.key in seen:
-            raise Refused("DUPLICATE", f"`:{argument.key}` is given twice", argument.span)
+            raise SyntaxRefused("DUPLICATE", f"`:{argument.key}` is given twice", argument.span)
         seen.add(argument.key)
     if len(arguments) > VERB_ARGUMENTS_MAX:
         message = f"expected at most {VERB_ARGUMENTS_MAX} arguments, found {len(arguments)}"
-        raise Refused("VERB_TOO_LONG", message, arguments[-1].span)
+        raise SyntaxRefused("VERB_TOO_LONG", message, arguments[-1].span)
     return arguments
 
 
 def _within_depth(value: Value) -> Value:
     if depth_of_value(value) > VERB_DEPTH_LEVELS_MAX:
         message = f"values are nested at most {VERB_DEPTH_LEVELS_MAX} levels deep"
-        raise Refused("VERB_TOO_DEEP", message, value.span)
+        raise SyntaxRefused("VERB_TOO_DEEP", message, value.span)
     return value
 
 
@@ -119,10 +119,10 @@ def _complaint(text: str, error: UnexpectedInput) -> Problem:
         wanted = _expectation(error.accepts)
         if error.token.type == "$END":
             end = len(text.rstrip())
-            return marked(SYNTAX, f"{wanted}, but the text ends", text, Span(end, end))
+            return marked(SYNTAX, f"{wanted}, but the text ends", text, TextSpan(end, end))
         return marked(SYNTAX, f"{wanted}, found `{error.token}`", text, span_of(error.token))
     offset = error.pos_in_stream or 0 if isinstance(error, UnexpectedCharacters) else 0
-    span = Span(offset, offset + 1)
+    span = TextSpan(offset, offset + 1)
     if text[offset : offset + 1] in ("'", '"'):
         return marked(SYNTAX, f"the text that begins with {text[offset]} is not closed", text, span)
     hint = "write (domain.verb :key value); text with other characters in quotes"

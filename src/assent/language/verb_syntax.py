@@ -44,7 +44,7 @@ Value = Literal | Variable | Items | Entries
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Located):
+class VerbCall(Located):
     """One verb with its arguments; the span is the name's."""
 
     name: str
@@ -52,7 +52,7 @@ class Call(Located):
     text: str = field(compare=False)
 
 
-def variables_of(call: Call) -> tuple[Variable, ...]:
+def variables_of(call: VerbCall) -> tuple[Variable, ...]:
     return tuple(found for argument in call.arguments for found in _variables(argument.value))
 
 
@@ -80,7 +80,7 @@ def depth_of_value(value: Value) -> int:
             return 1
 
 
-def render_verb(call: Call) -> str:
+def render_verb(call: VerbCall) -> str:
     """The canonical text: arguments in their order, text bare where it can be."""
     return f"({' '.join([call.name, *map(_argument, call.arguments)])})"
 

@@ -26,7 +26,7 @@ _BY_ROLE = "role:"
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
+class PeopleSearch:
     """One way to find somebody, with its expressions evaluated."""
 
     strategy: Literal["users", "roles", "permission", "manager", "chain"]
@@ -38,11 +38,11 @@ class Seek:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedGroup:
+class GroupQuery:
     """Some of these people must agree."""
 
     name: str
-    seek: Seek
+    seek: PeopleSearch
     mode: Mode = "any"
     quorum: int | None = None
     """How many for `quorum`, how many of a hundred for `percentage`."""
@@ -73,7 +73,7 @@ class FoundGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPeople:
     """The answer to a question for people."""
 
     groups: tuple[FoundGroup, ...]
@@ -149,7 +149,7 @@ class Delegation:
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
+class Presence:
     """Who is active now and who holds which role, of the people whom an input concerns."""
 
     present: frozenset[tuple[str, str | None]] = frozenset()
@@ -198,7 +198,7 @@ class Seated:
 
 
 @dataclass(slots=True)
-class Request(Seated):
+class ApprovalRequest(Seated):
     """A question to approvers about one version of one entity, or about a flow."""
 
     org_id: str

@@ -42,7 +42,7 @@ def _pointer(text: str) -> str:
 
 
 Cargo = Annotated[str, AfterValidator(_pointer)]
-Key = Annotated[
+DeliveryKey = Annotated[
     str, Field(min_length=1, max_length=KEY_LENGTH_MAX), AfterValidator(_kept), AfterValidator(_named)
 ]
 ErrorText = Annotated[str, Field(max_length=ERROR_LENGTH_MAX), AfterValidator(_kept)]
@@ -65,7 +65,7 @@ class BundleItem(Declaration):
 
 
 class Bundle(FewProblems, Declaration):
-    key: Key = Field(examples=["evt_17"])
+    key: DeliveryKey = Field(examples=["evt_17"])
     """The sender's own: the same key again changes nothing."""
     status: ResultStatus = "completed"
     """Of the whole: `failed` and `expired` say that nothing more will come."""

@@ -34,7 +34,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class OutsideWork:
     """What an operation answers that cannot be run inside a transaction: the effects worker is to run it."""
 
     payload: Mapping[str, Any]

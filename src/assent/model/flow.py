@@ -31,7 +31,7 @@ class UserAction(Form):
     type: Literal["action"]  # type: ignore[assignment]
 
 
-class Mutation(Action):
+class FlowMutation(Action):
     """An action on an entity; flows call it so, because their `action` is a form."""
 
     type: Literal["mutation"]  # type: ignore[assignment]
@@ -43,7 +43,7 @@ class Terminal(NodeDeclaration):
     type: Literal["terminal"]
 
 
-class End(NodeDeclaration):
+class FlowEnd(NodeDeclaration):
     kind = NodeKind.END
     outcomes_given = frozenset()
     type: Literal["end"]
@@ -62,9 +62,9 @@ _WAIT_FOR_EVENT: Final = "wait with a key"
 FLOW_KINDS: Final[Mapping[str, type[NodeDeclaration]]] = {
     **PATCH_KINDS,
     "action": UserAction,
-    "mutation": Mutation,
+    "mutation": FlowMutation,
     "terminal": Terminal,
-    "end": End,
+    "end": FlowEnd,
     "wait": WaitForTime,
     _WAIT_FOR_EVENT: WaitForEvent,
 }

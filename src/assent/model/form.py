@@ -17,7 +17,7 @@ DRAFT_BYTES_MAX: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FormDraft:
     """What somebody has written so far. It helps them and nothing else: what is answered is what is sent."""
 
     data: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Draft:
 
 
 @dataclass(slots=True)
-class AskedForm(Seated):
+class FormRequest(Seated):
     """A form that rests at a step. It ends with the step, and its row is closed with it."""
 
     org_id: str
@@ -57,7 +57,7 @@ class AskedForm(Seated):
     claimed_by: str | None = None
     claimed_at: datetime | None = None
     seats: tuple[Seat, ...] = ()
-    draft: Draft | None = None
+    draft: FormDraft | None = None
     """One that is to be kept now; older ones stay in their row."""
     is_new: bool = False
     changed: bool = False

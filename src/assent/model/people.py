@@ -33,7 +33,7 @@ def _manager(value: Any) -> Any:
     )
 
 
-class People(Declaration):
+class PeopleSpec(Declaration):
     """Exactly one way to find somebody."""
 
     role: Role | None = None
@@ -72,7 +72,7 @@ class People(Declaration):
         return {key: value for key, value in said.items() if plain.get(key) != value}
 
 
-def not_a_chain(people: People) -> People:
+def not_a_chain(people: PeopleSpec) -> PeopleSpec:
     if people.chain is not None:
         raise refuse("BAD_VALUE", "a chain stands alone: it brings groups of its own")
     return people
@@ -86,7 +86,7 @@ def _check_counts(mode: Mode | None, quorum: int | None) -> None:
 class GroupSpec(Declaration):
     """Some of these people must agree."""
 
-    approvers: Annotated[People, AfterValidator(not_a_chain)]
+    approvers: Annotated[PeopleSpec, AfterValidator(not_a_chain)]
     mode: Mode = "any"
     quorum: int | None = Field(default=None, ge=1, le=100)
 
@@ -99,7 +99,7 @@ class GroupSpec(Declaration):
         return _group(name, self.approvers, self.mode, self.quorum)
 
 
-def _group(name: str, people: People, mode: Mode | None, quorum: int | None) -> dict[str, Any]:
+def _group(name: str, people: PeopleSpec, mode: Mode | None, quorum: int | None) -> dict[str, Any]:
     found = {"name": name, "approvers": people.compiled(), "mode": mode or "any"}
     return found if quorum is None else found | {"quorum": quorum}
 
@@ -115,11 +115,11 @@ Groups = Annotated[
 ]
 
 
-class Asking(Declaration):
+class ApproverSpec(Declaration):
     """Who decides: one group of people, or several and what is enough of them."""
 
-    approvers: People | None = None
-    assignee: People | None = None
+    approvers: PeopleSpec | None = None
+    assignee: PeopleSpec | None = None
     """Another word for `approvers`, as flows have it for every step of a person."""
     mode: Mode | None = None
     """Whether one approver is enough (`any`, also when unsaid), all are needed, `quorum` of them, `quorum` of a
@@ -151,7 +151,7 @@ class Asking(Declaration):
         return ("approvers", "assignee", "groups")
 
     @property
-    def _people(self) -> People | None:
+    def _people(self) -> PeopleSpec | None:
         return self.approvers or self.assignee
 
     def tier(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Asking(Declaration):
         return path
 
 
-class TierSpec(Asking):
+class TierSpec(ApproverSpec):
     """Who decides up to an amount; the last tier has no limit."""
 
     up_to: int | None = Field(default=None, ge=-INTEGER_MAX, le=INTEGER_MAX)
@@ -203,7 +203,7 @@ class EscalationSpec(Declaration):
     """Who is asked too when the others take too long; any of them decides alone."""
 
     after: Duration
-    to: Annotated[People, AfterValidator(not_a_chain)]
+    to: Annotated[PeopleSpec, AfterValidator(not_a_chain)]
 
     def compiled(self) -> dict[str, Any]:
         return {"after": seconds_of(self.after), "to": self.to.compiled()}

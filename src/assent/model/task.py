@@ -13,7 +13,7 @@ TASK_ATTEMPTS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTask:
+class TaskSpec:
     """A task that a step submits. The step that awaits it rests until it has ended (D30)."""
 
     type: str

@@ -207,3 +207,8 @@ _CHECKS: Final[Mapping[FieldType, Callable[[FieldSpec, Any, Path], Checked]]] = 
     FieldType.ENUM: _check_enum,
     FieldType.REFERENCE: _check_reference,
 }
+
+
+def plain_decimal(value: Decimal | None) -> Decimal | None:
+    """Return a number with all its digits written out: the driver reads 2060000 as 2.06E+6."""
+    return None if value is None else Decimal(f"{value:f}")

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from assent.engine.nodes.base import Wish
+from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
-from assent.kernel.held import Held
+from assent.kernel.locked_rows import LockedRows
+from assent.runtime.audit_entries import note_commands_of
+from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.errors import StepFailed
 from assent.runtime.kept_events import feed_kept_events
 from assent.runtime.load import Loader
-from assent.runtime.noting import note_commands_of
+from assent.runtime.needs import NeedOfRun, NeedsFulfilment, fulfil_needs
 from assent.runtime.receipts import receipt_of_visit, receipts_of_steps, take_receipts
 from assent.runtime.watch import Perform, Watch
-from assent.runtime.wishes import Fulfilling, Wished, fulfil
-from assent.runtime.work import Job, Work
 from assent.runtime.write import ignore_strays, write
 from assent.store.database import Connection
 from assent.telemetry import trace_id_of
@@ -34,7 +34,7 @@ JOBS_PER_TURN: Final = 50
 class Advancing:
     """What advancing needs to know of the application."""
 
-    means: Fulfilling
+    means: NeedsFulfilment
     loader: Loader
 
     @property
@@ -44,15 +44,15 @@ class Advancing:
     async def advance(  # noqa: PLR0913
         self,
         connection: Connection,
-        works: Sequence[Work],
+        works: Sequence[BatchItem],
         now: datetime,
         *,
         as_owner: bool,
         failing: dict[str, Exception] | None = None,
         watch: Watch | None = None,
-    ) -> list[Job]:
+    ) -> list[Execution]:
         """Let everything happen to the instances that their inputs ask for, and write it."""
-        standing, held = await self.loader.read(connection, works), Held()
+        standing, held = await self.loader.read(connection, works), LockedRows()
         if watch is not None:
             watch.begin(works)
         jobs = await self.loader.load(connection, works, standing, now, failing=failing, held=held)
@@ -63,7 +63,7 @@ class Advancing:
             wishes = await _perform_until_wishes(jobs, perform)
             if wishes:
                 await _take_receipts_before(connection, wishes, now, as_owner=as_owner)
-                await fulfil(connection, self.means, wishes, held, now)
+                await fulfil_needs(connection, self.means, wishes, held, now)
                 if watch is not None:
                     watch.answered(wishes)
             elif not await feed_kept_events(connection, jobs, now):
@@ -75,12 +75,12 @@ class Advancing:
         return jobs
 
 
-async def _perform_until_wishes(jobs: Sequence[Job], perform: Perform) -> list[Wished]:
+async def _perform_until_wishes(jobs: Sequence[Execution], perform: Perform) -> list[NeedOfRun]:
     """Let every instance go on until it rests or wishes for something, and return the wishes: one of each instance.
 
     Nothing leaves the process here: handlers are pure, and their steps exist in memory only.
     """
-    wishes: list[Wished] = []
+    wishes: list[NeedOfRun] = []
     for number, job in enumerate(jobs, 1):
         while (visit := job.run.next_visit()) is not None:
             if (wish := perform(job, visit)) is not None:
@@ -92,7 +92,7 @@ async def _perform_until_wishes(jobs: Sequence[Job], perform: Perform) -> list[W
 
 
 async def _take_receipts_before(
-    connection: Connection, wishes: Sequence[Wished], now: datetime, *, as_owner: bool
+    connection: Connection, wishes: Sequence[NeedOfRun], now: datetime, *, as_owner: bool
 ) -> None:
     """Take the receipts of steps that wish for something, and of those that led there (WF-14).
 
@@ -104,7 +104,7 @@ async def _take_receipts_before(
     await take_receipts(connection, receipts, now, as_owner=as_owner)
 
 
-def _note_traces(jobs: Sequence[Job]) -> None:
+def _note_traces(jobs: Sequence[Execution]) -> None:
     """Steps of a traced instance say in which trace they happened: the way from a record to its trace."""
     for job in jobs:
         if job.work.trace is not None:
@@ -112,7 +112,7 @@ def _note_traces(jobs: Sequence[Job]) -> None:
                 step.output["trace_id"] = trace_id_of(job.work.trace)
 
 
-def _perform(job: Job, visit: Visit) -> Wish | None:
+def _perform(job: Execution, visit: Visit) -> Need | None:
     try:
         return job.run.perform(visit)
     except Exception as error:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from assent.approvals.directory import Directory
 from assent.approvals.requests import read_status
 from assent.engine.consent import not_open
 from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.asked import Asked
+from assent.people.directory import Directory
 from assent.runtime.commands import Commands, checked, view_of_job
+from assent.runtime.targets import Target
 from assent.runtime.view import InstanceView
 
 
@@ -71,7 +71,7 @@ class ApprovalCommands(Commands):
     async def _request_input(
         self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
     ) -> InstanceView:
-        asked = Asked(org_id, "request", request_id, given, partition_id=partition_id)
+        asked = Target(org_id, "request", request_id, given, partition_id=partition_id)
         try:
             return view_of_job(await self.run_job(asked))
         except Refused as refused:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from assent.approvals.directory import Directory, OrgPrincipal
 from assent.engine.inputs import (
     Advance,
     Claim,
@@ -21,7 +20,8 @@ from assent.engine.inputs import (
     Start,
 )
 from assent.model.actor import SYSTEM_ID, Authority, Principal
-from assent.runtime.work import Job
+from assent.people.directory import Directory, OrgPrincipal
+from assent.runtime.batch import Execution
 from assent.store.database import Connection
 
 _ACTS_OF_PEOPLE: Final = (
@@ -39,7 +39,7 @@ _ACTS_OF_PEOPLE: Final = (
 """Commands after which a token moves with the rights of their caller, which came with them."""
 
 
-async def load_actors(connection: Connection, directory: Directory, jobs: Sequence[Job]) -> None:
+async def load_actors(connection: Connection, directory: Directory, jobs: Sequence[Execution]) -> None:
     """Give every run the rights that its people have now: one statement for the batch, none where it needs nobody."""
     wanted = {(job.work.org_id, one.id): one for job in jobs for one in _principals(job)}
     asked: list[OrgPrincipal] = [(org_id, one) for (org_id, _), one in wanted.items()]
@@ -53,13 +53,13 @@ async def load_actors(connection: Connection, directory: Directory, jobs: Sequen
         job.run.inputs = deque(_with_rights(job, given) for given in job.run.inputs)
 
 
-def _principals(job: Job) -> Iterable[Principal]:
+def _principals(job: Execution) -> Iterable[Principal]:
     """Yield everybody whose rights are to be read; the system has every right, and a caller brought theirs along."""
     caller = job.work.command.actor.id if job.work.command is not None else SYSTEM_ID
     return (one for one in _everybody(job) if one.id not in (SYSTEM_ID, caller))
 
 
-def _everybody(job: Job) -> Iterable[Principal]:
+def _everybody(job: Execution) -> Iterable[Principal]:
     """Yield everybody whose rights a step of this batch may ask for."""
     yield from job.run.plan.service_accounts
     moved_by_others = any(not isinstance(given, _ACTS_OF_PEOPLE) for given in job.work.inputs)
@@ -77,7 +77,7 @@ def _authority_of(given: Input) -> Authority | None:
     return given.authority if isinstance(given, Start | Drifted) else None
 
 
-def _with_rights(job: Job, given: Input) -> Input:
+def _with_rights(job: Execution, given: Input) -> Input:
     """Events name who caused them; what that actor may do is what was read."""
     if _authority_of(given) is None:
         return given

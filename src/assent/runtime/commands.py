@@ -8,6 +8,8 @@ from uuid import UUID, uuid5
 
 import asyncpg
 
+from assent.audit.write import AuditEntry, write_entries
+from assent.definitions import DefinitionRef
 from assent.engine.inputs import (
     Advance,
     Cancel,
@@ -16,27 +18,25 @@ from assent.engine.inputs import (
     Input,
     Pause,
     Resume,
-    Retry,
+    RetryInstance,
     Skip,
     Start,
 )
-from assent.kernel.noting import Note, note_commands
-from assent.kernel.outbox import emit_events
 from assent.model.actor import Actor, Authority
 from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.model.names import require_name
 from assent.model.origin import Origin
+from assent.outbox.emit import emit_events
 from assent.runtime.advance import Advancing
-from assent.runtime.arrivals import arrival
-from assent.runtime.asked import Asked, Found, find_instances
-from assent.runtime.definitions import Wanted
-from assent.runtime.inputs_of_events import ON_START
+from assent.runtime.batch import BatchItem, Execution, NewInstance
+from assent.runtime.event_inputs import ON_START
+from assent.runtime.keyed_events import arrival
 from assent.runtime.rights import may_operate, may_start
+from assent.runtime.targets import ResolvedTarget, Target, find_instances
 from assent.runtime.view import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
-from assent.runtime.work import Birth, Job, Work
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.store.group_commit import GroupCommit
@@ -62,7 +62,7 @@ KEY_REUSED: Final = Rejection(
 class Answered:
     """What became of a command; no job where there is no such instance."""
 
-    job: Job | None
+    job: Execution | None
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Commands:
 
     database: Database
     advancing: Advancing
-    group_commit: GroupCommit[Asked, Answered]
+    group_commit: GroupCommit[Target, Answered]
     origin: Origin = field(default=Origin(), init=False)
     """By which way its commands come, for the audit log."""
 
@@ -106,14 +106,14 @@ class Commands:
         data = checked(data)
         key = _in_partition(partition_id, idempotency_key)
         instance_id = uuid5(_STARTED, f"{len(org_id)}:{org_id}{key}") if key is not None else new_id(now)
-        birth = Birth(
-            Wanted(org_id, "flow", flow),
+        birth = NewInstance(
+            DefinitionRef(org_id, "flow", flow),
             actor.id,
             partition_id=partition_id,
             idempotency_key=key,
             request_hash=canonical_hash({"flow": flow, "data": data}) if key is not None else None,
         )
-        started = Asked(org_id, "instance", instance_id, Start(new_id(now), actor, data), birth)
+        started = Target(org_id, "instance", instance_id, Start(new_id(now), actor, data), birth)
         job = await self.run_job(started)
         view = view_of_job(job)
         if not job.is_new and view.subject_id != actor.id:
@@ -226,7 +226,7 @@ class Commands:
         """Make a transition of an entity through its instance; after one has ended, through a new one (D18)."""
         given = Advance(self._id(), actor, name, checked(data))
         try:
-            return view_of_job(await self.run_job(Asked(org_id, "entity", entity_id, given)))
+            return view_of_job(await self.run_job(Target(org_id, "entity", entity_id, given)))
         except asyncpg.UniqueViolationError:
             # Somebody else was first to start the next instance; it is theirs that the transition goes to.
             return await self.transition(org_id, entity_id, name, actor, data)
@@ -243,7 +243,7 @@ class Commands:
     async def retry(
         self, org_id: str, instance_id: UUID, actor: Actor, step: str | None = None
     ) -> InstanceView:
-        return await self.run_input(org_id, instance_id, Retry(self._id(), actor, step))
+        return await self.run_input(org_id, instance_id, RetryInstance(self._id(), actor, step))
 
     async def skip(  # noqa: PLR0913, PLR0917
         self, org_id: str, instance_id: UUID, actor: Actor, step: str, edge: str, reason: str = ""
@@ -273,7 +273,9 @@ class Commands:
             instance_id = await connection.fetchval(_SQL.revive_dead_letter, org_id, event_id)
             if instance_id is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead letter {event_id}", ("event_id",)))
-            again = Work(org_id, instance_id, command=Retry(self._id(), actor), origin=self.origin)
+            again = BatchItem(
+                org_id, instance_id, command=RetryInstance(self._id(), actor), origin=self.origin
+            )
             await connection.execute(_SQL.lock_instances, [instance_id])
             jobs = await self.advancing.advance(
                 connection, [again], self.database.clock.now(), as_owner=False
@@ -286,19 +288,21 @@ class Commands:
         self, connection: Connection, org_id: str, key: str, actor: Actor, cause: str | None
     ) -> UUID:
         details = {"cause": cause} if cause is not None else {}
-        note = Note(org_id, actor, "event.emit", "event", key, self.origin, details, trace=current_trace())
-        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        note = AuditEntry(
+            org_id, actor, "event.emit", "event", key, self.origin, details, trace=current_trace()
+        )
+        (audit_id,) = await write_entries(connection, [note], self.database.clock.now())
         return audit_id
 
     def _id(self) -> UUID:
         return new_id(self.database.clock.now())
 
     async def run_input(
-        self, org_id: str, instance_id: UUID, given: Input, birth: Birth | None = None
+        self, org_id: str, instance_id: UUID, given: Input, birth: NewInstance | None = None
     ) -> InstanceView:
-        return view_of_job(await self.run_job(Asked(org_id, "instance", instance_id, given, birth)))
+        return view_of_job(await self.run_job(Target(org_id, "instance", instance_id, given, birth)))
 
-    async def run_job(self, asked: Asked) -> Job:
+    async def run_job(self, asked: Target) -> Execution:
         """Hand an input to an instance; those that come at the same time may go through one transaction."""
         with commanding(asked.org_id, asked.id if asked.noun == "instance" else None, asked.given):
             asked = replace(asked, origin=self.origin, trace=current_trace())
@@ -308,20 +312,20 @@ class Commands:
             _require_taken(job)
             return job
 
-    async def _carry_out(self, asked: Asked) -> Answered:
+    async def _carry_out(self, asked: Target) -> Answered:
         if self.database.is_joined:
             return await self.run_waiting(asked)
         return await self.group_commit.run(asked.org_id, asked)
 
-    async def run_together(self, asked: Sequence[Asked]) -> list[Answered | Exception | None]:
+    async def run_together(self, asked: Sequence[Target]) -> list[Answered | Exception | None]:
         """In one transaction those whose instances are free, one command for each; none for the others."""
         proof = CommitProof()
 
         async def work(connection: Connection) -> list[Answered | Exception | None]:
             found = await find_instances(connection, asked, self.database.clock.now())
-            works: dict[UUID, Work] = {}
+            works: dict[UUID, BatchItem] = {}
             for one in found:
-                if isinstance(one.work, Work) and one.held:
+                if isinstance(one.work, BatchItem) and one.held:
                     works.setdefault(one.work.instance_id, one.work)
             refused = await take_start_keys(connection, list(works.values()))
             able = [work for work in works.values() if work.instance_id not in refused]
@@ -333,7 +337,7 @@ class Commands:
         with watching(self.database.clock.now, inline=True, alone=len(asked) == 1) as watch:
             return await self.database.run(work, org_id=asked[0].org_id, plans="kept", proof=proof)
 
-    async def run_waiting(self, asked: Asked) -> Answered:
+    async def run_waiting(self, asked: Target) -> Answered:
         """In a transaction of its own, or the caller's, after whoever is busy with the instance."""
         proof = CommitProof()
 
@@ -352,7 +356,9 @@ class Commands:
         with watching(self.database.clock.now, inline=True, alone=True) as watch:
             return await self.database.run(work, org_id=asked.org_id, plans="kept", proof=proof)
 
-    async def _advance(self, connection: Connection, works: list[Work], watch: Watch | None) -> list[Job]:
+    async def _advance(
+        self, connection: Connection, works: list[BatchItem], watch: Watch | None
+    ) -> list[Execution]:
         if not works:
             return []
         beginning = {work.key for work in works if work.birth is not None}
@@ -364,7 +370,7 @@ class Commands:
         return jobs
 
 
-async def take_start_keys(connection: Connection, works: Sequence[Work]) -> dict[UUID, Refused]:
+async def take_start_keys(connection: Connection, works: Sequence[BatchItem]) -> dict[UUID, Refused]:
     """Take the keys under which these works start flows; return why not, by instance, where a key stands for another.
 
     The locks of the instances are held, and an instance's id follows from its key: two starts under one key come here
@@ -390,7 +396,10 @@ async def take_start_keys(connection: Connection, works: Sequence[Work]) -> dict
 
 
 def _answered(
-    one: Found, works: Mapping[UUID, Work], done: Mapping[UUID, Job], refused: Mapping[UUID, Refused]
+    one: ResolvedTarget,
+    works: Mapping[UUID, BatchItem],
+    done: Mapping[UUID, Execution],
+    refused: Mapping[UUID, Refused],
 ) -> "Answered | Exception | None":
     """What became of a command that came with others; none where its instance was busy, also with another of them."""
     if isinstance(one.work, Refused):
@@ -401,7 +410,7 @@ def _answered(
     return refused.get(instance_id) or Answered(done.get(instance_id))
 
 
-def _first_audit_id(jobs: Sequence[Job]) -> UUID | None:
+def _first_audit_id(jobs: Sequence[Execution]) -> UUID | None:
     """Return the audit entry of one of the commands: all of them commit together."""
     return next((job.audit_id for job in jobs if job.audit_id is not None), None)
 
@@ -411,7 +420,7 @@ def _in_partition(partition_id: str | None, key: str | None) -> str | None:
     return key if key is None or partition_id is None else f"{partition_id}\x1f{key}"
 
 
-def _require_taken(job: Job) -> None:
+def _require_taken(job: Execution) -> None:
     given = job.work.command
     outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
     if not isinstance(outcome, Rejection):
@@ -421,7 +430,7 @@ def _require_taken(job: Job) -> None:
         raise Refused(outcome)
 
 
-def view_of_job(job: Job) -> InstanceView:
+def view_of_job(job: Execution) -> InstanceView:
     return view_of(job.run.plan, job.run.instance, job.run.world.asked)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from assent.audit.write import AuditEntry, write_entries
 from assent.effects.outbox import dead_letters, revive, was_awaited
-from assent.kernel.noting import Note, note_commands
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
@@ -64,6 +64,6 @@ class EffectLetters:
     ) -> UUID:
         """An effect by its id, all of a destination by its name, or all there are."""
         trace = current_trace()
-        note = Note(org_id, actor, "effect.retry", "effect", which, self.origin, details, trace=trace)
-        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        note = AuditEntry(org_id, actor, "effect.retry", "effect", which, self.origin, details, trace=trace)
+        (audit_id,) = await write_entries(connection, [note], self.database.clock.now())
         return audit_id

@@ -45,7 +45,7 @@ class EventSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SignedDelivery:
     """What a request says of its signature."""
 
     id: str | None
@@ -100,7 +100,7 @@ async def delete_event_source(connection: Connection, org_id: str, name: str) ->
 
 
 async def check_delivery(
-    connection: Connection, org_id: str, key: str, delivery: Delivery, now: datetime
+    connection: Connection, org_id: str, key: str, delivery: SignedDelivery, now: datetime
 ) -> str | None:
     """What a signed event comes of; none where its key is of no source. Raises `Refused` without a good signature."""
     row = await connection.fetchrow(_SQL.find_event_source, org_id, key)
@@ -127,7 +127,7 @@ async def take_delivery(connection: Connection, org_id: str, cause: str, now: da
     return taken is not None
 
 
-def signature_problem(known: Sequence[str], delivery: Delivery, now: datetime) -> Rejection | None:
+def signature_problem(known: Sequence[str], delivery: SignedDelivery, now: datetime) -> Rejection | None:
     """Why a delivery is not what one of these secrets signed a moment ago."""
     if not (delivery.id and delivery.timestamp and delivery.signatures):
         message = (

@@ -3,18 +3,18 @@
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from assent.engine.apply import EVENT_FAILED
 from assent.engine.inputs import Input, Pause
-from assent.engine.offers import EVENT_FAILED
 from assent.model.actor import SYSTEM
 from assent.model.backoff import backoff, jittered
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime.advance import Advancing
+from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed
-from assent.runtime.work import Job, Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.telemetry import telescope
+from assent.telemetry import hooks
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -27,7 +27,7 @@ ERROR_CHARACTERS_MAX: Final = 2_000
 
 
 async def settle_failure(
-    connection: Connection, advancing: Advancing, work: Work, error: Exception, now: datetime
+    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
 ) -> None:
     """Decide about the one event of a work whose attempt failed. The instance's lock is held."""
     (event,) = work.events.values()
@@ -42,7 +42,7 @@ async def settle_failure(
 
 
 async def pause_for(
-    connection: Connection, advancing: Advancing, work: Work, why: str, now: datetime
+    connection: Connection, advancing: Advancing, work: BatchItem, why: str, now: datetime
 ) -> None:
     """Let an instance stand still until somebody has looked at the event that it could not take."""
     pause = Pause(new_id(now), SYSTEM, why, code=EVENT_FAILED)
@@ -59,7 +59,7 @@ def _wait_without_attempt_s(error: Exception) -> float | None:
 
 
 async def _give_up(  # noqa: PLR0913, PLR0917
-    connection: Connection, advancing: Advancing, work: Work, event: Any, error: Exception, now: datetime
+    connection: Connection, advancing: Advancing, work: BatchItem, event: Any, error: Exception, now: datetime
 ) -> None:
     """The attempts are used up: the error edge is taken, or else the instance pauses and a dead letter is left."""
     try:
@@ -75,7 +75,7 @@ async def _give_up(  # noqa: PLR0913, PLR0917
 
 
 async def _fail_step(
-    connection: Connection, advancing: Advancing, work: Work, error: Exception, now: datetime
+    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
 ) -> bool:
     """Record the failure in the instance; true when the workflow knew what to do about it."""
     if isinstance(error, StepFailed):
@@ -91,13 +91,13 @@ async def _fail_step(
 async def _advance_alone(  # noqa: PLR0913, PLR0917
     connection: Connection,
     advancing: Advancing,
-    work: Work,
+    work: BatchItem,
     given: Input,
     now: datetime,
     failing: dict[str, Exception] | None = None,
-) -> Job | None:
+) -> Execution | None:
     birth = work.birth if failing else None
-    alone = Work(work.org_id, work.instance_id, [given], birth)
+    alone = BatchItem(work.org_id, work.instance_id, [given], birth)
     jobs = await advancing.advance(connection, [alone], now, as_owner=True, failing=failing)
     return jobs[0] if jobs else None
 
@@ -112,8 +112,8 @@ async def _record(
 ) -> None:
     keys = event["org_id"], event["created_at"], event["id"]
     await connection.execute(_SQL.record_failure, *keys, status, _text(error), wait)
-    if telescope.metrics is not None:
-        telescope.metrics.event_failed(event["event_type"], status)
+    if hooks.metrics is not None:
+        hooks.metrics.event_failed(event["event_type"], status)
 
 
 def _text(error: Exception) -> str:

@@ -8,11 +8,11 @@ from assent.approvals.forms import FormView, read_form
 from assent.engine.inputs import ClaimForm, FormInput, ReassignForm, ReleaseForm, SaveDraft
 from assent.model.actor import Actor
 from assent.model.canonical import canonical_json
-from assent.model.form import DRAFT_BYTES_MAX, Draft
+from assent.model.form import DRAFT_BYTES_MAX, FormDraft
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.approval_commands import ApprovalCommands
-from assent.runtime.asked import Asked
 from assent.runtime.commands import checked, view_of_job
+from assent.runtime.targets import Target
 from assent.runtime.view import InstanceView
 
 
@@ -46,7 +46,7 @@ class FormCommands(ApprovalCommands):
         data: Mapping[str, Any],
         *,
         partition_id: str | None = None,
-    ) -> Draft:
+    ) -> FormDraft:
         """Keep what has been written so far, as it is; answers with what would be wrong with it if it were sent."""
         given = SaveDraft(self._id(), actor, step_id, _small(checked(data)))
         job = await self.run_job(_asked(org_id, given, partition_id))
@@ -75,9 +75,9 @@ class FormCommands(ApprovalCommands):
         return view_of_job(await self.run_job(_asked(org_id, given, partition_id)))
 
 
-def _asked(org_id: str, given: FormInput, partition_id: str | None) -> Asked:
+def _asked(org_id: str, given: FormInput, partition_id: str | None) -> Target:
     assert given.step_id is not None
-    return Asked(org_id, "form", given.step_id, given, partition_id=partition_id)
+    return Target(org_id, "form", given.step_id, given, partition_id=partition_id)
 
 
 def _small(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from assent.engine.inputs import EventArrived
 from assent.engine.step import Step
-from assent.kernel.outbox import emit_events
 from assent.model.mutation import Event
-from assent.runtime.arrivals import told
-from assent.runtime.work import Job
+from assent.outbox.emit import emit_events
+from assent.runtime.batch import Execution
+from assent.runtime.keyed_events import deliver_arrival
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
-Wait = tuple[Job, Step]
+Wait = tuple[Execution, Step]
 
 
-async def feed_kept_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> bool:
+async def feed_kept_events(connection: Connection, jobs: Sequence[Execution], now: datetime) -> bool:
     """Ask for the next wait of every instance; true when somebody asked.
 
     One wait at a time: what the first one finds may end the others, and then their events stay for somebody else.
@@ -39,7 +39,7 @@ async def feed_kept_events(connection: Connection, jobs: Sequence[Job], now: dat
     return True
 
 
-def _next_wait(job: Job) -> Step | None:
+def _next_wait(job: Execution) -> Step | None:
     return next((step for step in job.run.steps if _waits(step) and step.id not in job.asked), None)
 
 
@@ -69,4 +69,4 @@ def _for_later(event: Any, step: Step, now: datetime) -> Event:
     arrival = {**event, "payload_json": event["payload"], "trace_id": None}
     wait = {"step_id": step.id, "instance_id": step.instance_id, "entity_version": step.entity_version}
     step.event_key = None
-    return told(arrival, wait, now)
+    return deliver_arrival(arrival, wait, now)

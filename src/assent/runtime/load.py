@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from assent.approvals.delegations import load_delegations
-from assent.approvals.directory import Directory
 from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
+from assent.definitions import Definition, Definitions, Pin
 from assent.engine.inputs import (
     Drifted,
     EventArrived,
@@ -25,19 +24,22 @@ from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
 from assent.engine.visit import World
 from assent.kernel import Kernel
-from assent.kernel.held import Held
+from assent.kernel.locked_rows import LockedRows
 from assent.kernel.read import read_entity
 from assent.kernel.rows import entity_from
 from assent.model.graph import NodeKind
+from assent.model.keys import InstanceKey
 from assent.model.mutation import Entity, Refused, Rejection
+from assent.people.delegations import load_delegations
+from assent.people.directory import Directory
 from assent.runtime.authority import load_actors
-from assent.runtime.definitions import Definition, Definitions, Pin
+from assent.runtime.batch import BatchItem, Execution, queue
 from assent.runtime.open_events import add_events
-from assent.runtime.rolls import delegates_of, load_rolls
-from assent.runtime.rows import Row, instance_from, new_instance_row
-from assent.runtime.work import Job, Work, queue
+from assent.runtime.presence import delegates_of, load_rolls
+from assent.runtime.rows import instance_from, new_instance_row
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 _KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
@@ -45,16 +47,12 @@ _ELSEWHERE: Final = (EventArrived, RequestDecided, Expired, Drifted, Poke, Repin
 """What never asks a form anything; where it ends one, the step alone is enough to close it."""
 
 
-Key = tuple[str, UUID]
-"""An org, and an instance or an entity of it."""
-
-
-class Standing:
+class LoadedRows:
     """What one statement tells of a batch: its instances, what is pending for them, and whether there is more."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         found = {(row["wanted_org"], row["wanted_id"]): row for row in rows}
-        self.instances: dict[Key, Row] = {
+        self.instances: dict[InstanceKey, Row] = {
             key: dict(row) for key, row in found.items() if row["id"] is not None
         }
         self.pending = {key: row["pending"] for key, row in found.items()}
@@ -78,12 +76,12 @@ class Loader:
     chain_steps_max: int = CHAIN_STEPS_MAX
     _plans: dict[tuple[UUID, str], Plan] = field(default_factory=dict)
 
-    async def read(self, connection: Connection, works: Sequence[Work]) -> Standing:
+    async def read(self, connection: Connection, works: Sequence[BatchItem]) -> LoadedRows:
         """How instances stand whose locks are held. A command comes after what is pending for its instance (D18)."""
         tells = _first_of_each_org(works)
         drains = [work.command is not None for work in works]
         orgs, ids = [work.org_id for work in works], [work.instance_id for work in works]
-        standing = Standing(await connection.fetch(_SQL.load_instances, orgs, ids, drains, tells))
+        standing = LoadedRows(await connection.fetch(_SQL.load_instances, orgs, ids, drains, tells))
         for work in works:
             if work.command is not None:
                 add_events(work, standing.pending[work.key])
@@ -93,17 +91,17 @@ class Loader:
     async def load(  # noqa: PLR0913
         self,
         connection: Connection,
-        works: Sequence[Work],
-        standing: Standing,
+        works: Sequence[BatchItem],
+        standing: LoadedRows,
         now: datetime,
         *,
         failing: dict[str, Exception] | None = None,
-        held: Held | None = None,
-    ) -> list[Job]:
+        held: LockedRows | None = None,
+    ) -> list[Execution]:
         """The jobs of a batch that was read; works without an instance are left out."""
         rows, settings = standing.instances, standing.settings
         definitions = await self._definitions(connection, works, rows)
-        held = held or Held()
+        held = held or LockedRows()
         entities = await self._entities(connection, works, rows, held)
         jobs = []
         for work in works:
@@ -119,7 +117,7 @@ class Loader:
         await load_actors(connection, self.directory, jobs)
         return jobs
 
-    async def look(self, connection: Connection, work: Work, now: datetime) -> Job | None:
+    async def look(self, connection: Connection, work: BatchItem, now: datetime) -> Execution | None:
         """An instance as it stands and no lock taken: for whoever only wants to see what could happen to it."""
         standing = await self.read(connection, [work])
         rows = standing.instances
@@ -137,17 +135,19 @@ class Loader:
 
     def _job(  # noqa: PLR0913, PLR0917
         self,
-        work: Work,
+        work: BatchItem,
         definition: Definition,
         instance: Instance,
         world: World,
         is_new: bool,
         failing: dict[str, Exception],
-    ) -> Job:
+    ) -> Execution:
         plan = self.plan(definition)
         limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
         run = Run(plan, instance, world, queue(work.inputs), limit, failing)
-        return Job(work, run, definition, is_new, instance.version, dict(instance.context), instance.status)
+        return Execution(
+            work, run, definition, is_new, instance.version, dict(instance.context), instance.status
+        )
 
     def plan(self, definition: Definition) -> Plan:
         key = (definition.id, definition.hash)
@@ -162,7 +162,7 @@ class Loader:
         return self._plans[key]
 
     async def _definitions(
-        self, connection: Connection, works: Sequence[Work], rows: Mapping[Key, Row]
+        self, connection: Connection, works: Sequence[BatchItem], rows: Mapping[InstanceKey, Row]
     ) -> dict[tuple[str, UUID], Definition]:
         """What each instance runs. One that cannot run stops its batch here, and then itself alone (D10)."""
         pins = {key: pin_of(row) for key, row in rows.items()} | _new_pins(works, rows)
@@ -178,8 +178,12 @@ class Loader:
         return {key: item for key, item in found.items() if isinstance(item, Definition)}
 
     async def _entities(
-        self, connection: Connection, works: Sequence[Work], rows: Mapping[Key, Row], held: Held
-    ) -> dict[Key, Entity]:
+        self,
+        connection: Connection,
+        works: Sequence[BatchItem],
+        rows: Mapping[InstanceKey, Row],
+        held: LockedRows,
+    ) -> dict[InstanceKey, Entity]:
         wanted = {(org_id, row["entity_id"]) for (org_id, _), row in rows.items() if row["entity_id"]}
         wanted |= {(w.org_id, w.birth.entity_id) for w in works if w.birth and w.birth.entity_id}
         if not wanted:
@@ -190,7 +194,7 @@ class Loader:
         return held.entities
 
     async def _insert_ahead(
-        self, connection: Connection, jobs: Sequence[Job], held: Held, now: datetime
+        self, connection: Connection, jobs: Sequence[Execution], held: LockedRows, now: datetime
     ) -> None:
         """A new instance with an entity is there before its first step: the truth wall asks for it (D17)."""
         ahead = [job for job in jobs if job.is_new and job.run.instance.entity_id is not None]
@@ -201,13 +205,17 @@ class Loader:
             job.inserted = True
 
 
-def _first_of_each_org(works: Sequence[Work]) -> list[bool]:
+def _first_of_each_org(works: Sequence[BatchItem]) -> list[bool]:
     seen: set[str] = set()
     return [not (work.org_id in seen or seen.add(work.org_id)) for work in works]  # type: ignore[func-returns-value]
 
 
 async def _load_people(
-    connection: Connection, directory: Directory, jobs: Sequence[Job], standing: Standing, now: datetime
+    connection: Connection,
+    directory: Directory,
+    jobs: Sequence[Execution],
+    standing: LoadedRows,
+    now: datetime,
 ) -> None:
     """What instances have asked people, for whom those may act who answer now, and who of them is there."""
     asking = [job for job in jobs if job.work.key in standing.asked]
@@ -222,7 +230,7 @@ async def _load_people(
     await load_rolls(connection, directory, [*asking, *filling])
 
 
-async def _load_forms(connection: Connection, jobs: Sequence[Job]) -> list[Job]:
+async def _load_forms(connection: Connection, jobs: Sequence[Execution]) -> list[Execution]:
     """The forms at which instances rest, where somebody or a timer may have to do with them; answers where."""
     steps = [(job, _form_steps(job)) for job in jobs]
     filling = [(job, found) for job, found in steps if found and _is_about(job.work.inputs, found)]
@@ -235,7 +243,7 @@ async def _load_forms(connection: Connection, jobs: Sequence[Job]) -> list[Job]:
     return [job for job, _ in filling]
 
 
-def _form_steps(job: Job) -> set[UUID]:
+def _form_steps(job: Execution) -> set[UUID]:
     nodes = job.run.plan.nodes
     resting = [token for token in job.run.instance.tokens.values() if token.state == "resting"]
     return {t.step_id for t in resting if t.step_id and nodes[t.node].kind is NodeKind.FORM}
@@ -251,7 +259,7 @@ def _is_about(inputs: Sequence[Input], steps: set[UUID]) -> bool:
     )
 
 
-async def _load_delegations(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+async def _load_delegations(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
     answering = {
         (job.work.org_id, user_id) for job in jobs for user_id in delegates_of(job.run.world, job.work.inputs)
     }
@@ -264,7 +272,7 @@ async def _load_delegations(connection: Connection, jobs: Sequence[Job], now: da
         }
 
 
-async def _take_entities(connection: Connection, jobs: Sequence[Job], held: Held) -> None:
+async def _take_entities(connection: Connection, jobs: Sequence[Execution], held: LockedRows) -> None:
     """An entity whose last instance has ended belongs to its new one from the first step on (D18)."""
     free = [job for job in jobs if job.run.world.entity and job.run.world.entity.instance_id is None]
     windows = []
@@ -290,7 +298,7 @@ def pin_of(row: Row) -> Pin:
     return Pin(row["org_id"], row["definition_id"], row["definition_version"], row["definition_hash"])
 
 
-def _new_pins(works: Sequence[Work], rows: Mapping[Key, Row]) -> dict[tuple[str, UUID], Pin]:
+def _new_pins(works: Sequence[BatchItem], rows: Mapping[InstanceKey, Row]) -> dict[tuple[str, UUID], Pin]:
     """Of instances that move to a definition that was compiled anew; the old one cannot be loaded any more."""
     return {
         work.key: Pin(work.org_id, given.definition_id, given.definition_version, given.definition_hash)
@@ -301,10 +309,10 @@ def _new_pins(works: Sequence[Work], rows: Mapping[Key, Row]) -> dict[tuple[str,
 
 
 def _instance(
-    work: Work,
+    work: BatchItem,
     definition: Definition,
     row: Row | None,
-    entities: Mapping[Key, Entity],
+    entities: Mapping[InstanceKey, Entity],
     now: datetime,
 ) -> Instance:
     if row is not None:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from assent.runtime.definitions import Definition, Definitions
-from assent.runtime.listing import Row
+from assent.definitions import Definition, Definitions
 from assent.runtime.load import pin_of
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.runtime", "lookup.sql")
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
 
+from assent.engine.answers_open import possible_answers
 from assent.engine.inputs import Advance
-from assent.engine.possible import possible_answers
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.reader import Reader
-from assent.runtime.listing import Row
+from assent.runtime.batch import BatchItem
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
-from assent.runtime.work import Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 if TYPE_CHECKING:
     from assent.runtime.runtime import Runtime
 
-_SQL: Final = load_queries("assent.runtime", "listing.sql")
+_SQL: Final = load_queries("assent.runtime", "views.sql")
 
 
 class Seen(Protocol):
@@ -100,7 +100,7 @@ async def could_answer(  # noqa: PLR0913
 ) -> bool:
     """Whether somebody could answer a step that waits, as by a role that they have now; one step, or any."""
     now = runtime.database.clock.now()
-    work = Work(org_id, instance_id, [Advance(new_id(now), actor)])
+    work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
     job = await runtime.advancing.loader.look(connection, work, now)
     if job is None:
         return False

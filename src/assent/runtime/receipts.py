@@ -8,8 +8,8 @@ from uuid import UUID
 import asyncpg
 
 from assent.engine.visit import Visit
+from assent.runtime.batch import Execution
 from assent.runtime.errors import ReceiptTaken
-from assent.runtime.work import Job
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -21,7 +21,7 @@ Receipt = tuple[str, UUID, str, UUID, str]
 _COLUMNS: Final = ("org_id", "instance_id", "idempotency_key", "step_execution_id", "created_at")
 
 
-def receipts_of_steps(job: Job) -> list[Receipt]:
+def receipts_of_steps(job: Execution) -> list[Receipt]:
     """Return the receipts of the job's new steps that were not taken yet; the caller takes them."""
     steps = job.run.steps[job.steps_receipted :]
     job.steps_receipted += len(steps)

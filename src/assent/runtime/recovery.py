@@ -13,10 +13,10 @@ from uuid import UUID
 import asyncpg
 
 from assent.model.ids import new_id
+from assent.model.keys import InstanceKey
+from assent.runtime.batch import BatchItem
 from assent.runtime.failures import pause_for
-from assent.runtime.open_events import Place
-from assent.runtime.work import Work
-from assent.runtime.worker import BATCH_MAX, Batch, Worker, those_free
+from assent.runtime.worker import BATCH_MAX, EventBatch, Worker, those_free
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -54,9 +54,9 @@ class Recovery(Worker):
         return len(places)
 
     async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID, *, was_alone: bool) -> int:
-        counted: list[Place | None] = []
+        counted: list[InstanceKey | None] = []
 
-        async def claim(connection: Connection, now: datetime) -> list[Place]:
+        async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
             if not await connection.fetchval(_SQL.hold_batch, note):
                 return []  # somebody else is at it
             if not counted:
@@ -67,12 +67,12 @@ class Recovery(Worker):
                 await connection.execute(_SQL.forget_batch, note)
             return found
 
-        await self._process_alone(Batch(note), claim)
+        await self._process_alone(EventBatch(note), claim)
         return 1
 
     async def _begin(
         self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime, *, was_alone: bool
-    ) -> Place | None:
+    ) -> InstanceKey | None:
         """Note that the instance is about to run alone, and count the attempt of a worker that died over it alone.
 
         Where that was the last attempt, the instance pauses. Committed at once: it counts, should this process die of
@@ -90,7 +90,7 @@ class Recovery(Worker):
             place = event["org_id"], instance_id
             if event["status"] == "dead_letter":
                 await connection.execute(_SQL.lock_instances, [instance_id])
-                await pause_for(connection, self.advancing, Work(*place), event["error"], now)
+                await pause_for(connection, self.advancing, BatchItem(*place), event["error"], now)
         return place
 
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
+from assent.audit.write import AuditEntry, write_entries
+from assent.definitions import Definition, Pin
 from assent.engine.evolve import fold
 from assent.engine.inputs import Repin
 from assent.engine.instance import Instance
-from assent.kernel.noting import Note, note_commands
-from assent.kernel.outbox import emit_events
 from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.model.origin import Origin
+from assent.outbox.emit import emit_events
 from assent.runtime.advance import Advancing
-from assent.runtime.definitions import Definition, Pin
-from assent.runtime.inputs_of_events import ON_POKE
+from assent.runtime.batch import BatchItem
+from assent.runtime.event_inputs import ON_POKE
 from assent.runtime.load import pin_of
 from assent.runtime.rows import instance_from, step_from
-from assent.runtime.work import Work
 from assent.runtime.write import settle_deferred_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
@@ -90,14 +90,14 @@ class Repairs:
         await connection.execute(_SQL.lock_instances, [instance_id])
         now = self.database.clock.now()
         given = Repin(new_id(now), SYSTEM, to.id, to.version, to.hash)
-        work = Work(pin.org_id, instance_id, [given], definition=to)
+        work = BatchItem(pin.org_id, instance_id, [given], definition=to)
         await self.advancing.advance(connection, [work], now, as_owner=True)
 
     async def _note_repair(
         self, connection: Connection, action: str, place: tuple[str, UUID], actor: Actor
     ) -> UUID:
         org_id, instance_id = place
-        note = Note(
+        note = AuditEntry(
             org_id,
             actor,
             action,
@@ -107,11 +107,11 @@ class Repairs:
             instance_id=instance_id,
             trace=current_trace(),
         )
-        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        (audit_id,) = await write_entries(connection, [note], self.database.clock.now())
         return audit_id
 
     async def _row(self, connection: Connection, org_id: str, instance_id: UUID) -> dict[str, Any]:
-        work = Work(org_id, instance_id)
+        work = BatchItem(org_id, instance_id)
         row = (await self.advancing.loader.read(connection, [work])).instances.get(work.key)
         if row is None:
             raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from assent.definitions import Move
 from assent.engine.inputs import Repin
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime.advance import Advancing
-from assent.runtime.definitions import Move
-from assent.runtime.work import Work
+from assent.runtime.batch import BatchItem
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
@@ -22,7 +22,7 @@ async def repin(database: Database, advancing: Advancing, moves: Sequence[Move])
         await connection.execute(_SQL.lock_instances, [move.instance_id for move in moves])
         now = database.clock.now()
         works = [
-            Work(move.new.org_id, move.instance_id, [Repin(new_id(now), SYSTEM, *move.new[1:])])
+            BatchItem(move.new.org_id, move.instance_id, [Repin(new_id(now), SYSTEM, *move.new[1:])])
             for move in moves
         ]
         await advancing.advance(connection, works, now, as_owner=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from assent.evidence.pushing import Pushed, Source, keep_delivery
-from assent.evidence.queue import dead_deliveries, revive_deliveries
-from assent.kernel.noting import Note, note_commands
+from assent.audit.write import AuditEntry, write_entries
 from assent.model.actor import SYSTEM, Actor
 from assent.model.bundle import Bundle, ResultStatus, read_bundle
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
+from assent.requests.push import Pushed, Source, push_delivery
+from assent.requests.queue import dead_deliveries, revive_deliveries
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.telemetry import current_trace
@@ -50,7 +50,7 @@ class Results:
 
         async def work(connection: Connection) -> Pushed:
             by = actor.id if actor is not None else None
-            pushed = await keep_delivery(connection, request_id, bundle, source, by)
+            pushed = await push_delivery(connection, request_id, bundle, source, by)
             if pushed is None:
                 raise Refused(Rejection("NOT_FOUND", f"no request {request_id}", ("request_id",)))
             if actor is not None and pushed != "repeated":
@@ -94,6 +94,6 @@ class Results:
         self, connection: Connection, org_id: str, actor: Actor, action: str, which: str, **details: Any
     ) -> UUID:
         """A result by its request or its delivery, or all that there are."""
-        note = Note(org_id, actor, action, "result", which, self.origin, details, trace=current_trace())
-        (audit_id,) = await note_commands(connection, [note], self.database.clock.now())
+        note = AuditEntry(org_id, actor, action, "result", which, self.origin, details, trace=current_trace())
+        (audit_id,) = await write_entries(connection, [note], self.database.clock.now())
         return audit_id

@@ -1,14 +1,12 @@
 """Between the engine's values and the rows that the runtime's statements take and give."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from assent.engine.instance import Instance, Originators, Token
 from assent.engine.step import Step
-from assent.runtime.work import Job
-
-Row = Mapping[str, Any]
+from assent.runtime.batch import Execution
+from assent.store.rows import Row
 
 STEP_COLUMNS: Final = (
     "org_id",
@@ -123,7 +121,7 @@ def ended_row(step: Step) -> dict[str, Any]:
     }
 
 
-def projection_row(job: Job, now: datetime) -> dict[str, Any]:
+def projection_row(job: Execution, now: datetime) -> dict[str, Any]:
     """What both a new instance and a changed one are written with."""
     instance = job.run.instance
     last = job.run.steps[-1].id if job.run.steps else None
@@ -149,7 +147,7 @@ def projection_row(job: Job, now: datetime) -> dict[str, Any]:
     }
 
 
-def new_instance_row(job: Job, now: datetime) -> dict[str, Any]:
+def new_instance_row(job: Execution, now: datetime) -> dict[str, Any]:
     instance, birth = job.run.instance, job.work.birth
     return projection_row(job, now) | {
         "workflow_id": job.definition.workflow.key,
@@ -164,7 +162,7 @@ def new_instance_row(job: Job, now: datetime) -> dict[str, Any]:
     }
 
 
-def changed_instance_row(job: Job, now: datetime) -> dict[str, Any]:
+def changed_instance_row(job: Execution, now: datetime) -> dict[str, Any]:
     context = job.run.instance.context
     changed = context != job.context_before
     return projection_row(job, now) | {

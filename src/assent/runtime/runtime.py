@@ -5,29 +5,29 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from assent.approvals.directory import Directory, MembersDirectory
+from assent.definitions import Definitions
 from assent.kernel import Kernel
 from assent.model.names import require_name
 from assent.model.origin import Origin
+from assent.people.directory import Directory, MembersDirectory
 from assent.runtime.advance import Advancing
-from assent.runtime.definitions import Definitions
 from assent.runtime.effect_letters import EffectLetters
 from assent.runtime.form_commands import FormCommands
 from assent.runtime.load import Loader
+from assent.runtime.needs import NeedsFulfilment
 from assent.runtime.recovery import Recovery
 from assent.runtime.repair import Repairs
 from assent.runtime.results import Results
+from assent.runtime.rotation import OrgRotation
 from assent.runtime.task_commands import TaskCommands
-from assent.runtime.turns import Turns
-from assent.runtime.wishes import Fulfilling
+from assent.store.caller_transaction import caller_transaction
 from assent.store.database import Connection, Database
 from assent.store.group_commit import GroupCommit
-from assent.store.guest import inside
-from assent.store.joined import JoinedDatabase
+from assent.store.joined_database import CallerDatabase
 
 if TYPE_CHECKING:
     from assent.effects.outlets import Outlets
-    from assent.tasks.declared import TaskType
+    from assent.tasks.task_type import TaskType
 
 Operation = Callable[..., Any]
 """A function for `system` steps: (connection, arguments) → result, plain or async."""
@@ -56,9 +56,11 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         self.tasks = dict(tasks or {})
         """The kinds of tasks that the application declares, by name."""
         loader = Loader(kernel, self.definitions, self.directory)
-        self.advancing = Advancing(Fulfilling(kernel, self.directory, dict(operations), self.tasks), loader)
+        self.advancing = Advancing(
+            NeedsFulfilment(kernel, self.directory, dict(operations), self.tasks), loader
+        )
         self.group_commit = GroupCommit(self.run_together, self.run_waiting)
-        self._turns, self._arrival_turns = Turns(), Turns()
+        self._turns, self._arrival_turns = OrgRotation(), OrgRotation()
 
     @asynccontextmanager
     async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:
@@ -72,14 +74,14 @@ class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskComma
         alone. The caller's role must be allowed to become the engine's role; whoever migrated is.
         """
         require_name(org_id, "org_id")
-        async with inside(self.database, caller, org_id) as connection:
+        async with caller_transaction(self.database, caller, org_id) as connection:
             yield self.joined(connection, org_id)
 
     def joined(self, connection: Connection, org_id: str) -> Self:
         """The runtime, in a transaction that is under way for an org, instead of ones of its own."""
-        return self.joined_to(JoinedDatabase(self.database, connection, org_id))
+        return self.joined_to(CallerDatabase(self.database, connection, org_id))
 
-    def joined_to(self, database: JoinedDatabase) -> Self:
+    def joined_to(self, database: CallerDatabase) -> Self:
         """The runtime, with a transaction that is under way for its database."""
         joined = copy.copy(self)
         joined.database = database

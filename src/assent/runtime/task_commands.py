@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from assent.kernel.noting import Note, note_commands
+from assent.audit.write import AuditEntry, write_entries
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
@@ -15,10 +15,10 @@ from assent.model.problems import Invalid
 from assent.model.task import PRIORITY_MAX
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
-from assent.tasks.change import cancel_if_open, revive, was_awaited
-from assent.tasks.declared import TaskType
-from assent.tasks.reading import TaskFilter, TaskItem, TaskView, list_tasks, read_task
+from assent.tasks.commands import cancel_if_open, revive, was_awaited
 from assent.tasks.submit import Submission, submit_tasks
+from assent.tasks.task_type import TaskType
+from assent.tasks.views import TaskFilter, TaskItem, TaskView, list_tasks, read_task
 from assent.telemetry import current_trace
 
 
@@ -77,7 +77,7 @@ class TaskCommands:
             ids = await submit_tasks(connection, submissions, self.database.clock.now())
             if actor is not None:
                 notes = [self._note_of_task(org_id, "submit", str(task_id), actor) for task_id in ids]
-                audit_ids = await note_commands(connection, notes, self.database.clock.now())
+                audit_ids = await write_entries(connection, notes, self.database.clock.now())
                 proof.audit_id = next(iter(audit_ids), None)
             return ids
 
@@ -112,7 +112,7 @@ class TaskCommands:
             if not await cancel_if_open(connection, org_id, task_id, f"cancelled by {actor.id}"):
                 raise Refused(await self._why_not(connection, org_id, task_id))
             note = self._note_of_task(org_id, "cancel", str(task_id), actor)
-            (proof.audit_id,) = await note_commands(connection, [note], now)
+            (proof.audit_id,) = await write_entries(connection, [note], now)
 
         await self.database.run(work, org_id=org_id, proof=proof)
 
@@ -130,7 +130,7 @@ class TaskCommands:
             now = self.database.clock.now()
             await revive(connection, org_id, task_id)
             note = self._note_of_task(org_id, "retry", str(task_id), actor)
-            (proof.audit_id,) = await note_commands(connection, [note], now)
+            (proof.audit_id,) = await write_entries(connection, [note], now)
 
         await self.database.run(work, org_id=org_id, proof=proof)
 
@@ -146,7 +146,7 @@ class TaskCommands:
             revived = await revive(connection, org_id, type=type)
             if revived:
                 note = self._note_of_task(org_id, "retry", type or "*", actor, tasks=revived)
-                (proof.audit_id,) = await note_commands(connection, [note], now)
+                (proof.audit_id,) = await write_entries(connection, [note], now)
             return revived
 
         return await self.database.run(work, org_id=org_id, proof=proof)
@@ -157,10 +157,10 @@ class TaskCommands:
             return _not_found(task_id)
         return Rejection("TASK_HAS_ENDED", f"task {task_id} is {found.status}", ("task_id",))
 
-    def _note_of_task(self, org_id: str, verb: str, which: str, actor: Actor, **details: int) -> Note:
+    def _note_of_task(self, org_id: str, verb: str, which: str, actor: Actor, **details: int) -> AuditEntry:
         """A task by its id, all of a type by its name, or all there are."""
         trace = current_trace()
-        return Note(org_id, actor, f"task.{verb}", "task", which, self.origin, details, trace=trace)
+        return AuditEntry(org_id, actor, f"task.{verb}", "task", which, self.origin, details, trace=trace)
 
     def _submission(self, org_id: str, task: NewTask, actor: Actor, trace: str | None) -> Submission:
         require_name(org_id, "org_id")

@@ -14,16 +14,16 @@ from datetime import datetime
 from uuid import UUID
 
 from assent.engine.inputs import Input
-from assent.engine.nodes.base import Wish
+from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
 from assent.model.mutation import Rejection
-from assent.runtime.traced import Traced, may_begin, start_batch, start_event
-from assent.runtime.work import Job, Work
-from assent.telemetry import Metrics, Span, Tracer, is_sampled, scope, span, telescope
+from assent.runtime.batch import BatchItem, Execution
+from assent.runtime.tracing import BatchSpans, may_begin, start_batch, start_event
+from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, scope, span
 
 _log = logging.getLogger(__name__)
 
-Perform = Callable[[Job, Visit], Wish | None]
+Perform = Callable[[Execution, Visit], Need | None]
 
 
 class Watch:
@@ -34,13 +34,13 @@ class Watch:
         self._metrics = metrics
         self._inline = inline
         self._batch: Span | None = None
-        self._traced: dict[UUID, Traced] = {}
+        self._traced: dict[UUID, BatchSpans] = {}
         self._entered: dict[UUID, float] = {}
         self._took: defaultdict[str, list[float]] = defaultdict(list)
         self._asked: dict[UUID, str] = {}
-        self._jobs: Sequence[Job] = ()
+        self._jobs: Sequence[Execution] = ()
 
-    def begin(self, works: Sequence[Work]) -> None:
+    def begin(self, works: Sequence[BatchItem]) -> None:
         """The works are claimed; where they are traced, they go on from here."""
         self._batch, self._traced, self._entered, self._jobs = None, {}, {}, ()
         self._took.clear()
@@ -51,7 +51,7 @@ class Watch:
         for work in works:
             self._trace(self._tracer, work)
 
-    def loaded(self, jobs: Sequence[Job]) -> None:
+    def loaded(self, jobs: Sequence[Execution]) -> None:
         self._jobs = jobs
         if self._metrics is not None:
             self._asked = {
@@ -61,7 +61,7 @@ class Watch:
     def around(self, perform: Perform) -> Perform:
         """The same, with a look at the clock before and after."""
 
-        def performing(job: Job, visit: Visit) -> Wish | None:
+        def performing(job: Execution, visit: Visit) -> Need | None:
             self._enter(job, visit)
             wish = perform(job, visit)
             if wish is None:
@@ -70,7 +70,7 @@ class Watch:
 
         return performing
 
-    def answered(self, wishes: Sequence[tuple[Job, Visit, Wish]]) -> None:
+    def answered(self, wishes: Sequence[tuple[Execution, Visit, Need]]) -> None:
         for job, visit, _ in wishes:
             self._leave(job, visit)
 
@@ -91,7 +91,7 @@ class Watch:
             traced.fail(error)
             traced.end()
 
-    def _trace(self, tracer: Tracer, work: Work) -> None:
+    def _trace(self, tracer: Tracer, work: BatchItem) -> None:
         events = [
             start_event(tracer, work, event) for event in work.events.values() if may_begin(event["trace_id"])
         ]
@@ -99,15 +99,17 @@ class Watch:
         advance = self._start_advance(tracer, work, parent, events) if is_sampled(parent) else None
         work.trace = advance.trace if advance is not None else parent
         if events or advance is not None:
-            self._traced[work.instance_id] = Traced(events, advance)
+            self._traced[work.instance_id] = BatchSpans(events, advance)
 
-    def _start_advance(self, tracer: Tracer, work: Work, parent: str | None, events: Sequence[Span]) -> Span:
+    def _start_advance(
+        self, tracer: Tracer, work: BatchItem, parent: str | None, events: Sequence[Span]
+    ) -> Span:
         others = [found.trace for found in (*events, self._batch) if found is not None]
         links = [trace for trace in others if trace != parent]
         told = {"org_id": work.org_id, "instance_id": work.instance_id}
         return tracer.start("advance", parent=parent, links=links, attributes=told)
 
-    def _enter(self, job: Job, visit: Visit) -> None:
+    def _enter(self, job: Execution, visit: Visit) -> None:
         traced = self._traced.get(job.work.instance_id)
         if traced is not None and traced.advance is not None and self._tracer is not None:
             kind = visit.node.kind.value
@@ -117,7 +119,7 @@ class Watch:
             job.traces[visit.step_id] = opened.trace
         self._entered[visit.step_id] = time.perf_counter()
 
-    def _leave(self, job: Job, visit: Visit) -> None:
+    def _leave(self, job: Execution, visit: Visit) -> None:
         took_s = time.perf_counter() - self._entered.pop(visit.step_id)
         if self._metrics is not None:
             self._took[visit.node.kind.value].append(took_s)
@@ -140,13 +142,13 @@ class Watch:
             self._count_events(metrics, job, now)
             self._count_approvals(metrics, job)
 
-    def _count_events(self, metrics: Metrics, job: Job, now: datetime) -> None:
+    def _count_events(self, metrics: Metrics, job: Execution, now: datetime) -> None:
         for given, outcome in job.run.outcomes:
             if (event := job.work.events.get(given.id)) is not None:
                 became = "ignored" if isinstance(outcome, Rejection) else outcome
                 metrics.event(event["event_type"], became, (now - event["created_at"]).total_seconds())
 
-    def _count_approvals(self, metrics: Metrics, job: Job) -> None:
+    def _count_approvals(self, metrics: Metrics, job: Execution) -> None:
         for request in job.run.world.requests.values():
             before = self._asked.get(request.id)
             if before is None:
@@ -163,7 +165,7 @@ def watching(
 
     A command is `inline`. What is tried by itself, command or event, is `alone`: what fails then is its own failure.
     """
-    tracer, metrics = telescope.tracer, telescope.metrics
+    tracer, metrics = hooks.tracer, hooks.metrics
     if tracer is None and metrics is None:
         yield None
         return

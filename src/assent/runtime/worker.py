@@ -13,13 +13,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.model.ids import new_id
+from assent.model.keys import InstanceKey
 from assent.runtime.advance import Advancing
-from assent.runtime.arrivals import route_arrivals
+from assent.runtime.batch import BatchItem
 from assent.runtime.failures import settle_failure
-from assent.runtime.open_events import Place, load_events
-from assent.runtime.turns import Turns
+from assent.runtime.keyed_events import route_arrivals
+from assent.runtime.open_events import load_events
+from assent.runtime.rotation import OrgRotation
 from assent.runtime.watch import watching
-from assent.runtime.work import Work
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
@@ -28,18 +29,18 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 BATCH_MAX: Final = 200
 ARRIVALS_EVERY: Final = 8
 
-Claim = Callable[[Connection, datetime], Awaitable[list[Place]]]
+Claim = Callable[[Connection, datetime], Awaitable[list[InstanceKey]]]
 
 
 @dataclass
-class Batch:
+class EventBatch:
     """What a worker has claimed, and the note that says so."""
 
     note: UUID
     events_max: int | None = None
     """How many of each instance's events are taken; all, unless something was wrong with them together."""
-    places: list[Place] = field(default_factory=list)
-    works: list[Work] = field(default_factory=list)
+    places: list[InstanceKey] = field(default_factory=list)
+    works: list[BatchItem] = field(default_factory=list)
 
 
 @dataclass
@@ -49,9 +50,9 @@ class Worker:
     database: Database
     advancing: Advancing
     _batches: int = 0
-    _turns: Turns = field(default_factory=Turns, init=False)
+    _turns: OrgRotation = field(default_factory=OrgRotation, init=False)
     """Which org's turn it is in claims of instances."""
-    _arrival_turns: Turns = field(default_factory=Turns, init=False)
+    _arrival_turns: OrgRotation = field(default_factory=OrgRotation, init=False)
     """The same for events that are of no instance yet."""
 
     async def process_events(self, limit: int = BATCH_MAX) -> int:
@@ -72,7 +73,7 @@ class Worker:
         return await self.database.run(work, org_id=None)
 
     async def _process_claimed(self, limit: int) -> int:
-        async def claim(connection: Connection, now: datetime) -> list[Place]:
+        async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
             async def of_next_orgs(after: str) -> list[Any]:
                 return await connection.fetch(_SQL.claim_instances, limit, after)
 
@@ -87,7 +88,7 @@ class Worker:
                 raise
             return await self._halve(batch.places)
 
-    async def _process(self, batch: Batch, claim: Claim) -> int:
+    async def _process(self, batch: EventBatch, claim: Claim) -> int:
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
             if watch is not None:
@@ -104,7 +105,7 @@ class Worker:
             return await self.database.run(work, org_id=None)
 
     @asynccontextmanager
-    async def _noted(self, connection: Connection, batch: Batch, now: datetime) -> AsyncIterator[None]:
+    async def _noted(self, connection: Connection, batch: EventBatch, now: datetime) -> AsyncIterator[None]:
         """Note a batch while it runs, by another connection, so that the note is there if this process dies (D26).
 
         Whoever sees a note whose lock is free knows that its worker is gone: the lock is taken before the note is
@@ -121,7 +122,7 @@ class Worker:
             raise
         await connection.execute(_SQL.forget_batch, batch.note)
 
-    async def _halve(self, places: Sequence[Place]) -> int:
+    async def _halve(self, places: Sequence[InstanceKey]) -> int:
         if len(places) == 1:
             return await self._process_alone(self._batch(), those_free(places))
         handled = 0
@@ -133,7 +134,7 @@ class Worker:
                 handled += await self._halve(half)
         return handled
 
-    async def _process_alone(self, batch: Batch, claim: Claim) -> int:
+    async def _process_alone(self, batch: EventBatch, claim: Claim) -> int:
         """One instance by itself, and one event of it: what fails now is this event's own failure."""
         batch.events_max = 1
         try:
@@ -144,7 +145,7 @@ class Worker:
             await self._settle(batch.works[0], error)
             return 1  # its turn is over: others may be waiting behind it
 
-    async def _settle(self, attempted: Work, error: Exception) -> None:
+    async def _settle(self, attempted: BatchItem, error: Exception) -> None:
         """Write down that an attempt failed, unless somebody else was at the event in the meantime."""
         (event,) = attempted.events.values()
 
@@ -157,18 +158,18 @@ class Worker:
 
         await self.database.run(work, org_id=None)
 
-    def _batch(self) -> Batch:
-        return Batch(new_id(self.database.clock.now()))
+    def _batch(self) -> EventBatch:
+        return EventBatch(new_id(self.database.clock.now()))
 
     async def _forget(self, note: UUID) -> None:
         async with self.database.transaction(None) as connection:
             await connection.execute(_SQL.forget_batch, note)
 
 
-def those_free(places: Sequence[Place]) -> Claim:
+def those_free(places: Sequence[InstanceKey]) -> Claim:
     """The lock of each instance that nobody is busy with; the others' turn comes again."""
 
-    async def claim(connection: Connection, now: datetime) -> list[Place]:
+    async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
         rows = await connection.fetch(_SQL.try_lock_instances, [instance_id for _, instance_id in places])
         free = {row["id"] for row in rows}
         return [place for place in places if place[1] in free]
@@ -176,6 +177,6 @@ def those_free(places: Sequence[Place]) -> Claim:
     return claim
 
 
-def _is_as_it_was(work: Work, event: Any) -> bool:
+def _is_as_it_was(work: BatchItem, event: Any) -> bool:
     (found,) = work.events.values()
     return bool(found["id"] == event["id"] and found["attempts"] == event["attempts"])

@@ -8,17 +8,18 @@ import asyncpg
 
 from assent.approvals.forms import EndedForm, write_forms
 from assent.approvals.requests import mark_steps_applied, write_requests
-from assent.effects.outbox import Wanted, enqueue
+from assent.effects.outbox import NewEffect, enqueue
 from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance
 from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
-from assent.evidence.asking import Asked, write_asked
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
-from assent.model.task import WantedTask
+from assent.model.task import TaskSpec
+from assent.requests.open import Asked, open_requests
+from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.receipts import receipts_of_steps, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
@@ -28,16 +29,15 @@ from assent.runtime.rows import (
     step_record,
     step_row,
 )
-from assent.runtime.work import Job, Work
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.tasks.change import StepOf, cancel_of_steps
+from assent.tasks.commands import StepOf, cancel_of_steps
 from assent.tasks.submit import Submission, submit_tasks
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
-async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, as_owner: bool) -> None:
+async def write(connection: Connection, jobs: Sequence[Execution], now: datetime, *, as_owner: bool) -> None:
     """Steps and their effects, then the projection, then windows, then the events that brought it about."""
     changed = [job for job in jobs if job.run.steps]
     steps = [step for job in changed for step in job.run.steps]
@@ -50,7 +50,7 @@ async def write(connection: Connection, jobs: Sequence[Job], now: datetime, *, a
     await write_forms(
         connection, [f for job in jobs for f in job.run.world.forms.values()], _ended(steps), now
     )
-    await write_asked(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
+    await open_requests(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await submit_tasks(connection, [task for job in jobs for task in _tasks(job)], now)
@@ -78,12 +78,12 @@ async def _write_steps(connection: Connection, steps: Sequence[Step], *, as_owne
         await connection.execute(_SQL.insert_steps, [step_row(step) for step in steps])
 
 
-def _effects(job: Job) -> list[Wanted]:
+def _effects(job: Execution) -> list[NewEffect]:
     """What the job's steps want to be sent, each once for its step (WF-11)."""
     if not job.run.effects:
         return []
     return [
-        Wanted(
+        NewEffect(
             *(step.org_id, step.instance_id, step.id, step.created_at, step.key, effect),
             trace_id=job.trace_of(step.id),
         )
@@ -91,13 +91,13 @@ def _effects(job: Job) -> list[Wanted]:
     ]
 
 
-def _tasks(job: Job) -> list[Submission]:
+def _tasks(job: Execution) -> list[Submission]:
     """What the job's steps want to be done; a step that rested and ended in the same batch awaits nothing any more."""
     wanted = [(step, task) for step, task in job.run.tasks if step.status == "pending" or not task.awaited]
     return [_submission(job, step, task) for step, task in wanted]
 
 
-def _submission(job: Job, step: Step, task: WantedTask) -> Submission:
+def _submission(job: Execution, step: Step, task: TaskSpec) -> Submission:
     return Submission(
         org_id=step.org_id,
         type=task.type,
@@ -140,7 +140,7 @@ async def _end_steps(connection: Connection, steps: Sequence[Step]) -> None:
     await connection.execute(_SQL.end_steps, [ended_row(step) for step in steps])
 
 
-async def _write_times(connection: Connection, jobs: Sequence[Job]) -> None:
+async def _write_times(connection: Connection, jobs: Sequence[Execution]) -> None:
     """Of one step that stayed more than once, the last time is the one."""
     stays = {t.step_id: (job.work.org_id, t.step_at, t.step_id, s) for job in jobs for t, s in job.run.stays}
     if stays:
@@ -161,16 +161,16 @@ def _ended_form(step: Step) -> EndedForm:
     return EndedForm(step.org_id, step.id, answered, reason, step.completed_at)
 
 
-def _asked(job: Job) -> list[Asked]:
+def _asked(job: Execution) -> list[Asked]:
     return [(request, job.trace_of(request.step_id)) for request in job.run.asks]
 
 
-def _ended_requests(jobs: Sequence[Job]) -> list[EndedStep]:
+def _ended_requests(jobs: Sequence[Execution]) -> list[EndedStep]:
     """A request that results have not ended before ends with its step."""
     return [_ended_request(step) for job in jobs for step in job.run.steps if _asked_outside(job, step)]
 
 
-def _asked_outside(job: Job, step: Step) -> bool:
+def _asked_outside(job: Execution, step: Step) -> bool:
     if step.node_type != NodeKind.WEBHOOK_OUT or step.status == "pending":
         return False
     return "entered" in step.output and job.run.plan.nodes[step.node_id].node.config["await"] == "result"
@@ -183,14 +183,14 @@ def _ended_request(step: Step) -> EndedStep:
     return EndedStep(step.org_id, step.id, status, reason, step.completed_at)
 
 
-async def _mark_consumed(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+async def _mark_consumed(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
     """By a gate, or where there is none by the approval's own step."""
     consumed = [r for job in jobs for r in job.run.world.requests.values() if r.applied_at == now]
     if consumed:
         await mark_steps_applied(connection, consumed)
 
 
-async def _write_instances(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+async def _write_instances(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
     new = [new_instance_row(job, now) for job in jobs if job.is_new and not job.inserted]
     if new:
         await connection.execute(_SQL.insert_instances, new)
@@ -202,7 +202,7 @@ async def _write_instances(connection: Connection, jobs: Sequence[Job], now: dat
             raise asyncpg.SerializationError("an instance moved on although its lock was held")
 
 
-async def _pass_through_running(connection: Connection, jobs: Sequence[Job]) -> None:
+async def _pass_through_running(connection: Connection, jobs: Sequence[Execution]) -> None:
     resumed = [
         job.work for job in jobs if job.status_before == "paused" and job.run.instance.status == "completed"
     ]
@@ -214,13 +214,13 @@ async def _pass_through_running(connection: Connection, jobs: Sequence[Job]) -> 
         )
 
 
-async def _write_windows(connection: Connection, jobs: Sequence[Job]) -> None:
+async def _write_windows(connection: Connection, jobs: Sequence[Execution]) -> None:
     windows = [row for job in jobs if (row := _window_row(job)) is not None]
     if windows:
         await connection.execute(_SQL.set_edit_windows, windows)
 
 
-def _window_row(job: Job) -> dict[str, Any] | None:
+def _window_row(job: Execution) -> dict[str, Any] | None:
     instance, entity = job.run.instance, job.run.world.entity
     if entity is None:
         return None
@@ -236,7 +236,7 @@ def _window_row(job: Job) -> dict[str, Any] | None:
     }
 
 
-def _window(job: Job, instance: Instance, current: EditWindow) -> EditWindow:
+def _window(job: Execution, instance: Instance, current: EditWindow) -> EditWindow:
     """The strictest of all tokens; completion freezes that of the entity's state, other ends leave it (D17)."""
     plan, entity = job.run.plan, job.run.world.entity
     if instance.status == "completed" and entity is not None:
@@ -246,7 +246,7 @@ def _window(job: Job, instance: Instance, current: EditWindow) -> EditWindow:
     return strictest([plan.window(node) for node in places]) if places else current
 
 
-async def _finish_events(connection: Connection, jobs: Sequence[Job], now: datetime) -> None:
+async def _finish_events(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
     done: list[tuple[Any, str | None]] = []
     waiting: list[Any] = []
     for job in jobs:
@@ -264,7 +264,7 @@ async def _finish_events(connection: Connection, jobs: Sequence[Job], now: datet
 
 
 async def ignore_strays(
-    connection: Connection, works: Sequence[Work], jobs: Sequence[Job], now: datetime
+    connection: Connection, works: Sequence[BatchItem], jobs: Sequence[Execution], now: datetime
 ) -> None:
     """Events of instances that are not there, or not any more: they are late for ever (D27)."""
     if len(jobs) == len(works):
@@ -294,14 +294,14 @@ def _keys(events: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     )
 
 
-async def _revive_dead_letters(connection: Connection, jobs: Sequence[Job]) -> None:
+async def _revive_dead_letters(connection: Connection, jobs: Sequence[Execution]) -> None:
     """An instance that is tried again is given the events again that it could not take."""
     retried = [job.work.key for job in jobs if any(step.node_id == "ctl:retry" for step in job.run.steps)]
     if retried:
         await connection.execute(_SQL.revive_dead_letters, *zip(*retried, strict=True))
 
 
-def _may_have_deferred(job: Job) -> bool:
+def _may_have_deferred(job: Execution) -> bool:
     """Whether events may wait for a pause of this instance to end: it was paused before, or for a while in this run."""
     return job.status_before == "paused" or any(outcome == DEFERRED for _, outcome in job.run.outcomes)
 

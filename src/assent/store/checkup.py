@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from assent.store.connect import Connection
 from assent.store.errors import StoreError
-from assent.store.migrate import Status, load_migrations, read_status
+from assent.store.migrate import MigrationStatus, load_migrations, read_status
 from assent.store.queries import load_queries
 from assent.store.roles import Report, examine_roles
 
@@ -58,7 +58,7 @@ class Checkup:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolUse:
     """The connections of a process: how many its pool may open, and how many its lanes hold at a time."""
 
     connections_max: int
@@ -68,7 +68,7 @@ class Pool:
 
 
 async def examine_database(
-    connection: Connection, pool: Pool, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    connection: Connection, pool: PoolUse, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Checkup:
     """Look at roles, grants, schema, extensions, clock, connections, partitions and timers; `now` is our own clock."""
     try:
@@ -86,7 +86,7 @@ async def examine_database(
     return Checkup(findings, roles, notes)
 
 
-def _schema(found: Status) -> Iterator[Finding]:
+def _schema(found: MigrationStatus) -> Iterator[Finding]:
     if found.pending:
         names = ", ".join(str(migration) for migration in found.pending)
         yield Finding("schema", f"the database lacks {names}", "run `assent migrate`")
@@ -118,7 +118,7 @@ async def _clock(connection: Connection, now: Callable[[], datetime]) -> list[Fi
     return [Finding("clock", problem, remedy)]
 
 
-async def _connections(connection: Connection, pool: Pool) -> list[Finding]:
+async def _connections(connection: Connection, pool: PoolUse) -> list[Finding]:
     row = await connection.fetchrow(_SQL.read_connections)
     assert row is not None, "a SELECT without FROM has a row"
     given, used = row["given"], row["used"]

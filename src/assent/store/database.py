@@ -29,7 +29,7 @@ from assent.store.roles import ENGINE_ROLE
 from assent.store.settings import Settings
 
 if TYPE_CHECKING:
-    from assent.store.embedded import EmbeddedServer
+    from assent.store.embedded.server import EmbeddedServer
 
 __all__ = ["Connection", "Database", "Isolation", "Observer", "Plans"]
 
@@ -226,7 +226,7 @@ def _require_org(org_id: str) -> str:
 async def _start_server(settings: Settings) -> "tuple[EmbeddedServer, str]":
     try:
         # Imported here: whoever brings a server needs neither the wheel nor a Unix.
-        from assent.store.embedded import EmbeddedServer  # noqa: PLC0415
+        from assent.store.embedded.server import EmbeddedServer  # noqa: PLC0415
     except ImportError as error:
         raise StoreError(
             f"The embedded server does not run here ({error}). Name a server in ASSENT_DATABASE_URL"

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class BlockingSession:
     """A session that holds, or waits earlier for, a lock that is needed."""
 
     pid: int
@@ -67,7 +67,7 @@ class LockWait:
     attempt: int
     waited_s: float
     """Since the first attempt."""
-    blockers: Sequence[Blocker]
+    blockers: Sequence[BlockingSession]
 
     def __str__(self) -> str:
         names = "\n  ".join(str(blocker) for blocker in self.blockers) or "sessions that are gone by now"
@@ -100,7 +100,7 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
     started_s, attempt = time.monotonic(), 0
     while True:
         attempt += 1
-        blockers: list[Blocker] = []
+        blockers: list[BlockingSession] = []
         try:
             async with connection.transaction():
                 pid = await connection.fetchval(
@@ -124,7 +124,7 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
 
 @asynccontextmanager
 async def _watching(
-    pid: int, url: str, settings: Settings, interval_s: float, found: list[Blocker]
+    pid: int, url: str, settings: Settings, interval_s: float, found: list[BlockingSession]
 ) -> AsyncIterator[None]:
     """Inside, note from a connection of its own which sessions keep a process of the server waiting."""
     task = asyncio.create_task(_watch(pid, url, settings, interval_s, found))
@@ -137,13 +137,15 @@ async def _watching(
             _log.warning("cannot look for who holds a lock", exc_info=error)
 
 
-async def _watch(pid: int, url: str, settings: Settings, interval_s: float, found: list[Blocker]) -> None:
+async def _watch(
+    pid: int, url: str, settings: Settings, interval_s: float, found: list[BlockingSession]
+) -> None:
     await asyncio.sleep(interval_s)
     connection = await connect(url, settings)
     try:
         while True:
             if rows := await connection.fetch(_SQL.list_blockers, pid):
-                found[:] = [Blocker(**dict(row)) for row in rows]
+                found[:] = [BlockingSession(**dict(row)) for row in rows]
             await asyncio.sleep(interval_s)
     finally:
         await connection.close()

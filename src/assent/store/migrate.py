@@ -59,7 +59,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class MigrationStatus:
     """Which migrations a database has, and which it still needs."""
 
     applied: Sequence[Migration]
@@ -125,7 +125,7 @@ async def migrate(
     return applied
 
 
-async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> Status:
+async def status(target: Database | str, migrations: Sequence[Migration] | None = None) -> MigrationStatus:
     """What is applied and what is missing; writes nothing."""
     known = load_migrations() if migrations is None else migrations
     async with owner_connection(target) as connection:
@@ -225,10 +225,10 @@ def _line(migration: Migration, error: asyncpg.PostgresError) -> str:
     return f" at line {migration.sql.count(chr(10), 0, int(error.position) - 1) + 1}"
 
 
-async def read_status(connection: Connection, known: Sequence[Migration]) -> Status:
+async def read_status(connection: Connection, known: Sequence[Migration]) -> MigrationStatus:
     """Compare the database with the known migrations; raise `StoreError` where this code cannot use what it has."""
     if await connection.fetchval(_QUERIES.find_migrations_table) is None:
-        return Status([], known)
+        return MigrationStatus([], known)
     try:
         rows = await connection.fetch(_QUERIES.list_applied_migrations)
     except asyncpg.UndefinedColumnError:
@@ -239,7 +239,7 @@ async def read_status(connection: Connection, known: Sequence[Migration]) -> Sta
         _require_known(row["version"], row["name"], row["checksum"], expected)
     newer = rows[len(known) :]
     _require_usable(newer, len(known))
-    return Status(
+    return MigrationStatus(
         known[: len(rows)], known[len(rows) :], [f"{row['version']:04}_{row['name']}" for row in newer]
     )
 

@@ -33,7 +33,7 @@ WRONG_SERVER: Final = frozenset({"25006"})
 _QUERIES: Final = load_queries("assent.store", "store.sql")
 
 
-class Held:
+class HeldConnection:
     """The connections that one piece of work holds at this moment."""
 
     def __init__(self) -> None:
@@ -56,11 +56,11 @@ class Held:
             connection.terminate()
 
 
-_held: Final[ContextVar[Held | None]] = ContextVar("assent_held_connections", default=None)
+_held: Final[ContextVar[HeldConnection | None]] = ContextVar("assent_held_connections", default=None)
 
 
 @contextmanager
-def holding(held: Held | None) -> Iterator[None]:
+def holding(held: HeldConnection | None) -> Iterator[None]:
     """Inside, and in what is begun there, connections are noted in `held`; with None they are not."""
     token = _held.set(held)
     try:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import asyncpg
 
-from assent.telemetry import telescope
+from assent.telemetry import hooks
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ async def retry_lost(attempt: Callable[[], Awaitable[T]], attempts_max: int) -> 
         except (asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             if not is_lost(error):
                 raise
-            if telescope.metrics is not None:
-                telescope.metrics.transaction_lost()
+            if hooks.metrics is not None:
+                hooks.metrics.transaction_lost()
             await asyncio.sleep(backoff_s(count))
     return await attempt()
 

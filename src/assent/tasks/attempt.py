@@ -18,12 +18,22 @@ from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.store.errors import PoolBusy
 from assent.store.pool import holding
-from assent.tasks.claimed import Claimed
-from assent.tasks.context import Task
-from assent.tasks.declared import TaskType, as_kept
+from assent.tasks.claimed_task import ClaimedTask
+from assent.tasks.context import TaskContext
 from assent.tasks.errors import ClaimLost, GiveUp, Retry
-from assent.tasks.outcome import FAILED, GAVE_UP, LOST, TIMED_OUT, Completed, Failed, Mark, Outcome, text_of
+from assent.tasks.outcome import (
+    FAILED,
+    GAVE_UP,
+    LOST,
+    TIMED_OUT,
+    Completed,
+    Failed,
+    Outcome,
+    TaskResult,
+    text_of,
+)
 from assent.tasks.settle import settle_if_claimed
+from assent.tasks.task_type import TaskType, as_kept
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +74,7 @@ class Attempts:
             self._threads.shutdown(wait=False)
             self._threads = None
 
-    async def make(self, claimed: Claimed) -> Ended:
+    async def make(self, claimed: ClaimedTask) -> Ended:
         # An attempt outlives the run of the duty that began it, and so do its connections.
         with holding(None):
             while True:
@@ -76,7 +86,7 @@ class Attempts:
                     said = {"task": claimed.type, "task_id": str(claimed.id), "error": str(busy)}
                     _log.warning("task waits for a connection", extra=said)
 
-    async def _try(self, claimed: Claimed) -> Ended:
+    async def _try(self, claimed: ClaimedTask) -> Ended:
         try:
             return await self._make(self.types[claimed.type], claimed)
         except PoolBusy:
@@ -92,9 +102,9 @@ class Attempts:
         except Exception as error:
             return Ended(Failed(FAILED, f"{type(error).__name__}: {text_of(error)}"), error=error)
 
-    async def _make(self, kind: TaskType, claimed: Claimed) -> Ended:
+    async def _make(self, kind: TaskType, claimed: ClaimedTask) -> Ended:
         async with AsyncExitStack() as open_until:
-            task = Task(claimed, self.worker_id, self.database, self._turns, open_until)
+            task = TaskContext(claimed, self.worker_id, self.database, self._turns, open_until)
             try:
                 arguments = kind.arguments(task, claimed.input)
             except ValidationError as error:
@@ -102,7 +112,7 @@ class Attempts:
             output = await self._run_in_time(kind, task, arguments)
             return await self._complete(task, claimed, Completed(as_kept(output, "output")))
 
-    async def _run_in_time(self, kind: TaskType, task: Task, arguments: dict[str, Any]) -> Any:
+    async def _run_in_time(self, kind: TaskType, task: TaskContext, arguments: dict[str, Any]) -> Any:
         if kind.timeout is None:
             return await self._run(kind, arguments)
         try:
@@ -122,9 +132,9 @@ class Attempts:
             self._threads = ThreadPoolExecutor(self.threads_max, thread_name_prefix="task")
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    async def _complete(self, task: Task, claimed: Claimed, outcome: Completed) -> Ended:
+    async def _complete(self, task: TaskContext, claimed: ClaimedTask, outcome: Completed) -> Ended:
         """In the function's own transaction, if it has opened one: it commits when the attempt is left."""
         if task.connection is None:
             return Ended(outcome)
-        await settle_if_claimed(task.connection, self.worker_id, [Mark(claimed, outcome, "complete")])
+        await settle_if_claimed(task.connection, self.worker_id, [TaskResult(claimed, outcome, "complete")])
         return Ended(outcome, written=True)

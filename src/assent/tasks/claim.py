@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from assent.kernel.outbox import emit_events
 from assent.model.jobs import JobKey, job_columns
+from assent.outbox.emit import emit_events
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.tasks.claimed import Claimed
+from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.outcome import LOST
 from assent.tasks.settle import failure_event
 
@@ -21,37 +21,37 @@ PLACES_MAX: Final = 500
 CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
 """How long a claim may wait for its client: a worker that is stopped inside of one blocks others no longer."""
 
-Place = tuple[str, str, int]
+TaskLane = tuple[str, str, int]
 """An org, a type and a priority."""
 
-BEFORE_ALL: Final[Place] = ("", "", -1)
+BEFORE_ALL: Final[TaskLane] = ("", "", -1)
 
 
 @dataclass
-class Claims:
+class TaskClaims:
     """How a worker claims tasks, and how far it has come around the places where they wait."""
 
     types: Collection[str]
     """What the worker can run; other tasks are left to others."""
     worker_id: UUID
-    _after: Place = BEFORE_ALL
+    _after: TaskLane = BEFORE_ALL
 
     @property
     def has_gone_around(self) -> bool:
         return self._after == BEFORE_ALL
 
-    async def claim(self, connection: Connection, limit: int) -> list[Claimed]:
+    async def claim(self, connection: Connection, limit: int) -> list[ClaimedTask]:
         """Claim tasks that are due, fairly between orgs."""
         return await self._claim(connection, await self._find_places(connection), limit, suspects=False)
 
-    async def claim_suspect(self, connection: Connection) -> list[Claimed]:
+    async def claim_suspect(self, connection: Connection) -> list[ClaimedTask]:
         """Claim one task that may have killed a worker; none where none is due."""
         place = await connection.fetchrow(_SQL.find_suspect_place, list(self.types))
         return await self._claim(connection, [tuple(place)] if place else [], 1, suspects=True)
 
     async def _claim(
-        self, connection: Connection, places: Sequence[Place], limit: int, *, suspects: bool
-    ) -> list[Claimed]:
+        self, connection: Connection, places: Sequence[TaskLane], limit: int, *, suspects: bool
+    ) -> list[ClaimedTask]:
         if not places:
             return []
         # More than its share, for others may have less; and still bounded, however many places there are.
@@ -60,9 +60,9 @@ class Claims:
         rows = await connection.fetch(
             _SQL.claim_tasks, orgs, types, priorities, limit, per_place, self.worker_id, suspects
         )
-        return [Claimed(*row) for row in rows]
+        return [ClaimedTask(*row) for row in rows]
 
-    async def _find_places(self, connection: Connection) -> list[Place]:
+    async def _find_places(self, connection: Connection) -> list[TaskLane]:
         rows = await connection.fetch(_SQL.find_places, *self._after, PLACES_MAX)
         last = rows[-1] if len(rows) == PLACES_MAX else None
         self._after = (last["org_id"], last["type"], last["priority"]) if last is not None else BEFORE_ALL

@@ -8,17 +8,17 @@ from uuid import UUID
 
 from assent.store.database import Connection, Database
 from assent.store.errors import PoolBusy
-from assent.tasks.claimed import Claimed
+from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.errors import ClaimLost
 from assent.tasks.settle import hold_if_claimed
 
 
-class Task:
+class TaskContext:
     """One attempt at a task."""
 
     def __init__(
         self,
-        claimed: Claimed,
+        claimed: ClaimedTask,
         worker_id: UUID,
         database: Database,
         turns: asyncio.Semaphore,

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal
 
 from assent.model.backoff import backoff, jittered
-from assent.tasks.claimed import Claimed
+from assent.tasks.claimed_task import ClaimedTask
 
 ERROR_CHARACTERS_MAX: Final = 2_000
 
@@ -42,7 +42,7 @@ Status = Literal["complete", "error", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long to wait after an attempt that failed: doubling from the one to the other."""
 
     shortest: timedelta = timedelta(seconds=1)
@@ -50,10 +50,10 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TaskResult:
     """What is written down about an attempt."""
 
-    task: Claimed
+    task: ClaimedTask
     outcome: Outcome
     status: Status
     retry_after: timedelta | None = None
@@ -64,14 +64,14 @@ class Mark:
         return self.status != "error"
 
 
-def judge(task: Claimed, outcome: Outcome, patience: Patience) -> Mark:
+def next_state(task: ClaimedTask, outcome: Outcome, patience: RetryPolicy) -> TaskResult:
     """What is to be written down about this attempt."""
     if isinstance(outcome, Completed):
-        return Mark(task, outcome, "complete")
+        return TaskResult(task, outcome, "complete")
     if outcome.permanent or task.attempt >= task.attempts_max:
-        return Mark(task, outcome, "dead")
+        return TaskResult(task, outcome, "dead")
     wait = outcome.retry_after or jittered(backoff(task.attempt, patience.shortest, patience.longest))
-    return Mark(task, outcome, "error", wait)
+    return TaskResult(task, outcome, "error", wait)
 
 
 def text_of(error: BaseException) -> str:

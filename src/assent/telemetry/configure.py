@@ -1,11 +1,11 @@
-"""Turning the telescope on: by calls, or by the environment variables that OpenTelemetry and Sentry define."""
+"""Turning the hooks on: by calls, or by the environment variables that OpenTelemetry and Sentry define."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from assent.telemetry.telescope import telescope
+from assent.telemetry.hooks import hooks
 
 # ruff: noqa: PLC0415 - what is not turned on is not imported
 
@@ -26,21 +26,21 @@ def use_tracing(provider: "TracerProvider | None" = None) -> None:
     with _extra("telemetry"):
         from assent.telemetry.otel import OtelTracer
 
-        telescope.tracer = OtelTracer(provider)
+        hooks.tracer = OtelTracer(provider)
 
 
 def use_metrics(registry: "CollectorRegistry | None" = None) -> None:
     """Count, in a registry of our own or in an application's; once it is on, it stays."""
-    if telescope.metrics is None:
+    if hooks.metrics is None:
         with _extra("telemetry"):
             from assent.telemetry.prometheus import PrometheusMetrics
 
-            telescope.metrics = PrometheusMetrics(registry)
+            hooks.metrics = PrometheusMetrics(registry)
 
 
 def stop_looking() -> None:
     """Turn everything off."""
-    telescope.tracer = telescope.metrics = telescope.errors = None
+    hooks.tracer = hooks.metrics = hooks.errors = None
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _report_by(given: Mapping[str, str]) -> Callable[[], None] | None:
             sentry = Sentry(dsn, messages=messages, environment=given.get("SENTRY_ENVIRONMENT"))
         except ValueError as error:
             raise NotConfigured(f"SENTRY_DSN: {error}") from error
-    telescope.errors = sentry
+    hooks.errors = sentry
     return sentry.close
 
 

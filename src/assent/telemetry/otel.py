@@ -8,7 +8,7 @@ from opentelemetry import context as contexts
 from opentelemetry import trace as otel
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
-from assent.telemetry.telescope import SpanKind
+from assent.telemetry.hooks import SpanKind
 from assent.telemetry.traceparent import parts_of
 
 _KINDS: Final[Mapping[SpanKind, otel.SpanKind]] = {

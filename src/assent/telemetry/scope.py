@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from assent.telemetry.telescope import telescope
+from assent.telemetry.hooks import hooks
 from assent.telemetry.traceparent import parts_of
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LogScope:
     org_id: str | None = None
     instance_id: UUID | None = None
     trace: str | None = None
 
 
-_NOWHERE: Final = Scope()
-_here: Final[ContextVar[Scope]] = ContextVar("assent_scope", default=_NOWHERE)
+_NOWHERE: Final = LogScope()
+_here: Final[ContextVar[LogScope]] = ContextVar("assent_scope", default=_NOWHERE)
 
 
 class scope:  # small, for it is used like a function; and no generator, for every mutation enters one
@@ -28,11 +28,11 @@ class scope:  # small, for it is used like a function; and no generator, for eve
     def __init__(
         self, *, org_id: str | None = None, instance_id: UUID | None = None, trace: str | None = None
     ) -> None:
-        self._said = Scope(org_id, instance_id, trace)
+        self._said = LogScope(org_id, instance_id, trace)
 
     def __enter__(self) -> None:
-        said, outer, tracer = self._said, _here.get(), telescope.tracer
-        inner = Scope(
+        said, outer, tracer = self._said, _here.get(), hooks.tracer
+        inner = LogScope(
             said.org_id or outer.org_id, said.instance_id or outer.instance_id, said.trace or outer.trace
         )
         self._token = _here.set(inner)
@@ -48,7 +48,7 @@ class scope:  # small, for it is used like a function; and no generator, for eve
 
 def current_trace() -> str | None:
     """The trace that we are in, if any: what somebody carried here, or the span that is open around us."""
-    tracer = telescope.tracer
+    tracer = hooks.tracer
     if tracer is not None and (found := tracer.current()) is not None:
         return found
     return _here.get().trace

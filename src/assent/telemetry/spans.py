@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from assent.model.mutation import Refused
+from assent.telemetry.hooks import Span, SpanKind, hooks
 from assent.telemetry.scope import current_trace, scope
-from assent.telemetry.telescope import Span, SpanKind, telescope
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def span(
     Where nobody traces there is no span, and the trace that was brought is carried on as it is. What is raised
     inside fails the span, except a refusal: that is an answer.
     """
-    tracer = telescope.tracer
+    tracer = hooks.tracer
     if tracer is None:
         with scope(trace=parent):
             yield None

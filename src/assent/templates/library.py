@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class WorkflowTemplate:
     """A ready workflow."""
 
     name: str
@@ -28,18 +28,18 @@ def template_names() -> list[str]:
 
 
 @cache
-def templates() -> Mapping[str, Template]:
+def templates() -> Mapping[str, WorkflowTemplate]:
     """All of them, by name; they do not change while we run."""
     return {name: _read(name) for name in template_names()}
 
 
-def _read(name: str) -> Template:
+def _read(name: str) -> WorkflowTemplate:
     texts = {
         file.name: file.read_text(encoding="utf-8")
         for file in sorted((library() / name).iterdir())
         if file.suffix in (".md", ".yaml")
     }
-    return Template(name, first_sentence(texts["README.md"]), texts)
+    return WorkflowTemplate(name, first_sentence(texts["README.md"]), texts)
 
 
 def first_sentence(page: str) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from assent.testing.databases import START
-    from assent.testing.run import Outcome, run_scenario
+    from assent.testing.run import ScenarioResult, run_scenario
     from assent.testing.sandbox import Sandbox
     from assent.testing.scenario import Scenario, read_scenario
     from assent.testing.suite import FoundScenario, find_scenarios
 
 _PLACES: Final = {
     "START": "assent.testing.databases",
-    "Outcome": "assent.testing.run",
+    "ScenarioResult": "assent.testing.run",
     "run_scenario": "assent.testing.run",
     "Sandbox": "assent.testing.sandbox",
     "Scenario": "assent.testing.scenario",
@@ -27,9 +27,9 @@ _PLACES: Final = {
 __all__ = [
     "START",
     "FoundScenario",
-    "Outcome",
     "Sandbox",
     "Scenario",
+    "ScenarioResult",
     "find_scenarios",
     "read_scenario",
     "run_scenario",

@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from assent.testing.expecting import Difference
+from assent.testing.compare import Difference
+from assent.testing.document_state import DocumentState, Happened, OpenWait
 from assent.testing.scenario import PlacedStep
-from assent.testing.standing import Happened, Standing, Wait
 
 _QUIET_KINDS: Final = frozenset({"start", "slot"})
 """Steps in which nothing happens that an author knows of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ScenarioFailure:
     """What went otherwise than written, and where everything stood then."""
 
     step: PlacedStep
     message: str
     differences: tuple[Difference, ...] = ()
-    standing: Standing | None = None
+    standing: DocumentState | None = None
 
     def lines(self) -> Iterator[str]:
         """The report, line by line."""
@@ -49,7 +49,7 @@ def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
         yield f"  {'':<{width}}  found:    {found}"
 
 
-def _where_it_stands(standing: Standing) -> Iterator[str]:
+def _where_it_stands(standing: DocumentState) -> Iterator[str]:
     yield f"  {_heading(standing)}"
     yield from _what_waits(standing)
     if standing.view is not None and standing.view.incident:
@@ -62,7 +62,7 @@ def _where_it_stands(standing: Standing) -> Iterator[str]:
         yield from (f"    {_line(happened)}" for happened in reversed(told))
 
 
-def _heading(standing: Standing) -> str:
+def _heading(standing: DocumentState) -> str:
     parts = []
     if (entity := standing.entity) is not None:
         parts.append(f"state {entity.state}, version {entity.version}, edits {entity.edit_window.value}")
@@ -70,7 +70,7 @@ def _heading(standing: Standing) -> str:
     return f"Where {standing.name} stands: {'; '.join(parts)}"
 
 
-def _what_waits(standing: Standing) -> Iterator[str]:
+def _what_waits(standing: DocumentState) -> Iterator[str]:
     if not standing.waits:
         yield "  Nothing waits."
         return
@@ -80,7 +80,7 @@ def _what_waits(standing: Standing) -> Iterator[str]:
     yield from (f"    {name:<{width}}  {text}" for name, text in rows)
 
 
-def _for_whom(wait: Wait) -> str:
+def _for_whom(wait: OpenWait) -> str:
     waiting = wait.waiting
     text = f"{waiting.kind} asks {', '.join(wait.asked)}" if wait.asked else waiting.kind
     if not wait.asked and waiting.answers:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from assent.kernel.answers import answer_event
-from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
+from assent.outbox.completions import completion_event
+from assent.outbox.emit import emit_events
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.testing.sandbox import Sandbox
@@ -28,7 +28,7 @@ async def answer_effect(
         )
         if effect is None:
             return False
-        await emit_events(connection, [answer_event(dict(effect), outcome, told, now)], now)
+        await emit_events(connection, [completion_event(dict(effect), outcome, told, now)], now)
         return True
 
     return await sandbox.database.run(work, org_id=None)

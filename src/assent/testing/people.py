@@ -17,7 +17,7 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.testing", "people.sql")
 
 
-class Member(Declaration):
+class ScenarioMember(Declaration):
     """Somebody of the org."""
 
     kind: Literal["user", "service_account"] = "user"
@@ -34,19 +34,19 @@ def _from_roles(value: Any) -> Any:
 
 
 MemberOrRoles = Annotated[
-    Member, BeforeValidator(_from_roles, json_schema_input_type=Member | tuple[str, ...])
+    ScenarioMember, BeforeValidator(_from_roles, json_schema_input_type=ScenarioMember | tuple[str, ...])
 ]
 """A member; just a list means their roles."""
 
 
-class People(Declaration):
+class ScenarioPeople(Declaration):
     people: Mapping[str, MemberOrRoles]
     roles: Mapping[str, tuple[Capability, ...]] = {}
 
 
-def read_people(people: Mapping[str, Any], roles: Mapping[str, Any] | None = None) -> People:
+def read_people(people: Mapping[str, Any], roles: Mapping[str, Any] | None = None) -> ScenarioPeople:
     """What was given, checked; raises `Invalid` with every problem."""
-    found, problems = parse_declaration(People, {"people": dict(people), "roles": dict(roles or {})})
+    found, problems = parse_declaration(ScenarioPeople, {"people": dict(people), "roles": dict(roles or {})})
     if found is None:
         raise Invalid(problems)
     return found
@@ -57,7 +57,7 @@ async def keep_org(connection: Connection, org_id: str, settings: Mapping[str, A
     await connection.execute(_SQL.put_org, org_id, dict(settings))
 
 
-async def keep_members(connection: Connection, org_id: str, members: Mapping[str, Member]) -> None:
+async def keep_members(connection: Connection, org_id: str, members: Mapping[str, ScenarioMember]) -> None:
     await connection.execute(
         _SQL.put_members, org_id, [_row(org_id, name, member) for name, member in members.items()]
     )
@@ -77,7 +77,7 @@ async def find_actor(connection: Connection, org_id: str, name: str) -> Actor:
     return actor
 
 
-def _row(org_id: str, name: str, member: Member) -> dict[str, Any]:
+def _row(org_id: str, name: str, member: ScenarioMember) -> dict[str, Any]:
     return {
         "user_id": name,
         "kind": member.kind,

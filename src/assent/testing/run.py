@@ -9,21 +9,21 @@ from assent.app import App
 from assent.compiler.source import Source
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid, Problem
-from assent.testing.acting import act
-from assent.testing.expecting import differences
-from assent.testing.failure import Failure
+from assent.testing.compare import differences
+from assent.testing.document_state import DocumentState, document_state
+from assent.testing.failure import ScenarioFailure
+from assent.testing.perform import act
 from assent.testing.sandbox import Sandbox
 from assent.testing.scenario import PlacedStep, Scenario
 from assent.testing.stage import Stage
-from assent.testing.standing import Standing, standing_of
-from assent.testing.steps import Act, Expect, Reply, Result, Step
+from assent.testing.steps import ActStep, ExpectStep, ReplyStep, ResultStep, ScenarioStep
 
 Look = Callable[[Sandbox], Awaitable[None]]
 """Looks at what a scenario has left behind, before it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScenarioResult:
     """What became of a scenario."""
 
     scenario: str
@@ -32,7 +32,7 @@ class Outcome:
     steps_done: int
     steps: int
     took_s: float
-    failure: Failure | None = None
+    failure: ScenarioFailure | None = None
     problems: tuple[Problem, ...] = ()
     """What kept it from running: in itself, or in the definitions that it uses."""
 
@@ -67,7 +67,7 @@ async def run_scenario(
     *,
     server: str | None = None,
     look: Look | None = None,
-) -> Outcome:
+) -> ScenarioResult:
     """Run a scenario with these definitions, for this application; `look` sees how it ended."""
     started_s = time.monotonic()
     done, failure, problems = 0, None, tuple[Problem, ...]()
@@ -81,7 +81,7 @@ async def run_scenario(
         problems = tuple(invalid.problems)
     took_s = time.monotonic() - started_s
     place = (str(scenario.file), scenario.line)
-    return Outcome(scenario.name, *place, done, len(scenario.steps), took_s, failure, problems)
+    return ScenarioResult(scenario.name, *place, done, len(scenario.steps), took_s, failure, problems)
 
 
 async def _settle(sandbox: Sandbox, scenario: Scenario) -> None:
@@ -92,34 +92,34 @@ async def _settle(sandbox: Sandbox, scenario: Scenario) -> None:
     await sandbox.roles(**head.roles)
 
 
-async def _run_steps(stage: Stage, steps: Sequence[PlacedStep]) -> tuple[int, Failure | None]:
+async def _run_steps(stage: Stage, steps: Sequence[PlacedStep]) -> tuple[int, ScenarioFailure | None]:
     for done, placed in enumerate(steps):
         if failure := await _run_step(stage, placed):
             return done, failure
     return len(steps), None
 
 
-async def _run_step(stage: Stage, placed: PlacedStep) -> Failure | None:
+async def _run_step(stage: Stage, placed: PlacedStep) -> ScenarioFailure | None:
     step = placed.step
     try:
-        if isinstance(step, Expect):
+        if isinstance(step, ExpectStep):
             return await _expect(stage, placed, step)
         return await _act(stage, placed, step)
     except Exception as error:
         message = f"it broke with {type(error).__name__}: {error}"
-        return Failure(placed, message, standing=await _standing(stage, step))
+        return ScenarioFailure(placed, message, standing=await _standing(stage, step))
 
 
-async def _expect(stage: Stage, placed: PlacedStep, step: Expect) -> Failure | None:
+async def _expect(stage: Stage, placed: PlacedStep, step: ExpectStep) -> ScenarioFailure | None:
     try:
         standing = await stage.standing(step)
     except Refused as refused:
-        return Failure(placed, str(refused))
+        return ScenarioFailure(placed, str(refused))
     found = differences(step.expect, standing)
-    return Failure(placed, "it is not as expected", tuple(found), standing) if found else None
+    return ScenarioFailure(placed, "it is not as expected", tuple(found), standing) if found else None
 
 
-async def _act(stage: Stage, placed: PlacedStep, step: Step) -> Failure | None:
+async def _act(stage: Stage, placed: PlacedStep, step: ScenarioStep) -> ScenarioFailure | None:
     try:
         await act(stage, step)
     except Refused as refused:
@@ -127,15 +127,17 @@ async def _act(stage: Stage, placed: PlacedStep, step: Step) -> Failure | None:
         if refused.code == step.refused:
             return None
         expected = f"expected to be refused with {step.refused}, but " if step.refused else ""
-        return Failure(placed, f"{expected}it was refused: {refused}", standing=await _standing(stage, step))
+        return ScenarioFailure(
+            placed, f"{expected}it was refused: {refused}", standing=await _standing(stage, step)
+        )
     await stage.sandbox.drain()
     if step.refused is None:
         return None
     message = f"expected to be refused with {step.refused}, but it was done"
-    return Failure(placed, message, standing=await _standing(stage, step))
+    return ScenarioFailure(placed, message, standing=await _standing(stage, step))
 
 
-async def _standing(stage: Stage, step: Step | Expect) -> Standing | None:
-    name = step.on if isinstance(step, Act | Expect | Reply | Result) else None
+async def _standing(stage: Stage, step: ScenarioStep | ExpectStep) -> DocumentState | None:
+    name = step.on if isinstance(step, ActStep | ExpectStep | ReplyStep | ResultStep) else None
     document = stage.documents.get(name) if name is not None else stage.last
-    return await standing_of(stage.sandbox, document) if document is not None else None
+    return await document_state(stage.sandbox, document) if document is not None else None

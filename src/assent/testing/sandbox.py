@@ -10,20 +10,20 @@ from typing import Any, Final, Self
 from assent.app import App
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source
+from assent.definitions import publish_contract
+from assent.definitions.publish_sources import publish_sources
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import parse_contract
 from assent.runtime import Runtime
-from assent.runtime.definitions import publish_contract
-from assent.runtime.definitions.publish_sources import publish_sources
 from assent.store.clock import MovedClock
 from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.testing.databases import SETTINGS, START, Databases
-from assent.testing.moments import drain, length_of, pass_time
 from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people
 from assent.testing.server import server_url
 from assent.testing.sources import Given, sources_of
-from assent.worker.duty import Duty, Workplace
+from assent.testing.time_passing import drain, length_of, pass_time
+from assent.worker.duty import Duty, WorkerContext
 from assent.worker.loop import finish
 from assent.worker.supervisor import duties
 
@@ -68,7 +68,7 @@ class Sandbox:
         try:
             await self._open_database()
             self.runtime = self.app.runtime(self.database)
-            self._duties = duties(Workplace(self.database, runtime=self.runtime), self._duty_names)
+            self._duties = duties(WorkerContext(self.database, runtime=self.runtime), self._duty_names)
             for duty in self._duties:
                 self._open.push_async_callback(finish, duty)
             await self.org_settings()

@@ -16,19 +16,19 @@ from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
 from assent.testing.databases import START
-from assent.testing.expected import Person
-from assent.testing.people import Member, MemberOrRoles
+from assent.testing.expectation import Person
+from assent.testing.people import MemberOrRoles, ScenarioMember
 from assent.testing.steps import (
-    Act,
-    Answer,
+    ActStep,
+    AnswerStep,
     AnyStep,
-    ChangePeople,
-    Create,
-    Delegate,
-    Expect,
-    Reassign,
-    Reply,
-    Start,
+    ChangePeopleStep,
+    CreateStep,
+    DelegateStep,
+    ExpectStep,
+    ReassignStep,
+    ReplyStep,
+    StartStep,
     kind_of_step,
 )
 
@@ -148,32 +148,36 @@ def _check_names(head: ScenarioHead, steps: Sequence[PlacedStep]) -> Iterator[Pr
     yield from _check_managers(head.people, people)
     for placed in steps:
         at, step = ("steps", placed.number - 1), placed.step
-        if isinstance(step, ChangePeople):
+        if isinstance(step, ChangePeopleStep):
             people |= step.people.keys()
             yield from (problem.under(*at) for problem in _check_managers(step.people, people))
         for path, name in _people_in(step):
             if name not in people:
                 yield _unknown_person(name, people).under(*at, *path)
-        if isinstance(step, Act | Expect | Reply) and step.on is not None and step.on not in documents:
+        if (
+            isinstance(step, ActStep | ExpectStep | ReplyStep)
+            and step.on is not None
+            and step.on not in documents
+        ):
             yield _unknown_document(step.on, documents).under(*at, "on")
-        if isinstance(step, Create | Start) and step.name is not None:
+        if isinstance(step, CreateStep | StartStep) and step.name is not None:
             documents.add(step.name)
 
 
-def _check_managers(members: Mapping[str, Member], people: set[str]) -> Iterator[Problem]:
+def _check_managers(members: Mapping[str, ScenarioMember], people: set[str]) -> Iterator[Problem]:
     for name, member in members.items():
         if member.manager is not None and member.manager not in people:
             yield _unknown_person(member.manager, people).under("people", name, "manager")
 
 
 def _people_in(step: AnyStep) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(step, Act):
+    if isinstance(step, ActStep):
         yield ("as",), step.as_
-    if isinstance(step, Answer) and step.on_behalf_of:
+    if isinstance(step, AnswerStep) and step.on_behalf_of:
         yield ("on_behalf_of",), step.on_behalf_of
-    if isinstance(step, Delegate):
+    if isinstance(step, DelegateStep):
         yield ("delegate", "to"), step.delegate.to
-    if isinstance(step, Reassign):
+    if isinstance(step, ReassignStep):
         yield ("reassign", "from"), step.reassign.from_
         yield ("reassign", "to"), step.reassign.to
 

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from assent.compiler.schemas import titled
 from assent.testing.scenario import ScenarioHead
-from assent.testing.steps import AROUND, NAMED, Answer, Change
+from assent.testing.steps import AROUND, NAMED, AnswerStep, ChangeStep
 
 _REF: Final = "#/$defs/{model}"
 
@@ -17,7 +17,7 @@ _REF: Final = "#/$defs/{model}"
 def scenario_schema() -> dict[str, Any]:
     """The JSON Schema (Draft 2020-12) of a scenario."""
     named = dict.fromkeys(kind for kind, _ in NAMED.values())
-    models = [ScenarioHead, *named, Answer, Change]
+    models = [ScenarioHead, *named, AnswerStep, ChangeStep]
     _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     definitions = schema["$defs"]
     head = definitions.pop("ScenarioHead")
@@ -28,7 +28,7 @@ def scenario_schema() -> dict[str, Any]:
 
 def _free(definitions: dict[str, Any]) -> dict[str, Any]:
     """An answer to a step, a transition or an action, under whatever name it has."""
-    answer, change = definitions.pop("Answer"), definitions.pop("Change")
+    answer, change = definitions.pop("AnswerStep"), definitions.pop("ChangeStep")
     known = {**answer["properties"], **change["properties"]}
     return {
         "type": "object",

@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from assent.store.embedded import EmbeddedServer
-from assent.store.locks import FileLock
+from assent.store.embedded.file_lock import FileLock
+from assent.store.embedded.server import EmbeddedServer
 
 VARIABLE: Final = "ASSENT_TEST_DATABASE_URL"
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from assent import templates
 from assent.compiler.declarations import kind_of
-from assent.compiler.source import Limits, Source, read_sources
+from assent.compiler.source import Source, SourceLimits, read_sources
 
 Given = Path | str | Mapping[str, Any] | Source
 """A file or a folder by its path, a template as `template:invoice_approval`, or what a file would say, as data."""
@@ -56,7 +56,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 def read_file(file: Path) -> list[Source]:
     # A little more than a source may hold and no further: a huge file is refused, and never loaded.
     with file.open("rb") as stream:
-        return read_sources(stream.read(Limits().bytes_max + 1), str(file))
+        return read_sources(stream.read(SourceLimits().bytes_max + 1), str(file))
 
 
 def _is_ours(source: Source) -> bool:

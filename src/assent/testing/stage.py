@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assent.model.mutation import Refused, Rejection
+from assent.testing.document_state import DocumentState, ScenarioDocument, document_state
 from assent.testing.sandbox import Sandbox
-from assent.testing.standing import Document, Standing, standing_of
-from assent.testing.steps import Act, Expect, Reply, Result
+from assent.testing.steps import ActStep, ExpectStep, ReplyStep, ResultStep
 
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")
 
@@ -18,10 +18,10 @@ class Stage:
     """A sandbox and the documents that a scenario has made in it so far."""
 
     sandbox: Sandbox
-    documents: dict[str, Document] = field(default_factory=dict)
-    last: Document | None = None
+    documents: dict[str, ScenarioDocument] = field(default_factory=dict)
+    last: ScenarioDocument | None = None
 
-    def document(self, name: str | None) -> Document:
+    def document(self, name: str | None) -> ScenarioDocument:
         """The one that is named, or the last; raises `Refused` where there is none yet."""
         found = self.documents[name] if name is not None else self.last
         if found is None:
@@ -41,16 +41,16 @@ class Stage:
         document = self.documents.get(match[1])
         return str(document.entity_id or document.instance_id) if document else match[0]
 
-    def add(self, document: Document, name: str | None) -> None:
+    def add(self, document: ScenarioDocument, name: str | None) -> None:
         self.last = document
         if name is not None:
             self.documents[name] = document
 
-    async def standing(self, step: Act | Expect | Reply | Result) -> Standing:
-        return await standing_of(self.sandbox, self.document(step.on))
+    async def standing(self, step: ActStep | ExpectStep | ReplyStep | ResultStep) -> DocumentState:
+        return await document_state(self.sandbox, self.document(step.on))
 
 
-def not_waiting(standing: Standing, node: str) -> Refused:
+def not_waiting(standing: DocumentState, node: str) -> Refused:
     waiting = ", ".join(standing.waiting) or "nothing"
     message = f"`{node}` does not wait for anybody; what waits is: {waiting}"
     return Refused(Rejection("STEP_NOT_FOUND", message, ("step",)))

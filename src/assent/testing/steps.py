@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field
 from assent.model.parse import Declaration, listed
 from assent.model.problems import Problem
 from assent.model.terms import Text, refuse
-from assent.testing.expected import Code, Expected, Person
-from assent.testing.moments import length_of, read_length
+from assent.testing.expectation import Code, Expected, Person
 from assent.testing.people import MemberOrRoles
+from assent.testing.time_passing import length_of, read_length
 
 
 def _length(value: str) -> str:
@@ -29,14 +29,14 @@ def _length(value: str) -> str:
 Length = Annotated[str, AfterValidator(_length)]
 
 
-class Step(Declaration):
+class ScenarioStep(Declaration):
     """One thing that happens."""
 
     refused: Code | None = None
     """The code with which it must be refused."""
 
 
-class Act(Step):
+class ActStep(ScenarioStep):
     """Something that somebody does."""
 
     as_: Person = Field(alias="as")
@@ -44,26 +44,26 @@ class Act(Step):
     """Which document is meant, by its `name`; unsaid, the last one."""
 
 
-class Create(Act):
+class CreateStep(ActStep):
     create: str
     data: Mapping[str, Any] = {}
     name: str | None = None
 
 
-class Start(Act):
+class StartStep(ActStep):
     start: str
     data: Mapping[str, Any] = {}
     name: str | None = None
 
 
-class Change(Act):
+class ChangeStep(ActStep):
     """A transition or an action of the contract: `submit: {}`, `update: {grand_total: 5}`."""
 
     verb: str
     data: Mapping[str, Any] = {}
 
 
-class Answer(Act):
+class AnswerStep(ActStep):
     """An answer to a step that asks: `approve: finance`."""
 
     verb: str
@@ -81,17 +81,17 @@ class Answer(Act):
 _OUTCOMES: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained"}
 
 
-class Advance(Act):
+class AdvanceStep(ActStep):
     advance: str
     step: str | None = None
     data: Mapping[str, Any] = {}
 
 
-class Claim(Act):
+class ClaimStep(ActStep):
     claim: str
 
 
-class Release(Act):
+class ReleaseStep(ActStep):
     release: str
 
 
@@ -106,7 +106,7 @@ class DelegateTo(Declaration):
         return length_of(self.until) if self.until else None
 
 
-class Delegate(Act):
+class DelegateStep(ActStep):
     delegate: DelegateTo
 
 
@@ -117,11 +117,11 @@ class ReassignTo(Declaration):
     reason: Text | None = None
 
 
-class Reassign(Act):
+class ReassignStep(ActStep):
     reassign: ReassignTo
 
 
-class Control(Act):
+class ControlStep(ActStep):
     """What is done to the workflow itself."""
 
     workflow: Literal["cancel", "pause", "resume", "retry", "fail"]
@@ -129,26 +129,26 @@ class Control(Act):
     reason: str = ""
 
 
-class Emit(Step):
+class EmitStep(ScenarioStep):
     emit: Text
     data: Any = None
 
 
-class Mishap(Declaration):
+class FailureStep(Declaration):
     code: Code = "FAILED"
     message: str = "it failed"
 
 
-class Reply(Step):
+class ReplyStep(ScenarioStep):
     """What an outside system answers to a step that awaits it."""
 
     reply: str
     on: str | None = None
     data: Any = None
-    error: Mishap | None = None
+    error: FailureStep | None = None
 
 
-class Result(Step):
+class ResultStep(ScenarioStep):
     """What an outside party sends back for what a step asked of it."""
 
     result: str
@@ -160,7 +160,7 @@ class Result(Step):
     """The sender's own; unsaid, a new one."""
 
 
-class Wait(Step):
+class WaitStep(ScenarioStep):
     wait: Length
 
     @property
@@ -168,37 +168,37 @@ class Wait(Step):
         return length_of(self.wait)
 
 
-class ChangePeople(Step):
+class ChangePeopleStep(ScenarioStep):
     people: Mapping[Person, MemberOrRoles]
 
 
-class ChangeOrg(Step):
+class ChangeOrgStep(ScenarioStep):
     org: Mapping[str, Any]
 
 
-class Expect(Declaration):
+class ExpectStep(Declaration):
     expect: Expected
     on: str | None = None
 
 
-AnyStep = Step | Expect
+AnyStep = ScenarioStep | ExpectStep
 
 NAMED: Final[Mapping[str, tuple[type[AnyStep], type]]] = {
-    "create": (Create, str),
-    "start": (Start, str),
-    "advance": (Advance, str),
-    "claim": (Claim, str),
-    "release": (Release, str),
-    "emit": (Emit, str),
-    "reply": (Reply, str),
-    "result": (Result, str),
-    "wait": (Wait, str),
-    "workflow": (Control, str),
-    "delegate": (Delegate, dict),
-    "reassign": (Reassign, dict),
-    "people": (ChangePeople, dict),
-    "org": (ChangeOrg, dict),
-    "expect": (Expect, dict),
+    "create": (CreateStep, str),
+    "start": (StartStep, str),
+    "advance": (AdvanceStep, str),
+    "claim": (ClaimStep, str),
+    "release": (ReleaseStep, str),
+    "emit": (EmitStep, str),
+    "reply": (ReplyStep, str),
+    "result": (ResultStep, str),
+    "wait": (WaitStep, str),
+    "workflow": (ControlStep, str),
+    "delegate": (DelegateStep, dict),
+    "reassign": (ReassignStep, dict),
+    "people": (ChangePeopleStep, dict),
+    "org": (ChangeOrgStep, dict),
+    "expect": (ExpectStep, dict),
 }
 """Key → what it is, when its value is such; else it is the contract's or the flow's."""
 
@@ -221,14 +221,14 @@ def kind_of_step(raw: Mapping[str, Any]) -> tuple[type[AnyStep], dict[str, Any]]
         return Problem("NOT_ONE_THING", f"a step says one thing that happens, {found}", hint=hint)
     (verb,) = verbs
     value = raw[verb]
-    kind, form = NAMED.get(verb, (Step, type(None)))
-    if isinstance(value, form) and kind is not Step:
+    kind, form = NAMED.get(verb, (ScenarioStep, type(None)))
+    if isinstance(value, form) and kind is not ScenarioStep:
         return kind, dict(raw)
     rest = {key: item for key, item in raw.items() if key != verb}
     if isinstance(value, str):
-        return Answer, {**rest, "verb": verb, "node": value}
+        return AnswerStep, {**rest, "verb": verb, "node": value}
     if isinstance(value, dict) and "data" not in rest:
-        return Change, {**rest, "verb": verb, "data": value}
+        return ChangeStep, {**rest, "verb": verb, "data": value}
     if isinstance(value, dict):
         return Problem("UNKNOWN_KEY", f"the fields stand under `{verb}` itself", ("data",))
     message = f"`{verb}` takes the name of a step, or an object of fields; found {type(value).__name__}"

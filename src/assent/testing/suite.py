@@ -8,7 +8,7 @@ from assent.app import App
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source, located
 from assent.model.problems import Problem
-from assent.testing.run import Look, Outcome, run_scenario
+from assent.testing.run import Look, ScenarioResult, run_scenario
 from assent.testing.scenario import Scenario, read_scenario
 from assent.testing.sources import documents_beside, files_below, path_of, read_file, sources_of
 
@@ -29,12 +29,12 @@ class FoundScenario:
 
     async def run(
         self, app: App | None = None, *, server: str | None = None, look: Look | None = None
-    ) -> Outcome:
+    ) -> ScenarioResult:
         """Run it; `look` sees how it ended, before everything is gone."""
         if self.scenario is not None:
             return await run_scenario(self.scenario, self.definitions, app, server=server, look=look)
         line = self.source.position(("scenario",)).line
-        return Outcome(self.name, self.file, line, 0, 0, 0.0, problems=self.problems)
+        return ScenarioResult(self.name, self.file, line, 0, 0, 0.0, problems=self.problems)
 
 
 def find_scenarios(paths: Iterable[Path | str]) -> list[FoundScenario]:

@@ -7,7 +7,7 @@ and what a call returned is dropped.
 from typing import Final
 
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "compact.sql")
@@ -44,19 +44,19 @@ class Compact:
 
     name = "compact"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         options = place.options
-        self.pace = Pace(options.compact_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self.pace = Schedule(options.compact_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
         self._database = place.database
         self._after_months = options.compact_after_months
         self._steps_max = options.compact_steps_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             if not await connection.fetchval(_SQL.try_lock_compaction):
-                return Done()
+                return RunResult()
             await look_up_by_index(connection)
             (batch,) = await connection.fetch(
                 _SQL.compact_steps, self._after_months, self._steps_max, list(KEPT_KEYS)
             )
-        return Done(batch["compacted"], more=batch["examined"] > 0)
+        return RunResult(batch["compacted"], more=batch["examined"] > 0)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from assent.effects.sending import Sending
+from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.lease import Lease
@@ -12,19 +12,19 @@ from assent.worker.options import Options
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class WorkerContext:
     """What duties work with. Without a runtime, that of an application, there are none of those that need it."""
 
     database: Database
     options: Options = field(default_factory=Options)
     runtime: Runtime | None = None
-    sending: Sending = field(default_factory=Sending)
+    sending: SendingSettings = field(default_factory=SendingSettings)
     lease: Lease = field(default_factory=Lease)
     """One for all duties of a process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Schedule:
     """When a duty runs."""
 
     interval_s: float
@@ -38,7 +38,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RunResult:
     """What one run did."""
 
     count: int = 0
@@ -56,22 +56,22 @@ class Duty(Protocol):
     """
 
     name: str
-    pace: Pace
+    pace: Schedule
 
-    def __init__(self, place: Workplace) -> None: ...
+    def __init__(self, place: WorkerContext) -> None: ...
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         """Do at most one batch; an error means that its transaction did nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DutyRun:
     """One run of a duty, for whoever keeps count."""
 
     duty: str
     took_s: float
-    done: Done = field(default_factory=Done)
+    done: RunResult = field(default_factory=RunResult)
     error: Exception | None = None
 
 
-Observer = Callable[[Run], None]
+Observer = Callable[[DutyRun], None]

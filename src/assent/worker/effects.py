@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from assent.effects.claimed import Claimed
+from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.outbox import (
     BEFORE_ALL,
-    Place,
+    Destination,
     claim,
     claim_suspect,
     clear_suspects,
@@ -23,15 +23,15 @@ from assent.effects.outbox import (
     give_back_unknown,
     settle,
 )
-from assent.effects.outcome import Mark, Outcome, judge
+from assent.effects.outcome import EffectResult, Outcome, next_state
 from assent.effects.outlets import Outlets
-from assent.evidence.ending import Lost, fail_requests
-from assent.kernel.outbox import emit_events
 from assent.model.jobs import JobKey
+from assent.outbox.emit import emit_events
+from assent.requests.close import Lost, fail_requests
 from assent.store.database import Connection
-from assent.worker.answers import answer_of
-from assent.worker.duty import Done, Pace, Workplace
-from assent.worker.watch import Sending, begin_sending, count_marks
+from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.effect_events import answer_of
+from assent.worker.instrumentation import SendingSpan, begin_sending, count_marks
 
 DESTINATIONS_MAX: Final = 500
 """How many destinations one claim looks at; the next goes on from there."""
@@ -47,25 +47,25 @@ class Effects:
 
     name = "effects"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         if place.runtime is None:
             raise ValueError(
                 "Effects need a runtime, for the ways out of its application; give the workplace one."
             )
         options = place.options
-        self.pace = Pace(options.effects_interval_ms / 1000, ("assent_effects",))
+        self.pace = Schedule(options.effects_interval_ms / 1000, ("assent_effects",))
         self._database = place.database
         self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
         self._settings = place.sending.effects
         self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
         self._under_way_max = options.effects_under_way_max
         self._per_destination_max = options.effects_per_destination_max
-        self._after: Place = BEFORE_ALL
-        self._under_way: dict[asyncio.Task[Outcome], Claimed] = {}
-        self._marks: list[Mark] = []
+        self._after: Destination = BEFORE_ALL
+        self._under_way: dict[asyncio.Task[Outcome], ClaimedEffect] = {}
+        self._marks: list[EffectResult] = []
         """What is known and not yet written; kept while the database is away."""
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         await self._jobs.keep(self._database)
         await self._write_marks()
         for effect in await self.claim():
@@ -90,14 +90,14 @@ class Effects:
                 attempt.cancel()
             await self._deliverer.close()
 
-    async def claim(self) -> list[Claimed]:
+    async def claim(self) -> list[ClaimedEffect]:
         """Claim what is due, as far as there is room for it, under the worker's lease."""
         room = self._under_way_max - len(self._under_way) if self._jobs.may_claim else 0
         harmless = self._jobs.harmless
         if room <= 0 and not harmless:
             return []
 
-        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID]]:
+        async def work(connection: Connection) -> tuple[list[ClaimedEffect], set[UUID]]:
             worker_id = self._jobs.worker_id
             cleared = await clear_suspects(connection, worker_id, harmless) if harmless else set()
             return await self._claim(connection, room) if room > 0 else [], cleared
@@ -109,7 +109,7 @@ class Effects:
         self._jobs.clear(cleared)
         return claimed
 
-    async def _claim(self, connection: Connection, room: int) -> list[Claimed]:
+    async def _claim(self, connection: Connection, room: int) -> list[ClaimedEffect]:
         worker_id, most = self._jobs.worker_id, self._per_destination_max
         places = await find_destinations(connection, self._after, DESTINATIONS_MAX)
         claimed = await claim(connection, worker_id, places, room, most)
@@ -123,7 +123,7 @@ class Effects:
     async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
         await give_back_unknown(connection, self._jobs.worker_id, known)
 
-    async def _attempt(self, sending: Sending) -> Outcome:
+    async def _attempt(self, sending: SendingSpan) -> Outcome:
         with sending.scope():
             outcome = await self._deliverer.deliver(sending.effect, self._database.clock.now())
         sending.end(outcome)
@@ -138,9 +138,9 @@ class Effects:
     def _collect(self) -> None:
         for attempt in [attempt for attempt in self._under_way if attempt.done()]:
             effect = self._under_way.pop(attempt)
-            self._marks.append(judge(effect, attempt.result(), self._settings))
+            self._marks.append(next_state(effect, attempt.result(), self._settings))
 
-    async def _write_marks(self) -> Sequence[Mark]:
+    async def _write_marks(self) -> Sequence[EffectResult]:
         marks = tuple(self._marks)
         if marks:
             worker_id = self._jobs.worker_id
@@ -153,13 +153,15 @@ class Effects:
                 count_marks(marks, now)
         return marks
 
-    def _done(self, marks: Sequence[Mark]) -> Done:
+    def _done(self, marks: Sequence[EffectResult]) -> RunResult:
         parts: Counter[str] = Counter(mark.status for mark in marks)
         more = bool(self._under_way or marks or self._after != BEFORE_ALL)
-        return Done(len(marks), more, dict(parts))
+        return RunResult(len(marks), more, dict(parts))
 
 
-async def write_marks(connection: Connection, worker_id: UUID, marks: Sequence[Mark]) -> datetime | None:
+async def write_marks(
+    connection: Connection, worker_id: UUID, marks: Sequence[EffectResult]
+) -> datetime | None:
     """Mark attempts, and tell the steps that await them what became of them; return when, if any were still ours."""
     written, now = await settle(connection, worker_id, marks)
     ended = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
@@ -170,7 +172,7 @@ async def write_marks(connection: Connection, worker_id: UUID, marks: Sequence[M
     return now
 
 
-def _lost_calls(ended: Sequence[Mark]) -> Iterator[Lost]:
+def _lost_calls(ended: Sequence[EffectResult]) -> Iterator[Lost]:
     """Calls that took a request to an outside party, or rather did not."""
     for mark in ended:
         if mark.effect.request_id is not None and mark.status == "dead_letter":

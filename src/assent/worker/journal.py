@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from assent.worker.duty import Run
+from assent.worker.duty import DutyRun
 from assent.worker.tally import Tally
 
 _log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ class Journal:
         self._clock_s = clock_s
         self._open: dict[str, tuple[float, Tally]] = {}
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: DutyRun) -> None:
         now_s = self._clock_s()
         since_s, tally = self._open.setdefault(run.duty, (now_s, Tally()))
         tally.add(run, now_s)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from assent.store.outage import is_outage
-from assent.store.pool import Held, holding
-from assent.worker.duty import Done, Duty, Observer, Run
+from assent.store.pool import HeldConnection, holding
+from assent.worker.duty import Duty, DutyRun, Observer, RunResult
 from assent.worker.options import Options
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Loop:
             await self._rest(run)
         await finish(self.duty)
 
-    async def _rest(self, run: Run) -> None:
+    async def _rest(self, run: DutyRun) -> None:
         if run.error is not None:
             # Notifications do not end it: they would come as fast as the work that cannot be done.
             await _wait(self._stopped, self._backoff_s())
@@ -88,9 +88,9 @@ class Loop:
         return seconds * random.uniform(1 - half, 1 + half)  # noqa: S311 - jitter is no secret
 
 
-async def run_duty(duty: Duty, limit_s: float) -> Run:
+async def run_duty(duty: Duty, limit_s: float) -> DutyRun:
     """Return one run with its time, or with its error, which is logged."""
-    started_s, held = time.monotonic(), Held()
+    started_s, held = time.monotonic(), HeldConnection()
     with holding(held):
         running = asyncio.create_task(duty.run_once(), name=f"run of {duty.name}")
     try:
@@ -101,17 +101,17 @@ async def run_duty(duty: Duty, limit_s: float) -> Run:
         raise
     try:
         if ended:
-            return Run(duty.name, time.monotonic() - started_s, running.result())
+            return DutyRun(duty.name, time.monotonic() - started_s, running.result())
         _log.error("duty took too long, cutting off", extra={"duty": duty.name, "limit_s": limit_s})
         await _cut_off(running, held)
         error: Exception = RunTimeout(f"{duty.name} took longer than {limit_s:g} s")
     except Exception as failure:
         _log_failure(duty, failure)
         error = failure
-    return Run(duty.name, time.monotonic() - started_s, Done(), error)
+    return DutyRun(duty.name, time.monotonic() - started_s, RunResult(), error)
 
 
-async def _cut_off(running: "asyncio.Task[Done]", held: Held) -> None:
+async def _cut_off(running: "asyncio.Task[RunResult]", held: HeldConnection) -> None:
     """Cancel a run until it ends: one that takes the loss of its transaction for an ordinary failure goes on."""
     held.condemn()
     while not running.done():

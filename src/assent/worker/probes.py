@@ -12,7 +12,7 @@ from typing import Final, Self
 import asyncpg
 
 from assent.model.problems import Invalid, Problem
-from assent.runtime.metrics_page import MetricsPage
+from assent.operations.metrics_page import MetricsPage
 from assent.store.database import Database
 from assent.store.environment import bad_setting, number, read_environment
 from assent.store.errors import StoreError
@@ -45,7 +45,7 @@ def _read_host(_: str, text: str) -> str | Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeReply:
     status: HTTPStatus
     body: bytes
     content_type: str = PLAIN
@@ -58,7 +58,7 @@ class Probes:
         self._database = database
         self._overdue = overdue
         self._page = MetricsPage(database)
-        self._routes: dict[str, Callable[[], Awaitable[Answer]]] = {
+        self._routes: dict[str, Callable[[], Awaitable[ProbeReply]]] = {
             "/healthz": self._alive,
             "/readyz": self._ready,
             "/metrics": self._metrics,
@@ -94,23 +94,23 @@ class Probes:
         finally:
             writer.close()
 
-    async def _answer(self, head: bytes) -> Answer:
+    async def _answer(self, head: bytes) -> ProbeReply:
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         route = self._routes.get(path)
         if route is None:
-            return Answer(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}\n".encode())
+            return ProbeReply(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}\n".encode())
         if method not in ("GET", "HEAD"):
-            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
+            return ProbeReply(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
         return await route()
 
-    async def _alive(self) -> Answer:
+    async def _alive(self) -> ProbeReply:
         if late := self._overdue():
             told = f"not finished a round in time: {', '.join(late)}\n"
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, told.encode())
-        return Answer(HTTPStatus.OK, b"alive\n")
+            return ProbeReply(HTTPStatus.SERVICE_UNAVAILABLE, told.encode())
+        return ProbeReply(HTTPStatus.OK, b"alive\n")
 
-    async def _ready(self) -> Answer:
+    async def _ready(self) -> ProbeReply:
         """The database answers, and this program can use its schema."""
         try:
             async with (
@@ -119,17 +119,17 @@ class Probes:
             ):
                 schema = await read_schema_version(connection)
         except (TimeoutError, OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the database does not answer\n")
+            return ProbeReply(HTTPStatus.SERVICE_UNAVAILABLE, b"the database does not answer\n")
         if (mismatch := schema_mismatch(schema)) is not None:
             said = f"{mismatch.problem}; {mismatch.remedy}\n".encode()
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, said)
-        return Answer(HTTPStatus.OK, b"ready\n")
+            return ProbeReply(HTTPStatus.SERVICE_UNAVAILABLE, said)
+        return ProbeReply(HTTPStatus.OK, b"ready\n")
 
-    async def _metrics(self) -> Answer:
-        return Answer(HTTPStatus.OK, *await self._page.render())
+    async def _metrics(self) -> ProbeReply:
+        return ProbeReply(HTTPStatus.OK, *await self._page.render())
 
 
-def _response(request: bytes, answer: Answer) -> bytes:
+def _response(request: bytes, answer: ProbeReply) -> bytes:
     lines = (
         f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
         f"Content-Type: {answer.content_type}",

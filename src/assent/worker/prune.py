@@ -7,7 +7,7 @@ Dead letters and the keys of tasks are kept for ever, and so is everything of an
 from typing import Final
 
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "prune.sql")
@@ -18,9 +18,9 @@ class Prune:
 
     name = "prune"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         options = place.options
-        self.pace = Pace(options.prune_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self.pace = Schedule(options.prune_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
         self._database = place.database
         self._after_days = options.prune_after_days
         self._instances_max = options.prune_instances_max
@@ -28,7 +28,7 @@ class Prune:
         self._kept_days = options.prune_kept_events_after_days
         self._kept_max = options.prune_kept_events_per_key_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             (receipts,) = await connection.fetch(_SQL.prune_receipts, self._after_days, self._instances_max)
         events = await self._prune(_SQL.prune_events, self._after_days)
@@ -46,7 +46,7 @@ class Prune:
         }
         counts = (events, effects, tasks, kept, surplus)
         full = receipts["instances"] == self._instances_max or self._rows_max in counts
-        return Done(sum(parts.values()), more=full, parts=parts)
+        return RunResult(sum(parts.values()), more=full, parts=parts)
 
     async def _prune(self, sql: str, limit: int) -> int:
         async with self._database.transaction(None) as connection:

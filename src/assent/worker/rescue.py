@@ -7,16 +7,16 @@ from typing import Any, Final
 import asyncpg
 
 from assent.effects.outbox import rescue_effects
-from assent.evidence.ending import fail_requests
-from assent.evidence.queue import rescue_deliveries
-from assent.kernel.answers import answer_event
-from assent.kernel.outbox import emit_events
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
+from assent.outbox.completions import completion_event
+from assent.outbox.emit import emit_events
+from assent.requests.close import fail_requests
+from assent.requests.queue import rescue_deliveries
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.tasks.claim import rescue_tasks
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "lease.sql")
@@ -34,13 +34,13 @@ class Rescue:
 
     name = "rescue"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         options = place.options
-        self.pace = Pace(options.rescue_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self.pace = Schedule(options.rescue_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
         self._database = place.database
         self._batch_max = options.rescue_batch_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             await look_up_by_index(connection)
             gone = await connection.fetch(_SQL.lock_expired_leases, self._batch_max)
@@ -54,7 +54,7 @@ class Rescue:
         parts = {kind: sum(not _is_dead(row) for row in rows) for kind, rows in rescued.items()}
         parts["dead_letters"] = sum(_is_dead(row) for rows in rescued.values() for row in rows)
         more = any(len(rows) == self._batch_max for rows in (gone, *rescued.values()))
-        return Done(sum(parts.values()), more=more, parts=parts)
+        return RunResult(sum(parts.values()), more=more, parts=parts)
 
 
 def _is_dead(row: Any) -> bool:
@@ -72,4 +72,4 @@ async def _tell(connection: Connection, effects: Sequence[asyncpg.Record]) -> No
 
 
 def _lost(effect: dict[str, Any], now: datetime) -> Event:
-    return answer_event(effect, Outcome.ERROR, {"code": LOST, "message": effect["error"]}, now)
+    return completion_event(effect, Outcome.ERROR, {"code": LOST, "message": effect["error"]}, now)

@@ -7,7 +7,7 @@ approval requests and decisions stay in any case: they are evidence about the en
 from typing import Final
 
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 
 _SQL: Final = load_queries("assent.worker", "retention.sql")
 
@@ -17,14 +17,14 @@ class Retention:
 
     name = "retention"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         options = place.options
-        self.pace = Pace(options.retention_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self.pace = Schedule(options.retention_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
         self._database = place.database
         self._instances_max = options.retention_instances_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             (deleted,) = await connection.fetch(_SQL.delete_ended_instances, self._instances_max)
         full = deleted["instances"] == self._instances_max
-        return Done(deleted["instances"], more=full, parts=dict(deleted))
+        return RunResult(deleted["instances"], more=full, parts=dict(deleted))

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
-from assent.runtime.stuck import Finding, find_stuck
+from assent.operations.stuck import StuckInstance, find_stuck
 from assent.store.environment import bad_setting, variable
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.options import PREFIX
 
 _log = logging.getLogger(__name__)
@@ -24,16 +24,16 @@ class Stuck:
 
     name = "stuck"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         options = place.options
-        self.pace = Pace(options.stuck_interval_ms / 1000)
+        self.pace = Schedule(options.stuck_interval_ms / 1000)
         self._database = place.database
         self._older_than = timedelta(milliseconds=options.stuck_after_ms)
         self._findings_max = options.stuck_findings_max
         self._repair = _chosen_repair(place)
         self._known: frozenset[UUID] = frozenset()
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         async with self._database.transaction(None) as connection:
             findings = await find_stuck(connection, None, self._older_than, self._findings_max)
         for finding in findings:
@@ -41,9 +41,9 @@ class Stuck:
                 _log.warning("instance is stuck", extra=finding.fields)
         self._known = frozenset(finding.instance_id for finding in findings)
         repaired = [await self._try_repair(finding) for finding in findings]
-        return Done(len(findings), parts={"stuck": len(findings), "repaired": sum(repaired)})
+        return RunResult(len(findings), parts={"stuck": len(findings), "repaired": sum(repaired)})
 
-    async def _try_repair(self, finding: Finding) -> bool:
+    async def _try_repair(self, finding: StuckInstance) -> bool:
         """Whether it was repaired; one that cannot be must not keep the others from it."""
         if self._repair is None:
             return False
@@ -56,7 +56,7 @@ class Stuck:
         return True
 
 
-def _chosen_repair(place: Workplace) -> Repair | None:
+def _chosen_repair(place: WorkerContext) -> Repair | None:
     chosen, runtime = place.options.stuck_repair, place.runtime
     if chosen == "none":
         return None

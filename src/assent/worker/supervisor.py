@@ -12,14 +12,14 @@ from assent.store.environment import bad_setting
 from assent.store.listen import Listener
 from assent.store.settings import Settings
 from assent.worker.compact import Compact
-from assent.worker.duty import Duty, Observer, Run, Workplace
+from assent.worker.duty import Duty, DutyRun, Observer, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.events import Events
 from assent.worker.loop import Loop
 from assent.worker.options import Options
 from assent.worker.partitions import Partitions
 from assent.worker.prune import Prune
-from assent.worker.recovered import Recovered
+from assent.worker.recover import Recover
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
 from assent.worker.retention import Retention
@@ -31,7 +31,7 @@ from assent.worker.timers import Timers
 _log = logging.getLogger(__name__)
 
 DUTIES: Final[tuple[type[Duty], ...]] = (
-    Recovered,
+    Recover,
     Rescue,
     Timers,
     Timeouts,
@@ -47,13 +47,13 @@ DUTIES: Final[tuple[type[Duty], ...]] = (
 )
 """Every duty, in the order in which one makes work for the next."""
 
-NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recovered, Events, Effects, Tasks)
+NEED_RUNTIME: Final[tuple[type[Duty], ...]] = (Recover, Events, Effects, Tasks)
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long a run that is cut off may take to roll back."""
 
 
-def duties(place: Workplace, only: Collection[str] = ()) -> list[Duty]:
+def duties(place: WorkerContext, only: Collection[str] = ()) -> list[Duty]:
     """The duties of these names, or all; without a runtime there are none that need it."""
     possible = DUTIES if place.runtime is not None else [duty for duty in DUTIES if duty not in NEED_RUNTIME]
     return [duty(place) for duty in possible if duty.name in only or not only]
@@ -141,7 +141,7 @@ class Supervisor:
             _log.warning("grace period is over, cutting off", extra={"duties": names, "grace_s": grace_s})
         return not late
 
-    def _observe(self, run: Run) -> None:
+    def _observe(self, run: DutyRun) -> None:
         for observer in self._observers:
             observer(run)
 

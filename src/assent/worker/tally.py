@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
-from assent.worker.duty import Run
+from assent.worker.duty import DutyRun
 
 RATE_WINDOW_S: Final = 10.0
 
@@ -22,7 +22,7 @@ class Tally:
         self.last_error: Exception | None = None
         self._recent: deque[tuple[float, int]] = deque()
 
-    def add(self, run: Run, now_s: float) -> None:
+    def add(self, run: DutyRun, now_s: float) -> None:
         self.runs += 1
         self.count += run.done.count
         self.busy_s += run.took_s
@@ -57,7 +57,7 @@ class Tallies:
         self._clock_s = clock_s
         self.by_duty = {name: Tally() for name in names}
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: DutyRun) -> None:
         self.by_duty[run.duty].add(run, self._clock_s())
 
     def rates(self) -> dict[str, float]:

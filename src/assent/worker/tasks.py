@@ -16,14 +16,14 @@ from assent.model.jobs import JobKey
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
-from assent.tasks.claim import Claims, prepare_claim
-from assent.tasks.claimed import Claimed
-from assent.tasks.outcome import Mark, Patience, judge
+from assent.tasks.claim import TaskClaims, prepare_claim
+from assent.tasks.claimed_task import ClaimedTask
+from assent.tasks.outcome import RetryPolicy, TaskResult, next_state
 from assent.tasks.settle import settle_if_claimed
-from assent.telemetry import telescope
-from assent.worker.duty import Done, Pace, Workplace
+from assent.telemetry import hooks
+from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.instrumentation import TaskSpan, begin_working, count_task_marks
 from assent.worker.options import Options
-from assent.worker.watch import Working, begin_working, count_task_marks
 
 GRACE: Final = 0.8
 """The part of the worker's grace period that attempts may take to end; the rest is for giving them back."""
@@ -36,27 +36,27 @@ class Tasks:
 
     name = "tasks"
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         if place.runtime is None:
             raise ValueError(
                 "Tasks need a runtime, for the functions of its application; give the workplace one."
             )
         options, self._types = place.options, place.runtime.tasks
-        self.pace = Pace(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
+        self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         self._database = place.database
         self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
-        self._claims = Claims(self._types, self._jobs.worker_id)
+        self._claims = TaskClaims(self._types, self._jobs.worker_id)
         self._under_way_max = options.tasks_under_way_max
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
         self._attempts = Attempts(self._types, place.database, self._claims.worker_id, self._under_way_max)
         self._patience = _patience(options)
         self._grace_s = GRACE * options.grace_period_ms / 1000
-        self._under_way: dict[asyncio.Task[None], Claimed] = {}
+        self._under_way: dict[asyncio.Task[None], ClaimedTask] = {}
         self._reserved = 0
         """Room that other lanes are about to fill."""
-        self._marks: list[Mark] = []
+        self._marks: list[TaskResult] = []
         """What is known and not yet written; kept while the database is away."""
-        self._counted: list[Mark] = []
+        self._counted: list[TaskResult] = []
         """What attempts have written in transactions of their own."""
         self._news = asyncio.Event()
 
@@ -64,7 +64,7 @@ class Tasks:
         """Something has ended, or may have come."""
         self._news.set()
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         self._news.clear()
         await self._jobs.keep(self._database)
         marks, self._marks = self._marks, []
@@ -109,13 +109,13 @@ class Tasks:
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
 
-    async def _exchange(self, marks: Sequence[Mark], room: int) -> list[Claimed]:
+    async def _exchange(self, marks: Sequence[TaskResult], room: int) -> list[ClaimedTask]:
         """Hand in what ended, and claim what is due, in one transaction."""
         harmless = self._jobs.harmless
         if not (marks or room or harmless):
             return []
 
-        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID], datetime]:
+        async def work(connection: Connection) -> tuple[list[ClaimedTask], set[UUID], datetime]:
             await prepare_claim(connection)
             if marks:
                 await settle_if_claimed(connection, self._jobs.worker_id, marks)
@@ -132,7 +132,7 @@ class Tasks:
         count_task_marks(marks, now)
         return claimed
 
-    async def _claim(self, connection: Connection, room: int) -> list[Claimed]:
+    async def _claim(self, connection: Connection, room: int) -> list[ClaimedTask]:
         claimed = await self._claims.claim(connection, room)
         if self._jobs.may_start_suspect(has_room=len(claimed) < room):
             claimed += await self._claims.claim_suspect(connection)
@@ -148,19 +148,19 @@ class Tasks:
             if task.id in taken:
                 attempt.cancel()
 
-    def _begin(self, working: Working) -> None:
+    def _begin(self, working: TaskSpan) -> None:
         attempt = asyncio.create_task(self._attempt(working))
         self._under_way[attempt] = working.task
         attempt.add_done_callback(self._ended)
 
-    async def _attempt(self, working: Working) -> None:
+    async def _attempt(self, working: TaskSpan) -> None:
         task = working.task
         with working.scope():
             ended = await self._attempts.make(task)
             if ended.error is not None:
-                telescope.report(ended.error, task=task.type)
+                hooks.report(ended.error, task=task.type)
         working.end(ended.outcome)
-        mark = judge(task, ended.outcome, self._patience)
+        mark = next_state(task, ended.outcome, self._patience)
         if ended.written:
             self._jobs.end([task.job])
         (self._counted if ended.written else self._marks).append(mark)
@@ -178,14 +178,14 @@ class Tasks:
                 async with asyncio.timeout(self.pace.interval_s):
                     await self._news.wait()
 
-    def _done(self, marks: Sequence[Mark], *, more: bool) -> Done:
+    def _done(self, marks: Sequence[TaskResult], *, more: bool) -> RunResult:
         counted, self._counted = self._counted, []
         count_task_marks(counted, self._database.clock.now())
         parts: Counter[str] = Counter(mark.status for mark in (*marks, *counted))
         more = more or bool(self._marks or self._under_way) or not self._claims.has_gone_around
-        return Done(len(marks) + len(counted), more, dict(parts))
+        return RunResult(len(marks) + len(counted), more, dict(parts))
 
 
-def _patience(options: Options) -> Patience:
+def _patience(options: Options) -> RetryPolicy:
     shortest, longest = options.tasks_backoff_min_ms, options.tasks_backoff_max_ms
-    return Patience(timedelta(milliseconds=shortest), timedelta(milliseconds=longest))
+    return RetryPolicy(timedelta(milliseconds=shortest), timedelta(milliseconds=longest))

@@ -5,14 +5,14 @@ from typing import Final
 
 import asyncpg
 
-from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.runtime.inputs_of_events import ON_EXPIRED
+from assent.outbox.emit import emit_events
+from assent.runtime.event_inputs import ON_EXPIRED
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 
 _SQL: Final = load_queries("assent.worker", "timeouts.sql")
 
@@ -26,19 +26,19 @@ class Timeouts:
 
     name = "timeouts"
 
-    def __init__(self, place: Workplace) -> None:
-        self.pace = Pace(place.options.timeouts_interval_ms / 1000)
+    def __init__(self, place: WorkerContext) -> None:
+        self.pace = Schedule(place.options.timeouts_interval_ms / 1000)
         self._database = place.database
         self._batch_max = place.options.timeouts_batch_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         return await self._database.run(self._tell, org_id=None)
 
-    async def _tell(self, connection: Connection) -> Done:
+    async def _tell(self, connection: Connection) -> RunResult:
         expired = await connection.fetch(_SQL.find_expired_instances, self._batch_max)
         now = await transaction_time(connection)
         told = await emit_events(connection, [_event(instance, now) for instance in expired], now)
-        return Done(told, more=len(expired) == self._batch_max)
+        return RunResult(told, more=len(expired) == self._batch_max)
 
 
 def _event(instance: asyncpg.Record, now: datetime) -> Event:

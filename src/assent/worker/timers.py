@@ -5,14 +5,14 @@ from typing import Final
 
 import asyncpg
 
-from assent.kernel.outbox import emit_events
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.runtime.inputs_of_events import ON_TIMER
+from assent.outbox.emit import emit_events
+from assent.runtime.event_inputs import ON_TIMER
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.worker.duty import Done, Pace, Workplace
+from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.plans import look_up_by_index
 
 _SQL: Final = load_queries("assent.worker", "timers.sql")
@@ -23,14 +23,14 @@ class Timers:
 
     name = "timers"
 
-    def __init__(self, place: Workplace) -> None:
-        self.pace = Pace(place.options.timers_interval_ms / 1000)
+    def __init__(self, place: WorkerContext) -> None:
+        self.pace = Schedule(place.options.timers_interval_ms / 1000)
         self._database = place.database
         self._batch_max = place.options.timers_batch_max
 
-    async def run_once(self) -> Done:
+    async def run_once(self) -> RunResult:
         count = await self._database.run(self._tell, org_id=None)
-        return Done(count, more=count == self._batch_max)
+        return RunResult(count, more=count == self._batch_max)
 
     async def _tell(self, connection: Connection) -> int:
         await look_up_by_index(connection)

@@ -5,9 +5,9 @@ from typing import Any
 
 import assent
 from assent.app import App
+from assent.definitions import publish_contract, publish_flow, publish_patch
 from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
-from assent.runtime.definitions import publish_contract, publish_flow, publish_patch
 from assent.store.connect import Connection
 from assent.store.database import Database
 
@@ -114,7 +114,7 @@ async def mark(connection: Connection, arguments: Mapping[str, Any]) -> None:
 
 
 @app.task("chaos.work", attempts_max=50)
-async def work(task: assent.Task, what: str) -> str:
+async def work(task: assent.TaskContext, what: str) -> str:
     """Write a row that commits with the task's completion."""
     async with task.transaction() as connection:
         await connection.execute(_MARK, what, "task")

@@ -15,11 +15,11 @@ from typing import Final, Self
 
 import psutil
 
-from assent.store.cluster import OWNER, Cluster
 from assent.store.database import Database
+from assent.store.embedded.cluster import OWNER, Cluster
+from assent.store.embedded.postmaster import read_postmaster
+from assent.store.embedded.programs import wheel_programs
 from assent.store.migrate import migrate
-from assent.store.postmaster import read_postmaster
-from assent.store.programs import wheel_programs
 from tests.effects.receiver import Receiver, receiving
 from tests.faults.chaos.application import furnish
 from tests.faults.proxy import Proxy

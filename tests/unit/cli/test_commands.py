@@ -49,6 +49,7 @@ def broken(tmp_path: Path) -> Path:
         (["templates", "list"], "fast_track"),
         (["templates", "show", "fast_track"], "contract: petty_cash"),
         (["--help"], "check"),
+        (["--version"], "assent 0.1.0"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

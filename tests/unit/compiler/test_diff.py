@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from assent.compiler import compile_effective, compile_flow
-from assent.compiler.changes import Change, Detail, Diff
+from assent.compiler.changes import Detail, Diff, WorkflowChange
 from assent.compiler.diff import diff
 from assent.model.workflow import Workflow
 from tests.authored import invoice_envelope, invoice_patch, orders_flow
@@ -22,7 +22,7 @@ def patched(**slot: Any) -> Workflow:
     return compile_effective(invoice_envelope(), patch).unwrap()
 
 
-def changes(found: Diff, sort: str) -> list[Change]:
+def changes(found: Diff, sort: str) -> list[WorkflowChange]:
     return [change for group in found.groups.values() for change in group if change.sort == sort]
 
 

@@ -1,6 +1,6 @@
 """What publishing takes is said for every kind of node; a new kind cannot be forgotten."""
 
-from assent.compiler.needs import NEEDS
+from assent.compiler.publish_rights import NEEDS
 from assent.model.graph import NodeKind
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from assent.engine.inputs import Decide
 from assent.engine.run import Offered
 from assent.model.actor import Actor
-from assent.model.approval import Request
+from assent.model.approval import ApprovalRequest
 from assent.model.mutation import Rejection
 from tests.unit.engine.driving import Case, flow
 
@@ -31,7 +31,7 @@ def decide(case: Case, who: str, answer: str = "approved", **rest: Any) -> Offer
     return case.give(Decide(case.id(), Actor(who), request.id, answer, **rest))
 
 
-def request_of(case: Case) -> Request:
+def request_of(case: Case) -> ApprovalRequest:
     return list(case.requests.values())[-1]
 
 
@@ -50,5 +50,5 @@ def play(case: Case, *answers: tuple[str, str]) -> str | None:
     return end_of(case)
 
 
-def request_at(case: Case, node: str) -> Request:
+def request_at(case: Case, node: str) -> ApprovalRequest:
     return next(r for r in case.requests.values() if r.node_id == node)

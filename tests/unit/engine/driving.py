@@ -10,15 +10,15 @@ from assent.compiler import compile_flow
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
 from assent.engine.instance import Instance
-from assent.engine.nodes.base import Ask
+from assent.engine.nodes.base import FindPeople
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import Offered, Run
 from assent.engine.step import Step
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
-from assent.model.approval import Delegation, Found, FoundGroup, Person, Request, Roll
+from assent.model.approval import ApprovalRequest, Delegation, FoundGroup, FoundPeople, Person, Presence
 from assent.model.effect import Effect
-from assent.model.form import AskedForm
+from assent.model.form import FormRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 from assent.model.outside_request import OutsideRequest
@@ -39,7 +39,7 @@ def flow(steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **rest:
     return plan_of(compiled.workflow)
 
 
-class Everybody(Roll):
+class Everybody(Presence):
     """A roll on which everybody is, as whatever they were asked, but those who have left."""
 
     def __init__(self, gone: Collection[str] = ()) -> None:
@@ -67,8 +67,8 @@ class Case:
         self.delegations: dict[str, tuple[Delegation, ...]] = {}
         self.gone: set[str] = set()
         """Who has left meanwhile."""
-        self.requests: dict[UUID, Request] = {}
-        self.forms: dict[UUID, AskedForm] = {}
+        self.requests: dict[UUID, ApprovalRequest] = {}
+        self.forms: dict[UUID, FormRequest] = {}
         self.effects: list[Effect] = []
         self.asks: list[OutsideRequest] = []
         self.times: dict[UUID | None, datetime | None] = {}
@@ -106,15 +106,15 @@ class Case:
         self.check()
         return run.outcomes[0][1]
 
-    def _requests(self) -> dict[UUID, Request]:
+    def _requests(self) -> dict[UUID, ApprovalRequest]:
         now = [r for r in self.requests.values() if r.generation == self.instance.generation]
         return {request.step_id: request for request in now}
 
-    def _forms(self) -> dict[UUID, AskedForm]:
+    def _forms(self) -> dict[UUID, FormRequest]:
         resting = {token.step_id for token in self.instance.tokens.values()}
         return {step: form for step, form in self.forms.items() if step in resting}
 
-    def _find(self, wish: Ask) -> Found:
+    def _find(self, wish: FindPeople) -> FoundPeople:
         groups = []
         for wanted in wish.groups:
             names = [n for name in wanted.seek.names for n in self.people.get(name, (name,))]
@@ -122,10 +122,10 @@ class Case:
                 Person(name, wanted.seek.strategy, f"{name}@acme.example") for name in names if name
             )
             groups.append(FoundGroup(wanted.name, people, wanted.mode, wanted.quorum))
-        return Found(tuple(groups))
+        return FoundPeople(tuple(groups))
 
     def _fulfil(self, wish: Any) -> Any:
-        if isinstance(wish, Ask):
+        if isinstance(wish, FindPeople):
             return self._find(wish)
         try:
             return self.functions[wish.name](wish.arguments)

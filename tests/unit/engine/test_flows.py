@@ -13,7 +13,7 @@ from assent.engine.inputs import (
     ForceFail,
     Pause,
     Resume,
-    Retry,
+    RetryInstance,
     Skip,
     TimerDue,
 )
@@ -356,7 +356,7 @@ def test_a_failure_without_an_error_edge_pauses_and_can_be_tried_again() -> None
     assert case.instance.incident is not None
     assert case.instance.incident["message"] == "closed"
     assert code(case.advance("completed")) == "WORKFLOW_NOT_ACTIVE"
-    assert case.give(Retry(case.id(), OPS)) == "accepted"
+    assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
     assert case.instance.status == "completed"
     assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1"]
 

@@ -19,7 +19,7 @@ from assent.engine.inputs import (
 from assent.engine.run import Offered
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import Delegation
-from assent.model.form import AskedForm
+from assent.model.form import FormRequest
 from assent.model.mutation import Rejection
 from tests.unit.engine.driving import ANN, NOW, Case, flow
 
@@ -42,7 +42,7 @@ def of_clerks(**keys: Any) -> Case:
     return asking(assignee={"role": "clerks"}, **keys).start()
 
 
-def form_of(case: Case) -> AskedForm:
+def form_of(case: Case) -> FormRequest:
     return next(iter(case.forms.values()))
 
 

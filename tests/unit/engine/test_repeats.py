@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from assent.engine.inputs import Cancel, CancelToken, Resume, Retry, Skip
+from assent.engine.inputs import Cancel, CancelToken, Resume, RetryInstance, Skip
 from tests.unit.engine.driving import ANN, OPS, Case, flow
 from tests.unit.engine.test_flows import END, arrows, code, form, script
 
@@ -35,7 +35,7 @@ def test_what_fails_again_can_be_tried_again() -> None:
     case = Case(BROKEN, answering([False, False, False, True])).start()
     for _ in range(3):
         assert case.instance.status == "paused"
-        assert case.give(Retry(case.id(), OPS)) == "accepted"
+        assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
     assert case.instance.status == "completed"
     tokens = [step.token_id for step in case.steps.values() if step.node_id == "call"]
     assert tokens == ["0", "0!1", "0!2", "0!3"]
@@ -45,13 +45,13 @@ def test_attempts_begin_anew_at_the_next_node() -> None:
     plan = flow([call("one"), call("two"), END], arrows("one", "two", "end"))
     case = Case(plan, answering([False, True, False, True])).start()
     for _ in range(2):
-        case.give(Retry(case.id(), OPS))
+        case.give(RetryInstance(case.id(), OPS))
     assert [s.token_id for s in case.steps.values() if s.node_id == "two"] == ["0", "0!1"]
 
 
 def test_cancelling_what_failed_is_a_step_of_its_own() -> None:
     case = Case(BROKEN, answering([False, False])).start()
-    case.give(Retry(case.id(), OPS))
+    case.give(RetryInstance(case.id(), OPS))
     case.give(Cancel(case.id(), ANN, "enough"))
     assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1", "0!2"]
     assert keys_are_unique(case)
@@ -59,7 +59,7 @@ def test_cancelling_what_failed_is_a_step_of_its_own() -> None:
 
 def test_skipping_what_failed_twice_is_a_step_of_its_own() -> None:
     case = Case(BROKEN, answering([False, False])).start()
-    case.give(Retry(case.id(), OPS))
+    case.give(RetryInstance(case.id(), OPS))
     case.give(Skip(case.id(), OPS, "call", "call->end", "by hand"))
     assert case.instance.status == "completed"
     assert keys_are_unique(case)
@@ -123,7 +123,7 @@ def test_branch_that_is_left_alone_by_a_pause_joins_after_it() -> None:
     )
     case = Case(plan, answering([False, True])).start()
     assert case.instance.status == "paused"
-    case.give(Retry(case.id(), OPS))
+    case.give(RetryInstance(case.id(), OPS))
     assert case.instance.status == "completed"
     assert case.trace().count("meet") == case.trace().count("join") == 1
 
@@ -183,7 +183,7 @@ def test_join_that_nobody_reaches_any_more_fails_and_can_be_skipped() -> None:
         case.give(CancelToken(case.id(), OPS, token_at(case, name), "not needed"))
     assert case.instance.incident is not None
     assert (case.instance.status, case.instance.incident["code"]) == ("paused", "NO_EDGE_MATCHES")
-    assert case.give(Retry(case.id(), OPS)) == "accepted"
+    assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
     assert case.instance.status == "paused", "nobody came in the meantime"
     assert code(case.give(Skip(case.id(), OPS, "join", "nowhere"))) == "EDGE_NOT_FOUND"
     assert case.give(Skip(case.id(), OPS, "join", "join->end")) == "accepted"

@@ -15,7 +15,7 @@ from assent.engine.inputs import Reassign
 from assent.engine.rounds import can_be_filled, round_of
 from assent.engine.run import Offered
 from assent.model.actor import Actor
-from assent.model.approval import Decision, Delegation, Group, Request, Seat
+from assent.model.approval import ApprovalRequest, Decision, Delegation, Group, Seat
 from assent.model.mutation import Rejection
 from tests.unit.engine.approving import ENDS, asking, code, decide, end_of, play, request_at
 from tests.unit.engine.driving import NOW, Case, flow
@@ -218,12 +218,12 @@ def test_refusal_names_the_one_who_is_needed_elsewhere() -> None:
     assert "fin is needed for another seat of `two`" in refused.message
 
 
-def _some_round(chance: Random) -> list[Request]:
+def _some_round(chance: Random) -> list[ApprovalRequest]:
     """One or two requests with some seats filled, some open and some given up."""
     return [_some_request(chance, number) for number in range(chance.randint(1, 2))]
 
 
-def _some_request(chance: Random, number: int) -> Request:
+def _some_request(chance: Random, number: int) -> ApprovalRequest:
     groups, seats, decisions = [], [], []
     for name in ("a", "b")[: chance.randint(1, 2)]:
         people = chance.sample(("ann", "bob", "cid", "dan"), chance.randint(1, 3))
@@ -238,17 +238,17 @@ def _some_request(chance: Random, number: int) -> Request:
                 decisions.append(Decision(uuid4(), seat.id, person, answer, NOW))
     enough = {chance.choice(("all", "any")): [group.name for group in groups]}
     ids = ("acme", UUID(int=number), UUID(int=1), UUID(int=number), f"n{number}", "0", 0, "", 0)
-    request = Request(*ids, tuple(groups), "zoe", frozenset(), NOW, enough=enough)
+    request = ApprovalRequest(*ids, tuple(groups), "zoe", frozenset(), NOW, enough=enough)
     request.seats, request.decisions = tuple(seats), tuple(decisions)
     return request
 
 
-def _verdict(request: Request) -> str | None:
+def _verdict(request: ApprovalRequest) -> str | None:
     ((how, _),) = request.enough.items()
     return tally(request, lambda agreed: (all if how == "all" else any)(agreed.values()))
 
 
-def _fillings(requests: list[Request]) -> Iterator[list[Request]]:
+def _fillings(requests: list[ApprovalRequest]) -> Iterator[list[ApprovalRequest]]:
     """Every way in which free people could fill seats that wait, each of them one, all with a yes."""
     used = {decision.approver_id for request in requests for decision in request.decisions}
     waiting = [

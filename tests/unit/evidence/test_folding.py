@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.evidence.folding import Delivery, Folded, decided, fold
 from assent.model.bundle import Bundle, read_bundle
+from assent.requests.fold import Delivery, Folded, decided, fold
 from tests.evidence.bundles import item
 
 

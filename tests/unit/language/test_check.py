@@ -2,7 +2,7 @@
 
 import pytest
 
-from assent.language import Expression, Kind, check, check_condition, event_scope, parse, scope_of
+from assent.language import Expression, TypeKind, check, check_condition, event_scope, parse, scope_of
 from assent.language.scope import OPEN
 from assent.model.contract import FieldSpec, FieldType
 from assent.model.problems import Position
@@ -126,16 +126,16 @@ def test_all_problems_are_found_and_not_only_the_first() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("entity.grand_total", Kind.MONEY),
-        ("entity.lines", Kind.LIST),
-        ("entity.lines[0]", Kind.OBJECT),
-        ("org.budget_owners[entity.cost_center]", Kind.UNKNOWN),
-        ("entity.number == 'x'", Kind.BOOLEAN),
-        ("now", Kind.DATETIME),
-        ("'x'", Kind.TEXT),
+        ("entity.grand_total", TypeKind.MONEY),
+        ("entity.lines", TypeKind.LIST),
+        ("entity.lines[0]", TypeKind.OBJECT),
+        ("org.budget_owners[entity.cost_center]", TypeKind.UNKNOWN),
+        ("entity.number == 'x'", TypeKind.BOOLEAN),
+        ("now", TypeKind.DATETIME),
+        ("'x'", TypeKind.TEXT),
     ],
 )
-def test_the_type_of_an_expression_is_known(text: str, kind: Kind) -> None:
+def test_the_type_of_an_expression_is_known(text: str, kind: TypeKind) -> None:
     found, problems = check(expression_of(text), SCOPE)
     assert (found.kind, problems) == (kind, [])
 

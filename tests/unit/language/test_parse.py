@@ -6,7 +6,7 @@ import pytest
 
 from assent.language import parse
 from assent.language.syntax import And, Compare, Index, ListOf, Literal, Node, Not, Operator, Or, Variable
-from assent.language.types import Kind
+from assent.language.types import TypeKind
 from assent.model.problems import Position
 
 
@@ -17,11 +17,11 @@ def root_of(text: str) -> Node:
 
 
 def integer(value: int) -> Literal:
-    return Literal(Kind.INTEGER, value)
+    return Literal(TypeKind.INTEGER, value)
 
 
 def text(value: str) -> Literal:
-    return Literal(Kind.TEXT, value)
+    return Literal(TypeKind.TEXT, value)
 
 
 A, B, C = Variable(("a",)), Variable(("b",)), Variable(("c",))
@@ -33,10 +33,10 @@ A, B, C = Variable(("a",)), Variable(("b",)), Variable(("c",))
         ("entity.grand_total", Variable(("entity", "grand_total"))),
         ("12", integer(12)),
         ("-12", integer(-12)),
-        ("1.50", Literal(Kind.DECIMAL, Decimal("1.5"))),
+        ("1.50", Literal(TypeKind.DECIMAL, Decimal("1.5"))),
         ("2.0", integer(2)),
-        ("true", Literal(Kind.BOOLEAN, True)),
-        ("null", Literal(Kind.NULL, None)),
+        ("true", Literal(TypeKind.BOOLEAN, True)),
+        ("null", Literal(TypeKind.NULL, None)),
         ("'it\\'s'", text("it's")),
         ('"it\'s"', text("it's")),
         (r"'a\\b\n\u00e9'", text("a\\b\né")),

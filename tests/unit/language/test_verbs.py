@@ -8,7 +8,7 @@ import pytest
 from assent.language import (
     ArgumentSpec,
     ArgumentType,
-    Call,
+    VerbCall,
     VerbRegistry,
     VerbSpec,
     bind_verb,
@@ -18,7 +18,7 @@ from assent.language import (
     render_verb,
 )
 from assent.language.syntax import Literal, Variable
-from assent.language.types import Kind
+from assent.language.types import TypeKind
 from assent.language.verb_syntax import Argument, Entries, Items
 from assent.model.problems import Position
 
@@ -64,14 +64,14 @@ def registry() -> VerbRegistry:
     return loaded
 
 
-def call_of(text: str) -> Call:
+def call_of(text: str) -> VerbCall:
     call, problems = parse_verb(text)
     assert call is not None, problems
     return call
 
 
 def text(value: str) -> Literal:
-    return Literal(Kind.TEXT, value)
+    return Literal(TypeKind.TEXT, value)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,24 @@ def text(value: str) -> Literal:
         (
             "(a.b :n -5 :d 1.50)",
             "a.b",
-            {"n": Literal(Kind.INTEGER, -5), "d": Literal(Kind.DECIMAL, Decimal("1.5"))},
+            {"n": Literal(TypeKind.INTEGER, -5), "d": Literal(TypeKind.DECIMAL, Decimal("1.5"))},
         ),
-        ("(a.b :t true :n nil)", "a.b", {"t": Literal(Kind.BOOLEAN, True), "n": Literal(Kind.NULL, None)}),
+        (
+            "(a.b :t true :n nil)",
+            "a.b",
+            {"t": Literal(TypeKind.BOOLEAN, True), "n": Literal(TypeKind.NULL, None)},
+        ),
         (
             "(a.b :x $entity_id :y $entity.id)",
             "a.b",
             {"x": Variable(("entity_id",)), "y": Variable(("entity", "id"))},
         ),
         ("(a.b :l [x, y z])", "a.b", {"l": Items((text("x"), text("y"), text("z")))}),
-        ("(a.b :m {:k [1]})", "a.b", {"m": Entries((Argument("k", Items((Literal(Kind.INTEGER, 1),))),))}),
+        (
+            "(a.b :m {:k [1]})",
+            "a.b",
+            {"m": Entries((Argument("k", Items((Literal(TypeKind.INTEGER, 1),))),))},
+        ),
         ("(a.b\n  :x trueish\n  :y image/jpeg)", "a.b", {"x": text("trueish"), "y": text("image/jpeg")}),
     ],
 )

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 import yaml
 
-from assent.compiler.source import Limits, read_sources
+from assent.compiler.source import SourceLimits, read_sources
 from assent.compiler.tree import read_documents
 
 MIB = 1 << 20
@@ -85,13 +85,13 @@ def test_what_cannot_be_read_to_its_end_has_no_data() -> None:
 
 
 def test_limits_are_the_callers_choice() -> None:
-    assert read_sources("[1, 2, 3]", "t", Limits(nodes_max=3))[0].problems[0].code == "TOO_MANY_NODES"
-    assert read_sources("[[1]]", "t", Limits(depth_max=1))[0].problems[0].code == "TOO_DEEP"
-    assert read_sources("[1, 2, 3]", "t", Limits(bytes_max=8))[0].problems[0].code == "TOO_LARGE"
-    assert read_sources("[[1]]", "t", Limits(bytes_max=5, depth_max=2, nodes_max=3))[0].problems == ()
+    assert read_sources("[1, 2, 3]", "t", SourceLimits(nodes_max=3))[0].problems[0].code == "TOO_MANY_NODES"
+    assert read_sources("[[1]]", "t", SourceLimits(depth_max=1))[0].problems[0].code == "TOO_DEEP"
+    assert read_sources("[1, 2, 3]", "t", SourceLimits(bytes_max=8))[0].problems[0].code == "TOO_LARGE"
+    assert read_sources("[[1]]", "t", SourceLimits(bytes_max=5, depth_max=2, nodes_max=3))[0].problems == ()
 
 
 def test_both_parsers_read_the_same() -> None:
     text = "contract: a\nfields: {on: [1, 'x', \"y\", ~]}\n? b\n: c\n"
-    read = [read_documents(text, Limits(), parser) for parser in PARSERS.values()]
+    read = [read_documents(text, SourceLimits(), parser) for parser in PARSERS.values()]
     assert read[0] == read[1]

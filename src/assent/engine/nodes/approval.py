@@ -9,7 +9,6 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from assent.engine.choose import guard_against
 from assent.engine.consent import (
     Enough,
     all_of_them,
@@ -19,19 +18,20 @@ from assent.engine.consent import (
     separate,
     tally,
 )
+from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
-from assent.engine.nodes.asking import Asking, messages_to
-from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
+from assent.engine.nodes.asking import ApproverGroups, messages_to
+from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
 from assent.engine.nodes.filling import FilledForm
-from assent.engine.nodes.patience import Patience
-from assent.engine.nodes.seating import new_request, nobody, without
+from assent.engine.nodes.patience import Deadlines
+from assent.engine.nodes.seating import new_request, no_people_failure, without_originators
 from assent.engine.nodes.waiting import timed_out
 from assent.engine.programs import program
 from assent.engine.rounds import can_be_filled, fillers, sitting_in
-from assent.engine.seats import Seating, seat_for
+from assent.engine.seats import SeatRules, seat_for
 from assent.language import OPEN, Scope
 from assent.model.actor import SYSTEM_ID
-from assent.model.approval import ESCALATION, Answer, Decision, Found, Request, Seat
+from assent.model.approval import ESCALATION, Answer, ApprovalRequest, Decision, FoundPeople, Seat
 from assent.model.graph import Node, Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
@@ -48,32 +48,32 @@ class Approval(Handler):
         config = node.config
         escalation = [_escalation_group(config["escalate"])] if "escalate" in config else []
         self._amount = program(config.get("amount"), scope)
-        self._tiers = [Asking([*tier["groups"], *escalation], scope) for tier in config["tiers"]]
+        self._tiers = [ApproverGroups([*tier["groups"], *escalation], scope) for tier in config["tiers"]]
         self._enough = [_enough(tier.get("enough")) for tier in config["tiers"]]
         self._own_answers = tuple(config.get("outcomes", ()))
         self._form = FilledForm(config.get("form", {}))
-        self._patience = Patience(node)
+        self._patience = Deadlines(node)
         relaxed = config.get("separation", {})
         self._may_originate = relaxed.get("originator") == "allowed"
         self._may_repeat = relaxed.get("twice") == "allowed"
 
-    def enter(self, visit: "Visit") -> Ask | Failure:
+    def enter(self, visit: "Visit") -> FindPeople | Failure:
         tier = self._tier(visit)
         if tier is None:
             return Failure("AMOUNT_MISSING", f"the amount of `{self.node.name}` is no number")
         sitting = frozenset() if self._may_repeat else frozenset(sitting_in(visit.round))
-        return Ask(self._tiers[tier].groups(visit), sitting=sitting)
+        return FindPeople(self._tiers[tier].groups(visit), sitting=sitting)
 
-    def answered(self, visit: "Visit", answer: Found | Rejection) -> Rest | Failure:
+    def answered(self, visit: "Visit", answer: FoundPeople | Rejection) -> Rest | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
         originators, tier = self._originators(visit, answer), self._tier(visit) or 0
         others = visit.round
-        groups = without(answer, originators, set() if self._may_repeat else fillers(others))
+        groups = without_originators(answer, originators, set() if self._may_repeat else fillers(others))
         request = new_request(visit, answer, groups, originators, tier)
         request.may_repeat = self._may_repeat
         if not can_be_filled([request, *others]):
-            return Failure("NO_APPROVERS", nobody(self.node.name, groups, others))
+            return Failure("NO_APPROVERS", no_people_failure(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
         told = messages_to(visit, self.node.config, request, asked)
         output = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
@@ -100,14 +100,14 @@ class Approval(Handler):
         limits = [tier.get("up_to") for tier in self.node.config["tiers"]]
         return next(i for i, limit in enumerate(limits) if limit is None or amount <= limit)
 
-    def _originators(self, visit: "Visit", found: Found) -> frozenset[str]:
+    def _originators(self, visit: "Visit", found: FoundPeople) -> frozenset[str]:
         """Return the people on whose behalf it began, was written, filled in or submitted; none of them approves."""
         if self._may_originate:
             return frozenset()
         people = {*visit.instance.originators.ids, visit.instance.subject_id}
         return (found.contributors | people) - {SYSTEM_ID}
 
-    def _decide(self, visit: "Visit", request: Request, given: Decide) -> Done | Stay | Rejection:
+    def _decide(self, visit: "Visit", request: ApprovalRequest, given: Decide) -> Done | Stay | Rejection:
         possible = (*ANSWERS, *self._own_answers)
         if given.answer not in possible:
             message = (
@@ -127,16 +127,16 @@ class Approval(Handler):
             _give_up_seats(visit.round, {given.actor.id, seat.user_id})
         return self._after(visit, request, given, data)
 
-    def _seat(self, visit: "Visit", request: Request, given: Decide) -> Seat | Rejection:
+    def _seat(self, visit: "Visit", request: ApprovalRequest, given: Decide) -> Seat | Rejection:
         if missing := [name for name in self.node.capabilities if not given.actor.can(name)]:
             return Rejection("POLICY_DENIED", f"`{self.node.name}` takes {', '.join(missing)}", ("actor",))
         if denied := guard_against(visit, given.answer):
             return denied
-        seating = Seating.of(visit.world, visit.plan.workflow.key, request, visit.round)
+        seating = SeatRules.of(visit.world, visit.plan.workflow.key, request, visit.round)
         return seat_for(seating, given.actor.id, given.on_behalf_of, given.group)
 
     def _needed_elsewhere(
-        self, visit: "Visit", request: Request, seat: Seat, given: Decide
+        self, visit: "Visit", request: ApprovalRequest, seat: Seat, given: Decide
     ) -> Rejection | None:
         """Whoever answers gives up their other seats of the round: not where nobody else could fill those."""
         names = {given.actor.id, seat.user_id}
@@ -157,7 +157,9 @@ class Approval(Handler):
             f"{needed} is needed for another seat of `{stuck.node_name}`, which nobody else could fill"
         )
 
-    def _after(self, visit: "Visit", request: Request, given: Decide, data: dict[str, Any]) -> Done | Stay:
+    def _after(
+        self, visit: "Visit", request: ApprovalRequest, given: Decide, data: dict[str, Any]
+    ) -> Done | Stay:
         if given.answer in self._own_answers:
             request.end("returned", visit.now, given.reason)
             return _done(visit, request, given.answer, data)
@@ -171,7 +173,7 @@ class Approval(Handler):
         told = messages_to(visit, self.node.config, request, turn)
         return Stay(self._patience.next_time(visit, request), told)
 
-    def _on_time(self, visit: "Visit", request: Request) -> Done | Stay:
+    def _on_time(self, visit: "Visit", request: ApprovalRequest) -> Done | Stay:
         if self._patience.is_over(visit, request):
             return self._out_of_time(visit, request)
         reminded, escalated = (
@@ -187,7 +189,7 @@ class Approval(Handler):
         )
         return Stay(self._patience.next_time(visit, request), told)
 
-    def _out_of_time(self, visit: "Visit", request: Request) -> Done:
+    def _out_of_time(self, visit: "Visit", request: ApprovalRequest) -> Done:
         default = self.node.config.get("default")
         if default is None:
             return timed_out()
@@ -216,7 +218,7 @@ def _escalation_group(escalate: Any) -> dict[str, Any]:
     return {"name": ESCALATION, "approvers": escalate["to"], "mode": "any"}
 
 
-def _open_request(visit: "Visit") -> Request | Rejection:
+def _open_request(visit: "Visit") -> ApprovalRequest | Rejection:
     request = visit.world.requests.get(cast(Any, visit.token.step_id))
     if request is None:
         return not_open(None, None, None)
@@ -224,7 +226,7 @@ def _open_request(visit: "Visit") -> Request | Rejection:
     return request if is_open else not_open(request.id, request.status, request.reason)
 
 
-def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None:
+def _record(visit: "Visit", request: ApprovalRequest, seat: Seat, given: Decide) -> None:
     is_own = given.answer not in ANSWERS
     request.add_decision(
         Decision(
@@ -240,19 +242,19 @@ def _record(visit: "Visit", request: Request, seat: Seat, given: Decide) -> None
     )
 
 
-def _seats_of(requests: list[Request], names: set[str], but: Seat) -> list[Seat]:
+def _seats_of(requests: list[ApprovalRequest], names: set[str], but: Seat) -> list[Seat]:
     seats = [seat for request in requests if request.status == "pending" for seat in request.seats]
     return [s for s in seats if s.user_id in names and s.status in ("open", "later") and s.id != but.id]
 
 
-def _give_up_seats(requests: list[Request], names: set[str]) -> None:
+def _give_up_seats(requests: list[ApprovalRequest], names: set[str]) -> None:
     """Whoever has answered, for themselves or through another, is not asked for another seat of the round."""
     for request in requests:
         seats = [s for s in request.seats if s.user_id in names and s.status in ("open", "later")]
         request.set_seats({seat.id: "closed" for seat in seats})
 
 
-def _done(visit: "Visit", request: Request, outcome: str, data: dict[str, Any]) -> Done:
+def _done(visit: "Visit", request: ApprovalRequest, outcome: str, data: dict[str, Any]) -> Done:
     """The gate of its slot consumes an approval; where there is none, the step itself does (D21)."""
     slot = visit.plan.workflow.slots.get(request.slot)
     if outcome == "approved" and (slot is None or not slot.ends_in_gate):
@@ -270,7 +272,7 @@ def _done(visit: "Visit", request: Request, outcome: str, data: dict[str, Any]) 
     return Done(outcome, output, sets)
 
 
-def _told(request: Request) -> list[dict[str, Any]]:
+def _told(request: ApprovalRequest) -> list[dict[str, Any]]:
     return [
         {
             "by": decision.approver_id,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assent.engine.programs import program
 from assent.language import Scope
-from assent.model.approval import Pick, Seat, Seated, Seek, WantedGroup
+from assent.model.approval import GroupQuery, PeopleSearch, Pick, Seat, Seated
 from assent.model.effect import Effect, EffectType
 from assent.model.graph import NodeKind
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 Occasion = Literal["asked", "reminded", "escalated"]
 
 
-class Asking:
+class ApproverGroups:
     """The groups of an approval, with their expressions made ready."""
 
     def __init__(self, groups: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         self._groups = groups
-        self._people = [People(group["approvers"], scope) for group in groups]
+        self._people = [PeopleFinder(group["approvers"], scope) for group in groups]
 
-    def groups(self, visit: "Visit") -> tuple[WantedGroup, ...]:
+    def groups(self, visit: "Visit") -> tuple[GroupQuery, ...]:
         return tuple(
-            WantedGroup(group["name"], people.seek(visit), group.get("mode", "any"), group.get("quorum"))
+            GroupQuery(group["name"], people.seek(visit), group.get("mode", "any"), group.get("quorum"))
             for group, people in zip(self._groups, self._people, strict=True)
         )
 
 
-class People:
+class PeopleFinder:
     """One way to find somebody, as its author wrote it."""
 
     def __init__(self, declared: Mapping[str, Any], scope: Scope) -> None:
@@ -39,27 +39,27 @@ class People:
         self._rule = program(declared.get("rule"), scope)
         self._manager_of = program(manager, scope) if isinstance(manager, str) else None
 
-    def seek(self, visit: "Visit") -> Seek:
+    def seek(self, visit: "Visit") -> PeopleSearch:
         declared = self._declared
         if "user" in declared:
-            return Seek("users", (declared["user"],))
+            return PeopleSearch("users", (declared["user"],))
         if "role" in declared:
-            return Seek("roles", (declared["role"],), cast(Pick, declared.get("pick", "all")))
+            return PeopleSearch("roles", (declared["role"],), cast(Pick, declared.get("pick", "all")))
         if "chain" in declared:
-            return Seek("chain", (declared["chain"],))
+            return PeopleSearch("chain", (declared["chain"],))
         if "permission" in declared:
             return _permitted(visit, declared["permission"])
         if self._rule is not None:
-            return Seek("users", tuple(_names(self._rule.value(visit.variables))))
+            return PeopleSearch("users", tuple(_names(self._rule.value(visit.variables))))
         of = self._manager_of.value(visit.variables) if self._manager_of else visit.instance.subject_id
-        return Seek("manager", tuple(_names(of)), levels=declared.get("levels", 1))
+        return PeopleSearch("manager", tuple(_names(of)), levels=declared.get("levels", 1))
 
 
-def _permitted(visit: "Visit", verb: str) -> Seek:
+def _permitted(visit: "Visit", verb: str) -> PeopleSearch:
     """Whoever the contract lets do it: the capability, and the roles that it names."""
     contract = visit.plan.contract
     roles = contract.permissions.get(verb, ()) if contract is not None else ()
-    return Seek("permission", (f"{visit.instance.entity_type}:{verb}", *roles))
+    return PeopleSearch("permission", (f"{visit.instance.entity_type}:{verb}", *roles))
 
 
 def _names(value: Any) -> Iterable[str]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from assent.language import Scope
-from assent.model.approval import Request, WantedGroup
+from assent.model.approval import ApprovalRequest, GroupQuery
 from assent.model.effect import Effect
-from assent.model.form import AskedForm
+from assent.model.form import FormRequest
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 from assent.model.outside_request import OutsideRequest
-from assent.model.task import WantedTask
+from assent.model.task import TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input
@@ -29,7 +29,7 @@ class Done:
     sets: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the workflow that it changes."""
     effects: tuple[Effect, ...] = ()
-    task: WantedTask | None = None
+    task: TaskSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Rest:
     event_key: str | None = None
     output: Mapping[str, Any] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
-    request: Request | None = None
+    request: ApprovalRequest | None = None
     """What is asked of people meanwhile."""
-    form: AskedForm | None = None
+    form: FormRequest | None = None
     """What somebody is to fill in meanwhile."""
     asks: OutsideRequest | None = None
     """What is asked of an outside party meanwhile."""
-    task: WantedTask | None = None
+    task: TaskSpec | None = None
     """What our workers are to do meanwhile."""
 
 
@@ -78,7 +78,7 @@ class Mutate:
     grant: bool = False
     """Whether the instance itself vouches for the actor: a gate that was passed rightfully."""
     to_state: str | None = None
-    consumes: tuple[Request, ...] = ()
+    consumes: tuple[ApprovalRequest, ...] = ()
     """The approvals that this uses up (WF-03): all of them or nothing happens."""
     reason: str | None = None
     """Why, for the audit log; without it, the step's name."""
@@ -93,7 +93,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckTask:
+class ResolveTask:
     """Whether the application has such a task for such an input; the answer is a `Submittable`, or a rejection."""
 
     type: str
@@ -101,17 +101,17 @@ class CheckTask:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRule:
+class EvaluateRule:
     """A rule of the org."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class FindPeople:
     """Who these people are; the answer is a `Found`, or a rejection."""
 
-    groups: tuple[WantedGroup, ...]
+    groups: tuple[GroupQuery, ...]
     separates: bool = True
     """Whether those who had a part in it are passed over where one of many is picked."""
     sitting: frozenset[str] = frozenset()
@@ -119,8 +119,8 @@ class Ask:
 
 
 Verdict = Done | Rest | Stay | Failure
-Wish = Mutate | Call | CheckTask | AskRule | Ask
-WISHES: Final = (Mutate, Call, CheckTask, AskRule, Ask)
+Need = Mutate | Call | ResolveTask | EvaluateRule | FindPeople
+WISHES: Final = (Mutate, Call, ResolveTask, EvaluateRule, FindPeople)
 
 
 class Handler:
@@ -131,7 +131,7 @@ class Handler:
     def __init__(self, node: Node, scope: Scope) -> None:
         self.node = node
 
-    def enter(self, visit: "Visit") -> Verdict | Wish:
+    def enter(self, visit: "Visit") -> Verdict | Need:
         """A token has arrived, and its receipt was taken."""
         return Done()
 

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assent.engine.choose import guard_against
+from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Input, TimerDue
-from assent.engine.nodes.asking import People, messages_to
-from assent.engine.nodes.base import Ask, Done, Failure, Handler, Rest, Stay
+from assent.engine.nodes.asking import PeopleFinder, messages_to
+from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
 from assent.engine.nodes.filling import FilledForm
-from assent.engine.nodes.new_form import answers_of, new_form, nobody, starter
-from assent.engine.nodes.patience import Patience
+from assent.engine.nodes.new_form import answers_of, new_form, no_people_failure, starter_of
+from assent.engine.nodes.patience import Deadlines
 from assent.engine.nodes.waiting import timed_out
-from assent.engine.seats import Seating
+from assent.engine.seats import SeatRules
 from assent.language import Scope
 from assent.model.actor import Actor
-from assent.model.approval import Found, FoundGroup, Seat, Seek, WantedGroup
-from assent.model.form import ASSIGNEES, AskedForm
+from assent.model.approval import FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Seat
+from assent.model.form import ASSIGNEES, FormRequest
 from assent.model.form_schema import form_schema
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
@@ -46,23 +46,23 @@ class Form(Handler):
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         assignee = node.config.get("assignee")
-        self._assignee = People(assignee, scope) if assignee else None
+        self._assignee = PeopleFinder(assignee, scope) if assignee else None
         self._form = FilledForm(node.config.get("form", {}))
         self._schema = form_schema(self._form.fields, node.label or node.name)
-        self._patience = Patience(node)
+        self._patience = Deadlines(node)
 
-    def enter(self, visit: "Visit") -> Ask | Rest | Failure:
+    def enter(self, visit: "Visit") -> FindPeople | Rest | Failure:
         if self._assignee is None and "notify" not in self.node.config:
-            return self._asked(visit, FoundGroup(ASSIGNEES, starter(visit)))
-        return Ask((WantedGroup(ASSIGNEES, self._seek(visit)),), separates=False)
+            return self._asked(visit, FoundGroup(ASSIGNEES, starter_of(visit)))
+        return FindPeople((GroupQuery(ASSIGNEES, self._seek(visit)),), separates=False)
 
-    def answered(self, visit: "Visit", answer: Found | Rejection) -> Rest | Failure:
+    def answered(self, visit: "Visit", answer: FoundPeople | Rejection) -> Rest | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
         (group,) = answer.groups
         if self._assignee is None and not group.people:
             # Whoever starts a workflow need not be in a directory.
-            group = FoundGroup(ASSIGNEES, starter(visit))
+            group = FoundGroup(ASSIGNEES, starter_of(visit))
         return self._asked(visit, group)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
@@ -76,7 +76,7 @@ class Form(Handler):
             return Rejection("INVALID_TRANSITION", message, ("event",))
         return self._answer(visit, form, given)
 
-    def filler(self, visit: "Visit", form: AskedForm) -> Filler | Rejection:
+    def filler(self, visit: "Visit", form: FormRequest) -> Filler | Rejection:
         """Whether it is the actor's to fill in, and in whose place."""
         actor = visit.actor
         if missing := [name for name in self.node.capabilities if not actor.can(name)]:
@@ -84,7 +84,7 @@ class Form(Handler):
         if form.claimed_by not in (None, actor.id):
             hint = "it must be released first"
             return Rejection("CLAIMED", f"{form.claimed_by} has claimed it", ("step",), hint=hint)
-        seat = Seating.of(visit.world, visit.plan.workflow.key, form).find(actor.id)
+        seat = SeatRules.of(visit.world, visit.plan.workflow.key, form).find(actor.id)
         if isinstance(seat, Rejection):
             return Filler(actor.id) if self._is_open_to(visit, form, actor) else seat
         return Filler(actor.id, seat)
@@ -93,15 +93,15 @@ class Form(Handler):
         """What would be wrong with it if it were sent."""
         return self._form.check(data)[1]
 
-    def _seek(self, visit: "Visit") -> Seek:
+    def _seek(self, visit: "Visit") -> PeopleSearch:
         if self._assignee is None:
-            return Seek("users", (visit.instance.subject_id,))
+            return PeopleSearch("users", (visit.instance.subject_id,))
         return self._assignee.seek(visit)
 
     def _is_of_a_role(self, visit: "Visit") -> bool:
         return self._assignee is not None and self._seek(visit).strategy in ("roles", "permission")
 
-    def _is_open_to(self, visit: "Visit", form: AskedForm, actor: Actor) -> bool:
+    def _is_open_to(self, visit: "Visit", form: FormRequest, actor: Actor) -> bool:
         """Whether they have the role now. Where one of it was picked, it is theirs; and what is given away stays so."""
         seek = self._seek(visit)
         if any(seat.user_id == actor.id for seat in form.seats):
@@ -115,7 +115,7 @@ class Form(Handler):
         by_program = self._assignee is None and actor.kind == "system"
         return by_program or (not form.seats and seek.strategy == "users" and actor.id in seek.names)
 
-    def _form_at(self, visit: "Visit") -> AskedForm:
+    def _form_at(self, visit: "Visit") -> FormRequest:
         """The form that is asked here. A step from before forms had rows has none, and is answered all the same."""
         assert visit.token.step_id is not None
         found = visit.world.forms.get(visit.token.step_id)
@@ -126,13 +126,13 @@ class Form(Handler):
 
     def _asked(self, visit: "Visit", group: FoundGroup) -> Rest | Failure:
         if not group.people and not self._is_of_a_role(visit):
-            return Failure("NO_ASSIGNEE", nobody(self.node.name, group))
+            return Failure("NO_ASSIGNEE", no_people_failure(self.node.name, group))
         form = new_form(visit, group, self._schema)
         told = messages_to(visit, self.node.config, form, form.seats)
         output = {"asked": [seat.user_id for seat in form.seats]}
         return Rest(self._patience.next_time(visit, form), output=output, effects=told, form=form)
 
-    def _answer(self, visit: "Visit", form: AskedForm, given: Advance) -> Done | Rejection:
+    def _answer(self, visit: "Visit", form: FormRequest, given: Advance) -> Done | Rejection:
         filler = self.filler(visit, form)
         if isinstance(filler, Rejection):
             return filler
@@ -148,7 +148,7 @@ class Form(Handler):
             output["contributors"] = [filler.seat.user_id]
         return Done(given.event, output, data)
 
-    def _on_time(self, visit: "Visit", form: AskedForm) -> Done | Stay:
+    def _on_time(self, visit: "Visit", form: FormRequest) -> Done | Stay:
         if self._patience.is_over(visit, form):
             return timed_out()
         reminded = self._patience.reminded(visit, form)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, ClassVar
 
-from assent.engine.choose import choose
+from assent.engine.edges import choose
 from assent.engine.instance import root_id
 from assent.engine.nodes.action import receipt_of
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
-from assent.model.approval import Request
+from assent.model.approval import ApprovalRequest
 from assent.model.graph import Outcome
 from assent.model.mutation import Mutation, Rejection
 from assent.model.policy import check_policy
@@ -92,7 +92,7 @@ def _why(visit: "Visit", outcome: str) -> dict[str, str]:
     return {"reason": str(reason)} if reason else {}
 
 
-def _round(visit: "Visit") -> list[Request]:
+def _round(visit: "Visit") -> list[ApprovalRequest]:
     """What was asked in the slots that lead here, in the generation of the token; of each node what it asked last."""
     slots = {slot.id for slot in visit.plan.workflow.slots.values() if slot.exit == visit.node.id}
     generation = int(root_id(visit.token.id))
@@ -100,7 +100,7 @@ def _round(visit: "Visit") -> list[Request]:
     return list({request.node_id: request for request in sorted(asked, key=lambda r: r.id)}.values())
 
 
-def _approvals(visit: "Visit") -> tuple[Request, ...]:
+def _approvals(visit: "Visit") -> tuple[ApprovalRequest, ...]:
     return tuple(r for r in _round(visit) if r.status == "approved" and r.applied_at is None)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from assent.model.approval import STARTER, FoundGroup, Person, Seat
-from assent.model.form import AskedForm
+from assent.model.form import FormRequest
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-def new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> AskedForm:
+def new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> FormRequest:
     """What is asked now."""
     now, node = visit.now, visit.node.node
     due = node.config.get("due")
-    form = AskedForm(
+    form = FormRequest(
         org_id=visit.instance.org_id,
         id=visit.step_id,
         instance_id=visit.instance.id,
@@ -44,19 +44,19 @@ def answers_of(visit: "Visit") -> tuple[str, ...]:
     return tuple(sorted(set(visit.node.answers) - {Outcome.TIMEOUT, Outcome.ERROR}))
 
 
-def starter(visit: "Visit") -> tuple[Person, ...]:
+def starter_of(visit: "Visit") -> tuple[Person, ...]:
     """The system starts workflows too, and fills in nothing."""
     subject = visit.instance.subject_id
     return (Person(subject, STARTER),) if subject != "system" else ()
 
 
-def nobody(name: str, group: FoundGroup) -> str:
+def no_people_failure(name: str, group: FoundGroup) -> str:
     """Why there is nobody, for whoever reads the incident."""
     left_out = ", ".join(f"{skipped['user_id']} ({skipped['why']})" for skipped in group.skipped)
     return f"`{name}` finds nobody to fill it in" + (f"; left out: {left_out}" if left_out else "")
 
 
-def _show_entity(visit: "Visit", form: AskedForm) -> None:
+def _show_entity(visit: "Visit", form: FormRequest) -> None:
     """What the inbox shows of the entity as it is now."""
     entity = visit.world.entity
     if entity is None:

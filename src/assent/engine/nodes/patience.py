@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-class Patience:
+class Deadlines:
     def __init__(self, node: Node) -> None:
         config = node.config
         self._remind = timedelta(seconds=config["remind"]) if "remind" in config else None

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from assent.engine.nodes.base import AskRule, Done, Failure, Handler
+from assent.engine.nodes.base import Done, EvaluateRule, Failure, Handler
 from assent.model.graph import Outcome
 from assent.model.mutation import Rejection
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Rule(Handler):
     is_branch: ClassVar[bool] = True
 
-    def enter(self, visit: "Visit") -> AskRule:
-        return AskRule(str(self.node.config["rule"]))
+    def enter(self, visit: "Visit") -> EvaluateRule:
+        return EvaluateRule(str(self.node.config["rule"]))
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Failure:
         if isinstance(answer, Rejection) and answer.code != "RULE_DENIED":

@@ -12,14 +12,14 @@ from assent.engine.nodes.waiting import deadline
 from assent.language import parse
 from assent.language.syntax import And, Or, Variable
 from assent.language.syntax import Node as Syntax
-from assent.model.approval import ESCALATION, Found, FoundGroup, Group, Request, Seat
+from assent.model.approval import ESCALATION, ApprovalRequest, FoundGroup, FoundPeople, Group, Seat
 from assent.model.ids import new_id
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-def without(found: Found, originators: Set[str], filled: Set[str]) -> list[FoundGroup]:
+def without_originators(found: FoundPeople, originators: Set[str], filled: Set[str]) -> list[FoundGroup]:
     """The groups without those who had a part in what is to be approved, and those who fill a seat of the round."""
     reasons = dict.fromkeys(filled, "fills another seat") | dict.fromkeys(originators, "originator")
     return [_without(group, reasons) for group in found.groups]
@@ -45,7 +45,7 @@ def needed_of(found: FoundGroup) -> Group:
     return Group(found.name, found.mode, needed[found.mode], found.stage)
 
 
-def nobody(name: str, groups: list[FoundGroup], others: Sequence[Request]) -> str:
+def no_people_failure(name: str, groups: list[FoundGroup], others: Sequence[ApprovalRequest]) -> str:
     """Why there are not enough people, for whoever reads the incident."""
     empty = [group.name for group in groups if len(group.people) < needed_of(group).needed]
     asking = ", ".join(f"`{other.node_name}`" for other in others if other.status == "pending")
@@ -57,12 +57,12 @@ def nobody(name: str, groups: list[FoundGroup], others: Sequence[Request]) -> st
 
 
 def new_request(
-    visit: "Visit", found: Found, groups: list[FoundGroup], originators: frozenset[str], tier: int
-) -> Request:
+    visit: "Visit", found: FoundPeople, groups: list[FoundGroup], originators: frozenset[str], tier: int
+) -> ApprovalRequest:
     """What is asked now, with the seats of the first stage open."""
     now, node, needed = visit.now, visit.node.node, tuple(needed_of(group) for group in groups)
     due = node.config.get("due") or next((g.due_seconds for g in groups if g.due_seconds), None)
-    request = Request(
+    request = ApprovalRequest(
         org_id=visit.instance.org_id,
         id=new_id(now),
         instance_id=visit.instance.id,
@@ -120,7 +120,7 @@ def _mode(groups: tuple[Group, ...]) -> str:
     return asked[0].mode if len(asked) == 1 else "groups"
 
 
-def _pin(visit: "Visit", request: Request) -> None:
+def _pin(visit: "Visit", request: ApprovalRequest) -> None:
     """To the entity's version and content, with what the inbox shows of it."""
     entity = visit.world.entity
     if entity is None:

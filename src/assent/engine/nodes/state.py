@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from assent.engine.choose import guard_against
+from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Input
 from assent.engine.nodes.base import Done, Handler, Rest
 from assent.model.mutation import Rejection

@@ -11,7 +11,7 @@ from assent.engine.nodes.awaiting import done_with, may_retry_ambiguous, read_an
 from assent.engine.nodes.base import Call, Done, Failure, Handler, Rest, Verdict
 from assent.engine.programs import Values
 from assent.language import Scope
-from assent.model.effect import Effect, Outside, openapi_name
+from assent.model.effect import Effect, OutsideWork, openapi_name
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
 
@@ -33,7 +33,7 @@ class System(Handler):
     def answered(self, visit: "Visit", answer: Any) -> Done | Rest | Failure:
         if isinstance(answer, Rejection):
             return Failure(answer.code, answer.message)
-        if isinstance(answer, Outside):
+        if isinstance(answer, OutsideWork):
             again = may_retry_ambiguous(self.node.config, answer.retry_ambiguous)
             effect = Effect("integration", answer.payload, awaited=True, retry_ambiguous=again)
             return rest_until_answered(visit, effect)

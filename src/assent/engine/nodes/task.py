@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from assent.engine.inputs import Input
 from assent.engine.nodes.awaiting import read_answer
-from assent.engine.nodes.base import CheckTask, Done, Failure, Handler, Rest, Verdict
+from assent.engine.nodes.base import Done, Failure, Handler, ResolveTask, Rest, Verdict
 from assent.engine.nodes.waiting import deadline
 from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.graph import Node
 from assent.model.mutation import Rejection
-from assent.model.task import Submittable, WantedTask
+from assent.model.task import Submittable, TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -23,8 +23,8 @@ class Task(Handler):
         self._input = Values(node.config.get("input", {}), scope)
         self._output = Values(node.config.get("output", {}), scope)
 
-    def enter(self, visit: "Visit") -> CheckTask:
-        return CheckTask(self._type, self._input(visit.variables))
+    def enter(self, visit: "Visit") -> ResolveTask:
+        return ResolveTask(self._type, self._input(visit.variables))
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Rest | Failure:
         if isinstance(answer, Rejection):
@@ -36,9 +36,9 @@ class Task(Handler):
         answer = read_answer(visit, given, self._output)
         return super().resume(visit, given) if answer is None else answer
 
-    def _wanted(self, found: Submittable) -> WantedTask:
+    def _wanted(self, found: Submittable) -> TaskSpec:
         config = self.node.config
         priority = config.get("priority", found.priority)
-        return WantedTask(
+        return TaskSpec(
             self._type, found.input, priority, found.attempts_max, awaited=config.get("await", True)
         )

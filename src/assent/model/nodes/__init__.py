@@ -3,14 +3,14 @@
 Each class knows its kind, which of its texts are in which language, and how it looks in a compiled workflow.
 """
 
-from assent.model.nodes.base import Acting, NodeDeclaration, NodeRef, Timed
-from assent.model.nodes.calls import Action, Notification, Operation, System, Task, Webhook
+from assent.model.nodes.base import ActingNode, NodeDeclaration, NodeRef, Timed
+from assent.model.nodes.calls import Action, Notification, OperationSpec, System, Task, Webhook
 from assent.model.nodes.choices import Condition, Join, PolicyGate, Rule, Script, Split
 from assent.model.nodes.people import Approval, Form
 from assent.model.nodes.waits import Requirements, WaitEvent, WaitTimer
 
 __all__ = [
-    "Acting",
+    "ActingNode",
     "Action",
     "Approval",
     "Condition",
@@ -19,7 +19,7 @@ __all__ = [
     "NodeDeclaration",
     "NodeRef",
     "Notification",
-    "Operation",
+    "OperationSpec",
     "PolicyGate",
     "Requirements",
     "Rule",

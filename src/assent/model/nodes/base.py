@@ -59,7 +59,7 @@ class Timed(NodeDeclaration):
     """Where it goes then; the same as an edge for `timeout`."""
 
 
-class Acting(NodeDeclaration):
+class ActingNode(NodeDeclaration):
     """A node that acts on something, as somebody."""
 
     run_as: Literal["actor", "system", "service_account"] = "actor"

@@ -6,14 +6,14 @@ from pydantic import Field, JsonValue, model_validator
 
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
-from assent.model.nodes.base import Acting, Languages, NodeDeclaration, Timed
+from assent.model.nodes.base import ActingNode, Languages, NodeDeclaration, Timed
 from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
 from assent.model.task import PRIORITY_MAX
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
 
-class Action(Acting):
+class Action(ActingNode):
     """A mutation of an entity through the kernel."""
 
     kind = NodeKind.ACTION
@@ -35,7 +35,7 @@ class Action(Acting):
     output: Outputs = Field(default_factory=dict)
 
 
-class Operation(Declaration):
+class OperationSpec(Declaration):
     sdk: DottedName | None = None
     """A Python function that the application registered."""
     openapi: DottedName | None = None
@@ -52,13 +52,13 @@ OnAmbiguous = Literal["retry", "give_up"]
 """What to do when something was sent and no answer came: it may have arrived."""
 
 
-class System(Timed, Acting):
+class System(Timed, ActingNode):
     kind = NodeKind.SYSTEM
     languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 
     type: Literal["system"]
-    operation: Operation
+    operation: OperationSpec
     input: Values = Field(default_factory=dict)
     output: Outputs = Field(default_factory=dict)
     await_: bool = Field(default=False, alias="await")
@@ -70,7 +70,7 @@ class System(Timed, Acting):
         return super().config() | {"await": self.await_ or self.operation.openapi is not None}
 
 
-class Webhook(Timed, Acting):
+class Webhook(Timed, ActingNode):
     kind = NodeKind.WEBHOOK_OUT
     languages: ClassVar[Languages] = {
         "url": Language.URL,
@@ -117,7 +117,7 @@ class Notification(NodeDeclaration):
     """Without it, it is sent again: twice is better than never."""
 
 
-class Task(Timed, Acting):
+class Task(Timed, ActingNode):
     """Background work of our own workers."""
 
     kind = NodeKind.TASK

@@ -8,7 +8,7 @@ from pydantic import model_validator
 from assent.model.contract import FieldSpec, Name
 from assent.model.graph import NodeKind, Outcome
 from assent.model.nodes.base import Languages, Timed, in_seconds
-from assent.model.people import Asking, EscalationSpec, People, Tiers
+from assent.model.people import ApproverSpec, EscalationSpec, PeopleSpec, Tiers
 from assent.model.problems import Path
 from assent.model.terms import Duration, Expression, Language, refuse, seconds_of
 
@@ -32,11 +32,11 @@ class Answering(Timed):
         return {"notify": "email"} | found if "remind" in found else found
 
 
-_WHO: Final = frozenset({*Asking.model_fields, "tiers"})
+_WHO: Final = frozenset({*ApproverSpec.model_fields, "tiers"})
 """What authors write about who is asked; compiled, all of it is `tiers`."""
 
 
-class Approval(Answering, Asking):
+class Approval(Answering, ApproverSpec):
     kind = NodeKind.APPROVAL
     languages: ClassVar[Languages] = {
         "tiers.*.groups.*.approvers.rule": Language.PEOPLE,
@@ -87,7 +87,7 @@ class Approval(Answering, Asking):
         return path
 
     @property
-    def _all_tiers(self) -> tuple[Asking, ...]:
+    def _all_tiers(self) -> tuple[ApproverSpec, ...]:
         return (self,) if self.tiers is None else self.tiers
 
 
@@ -99,7 +99,7 @@ class Form(Answering):
     }
 
     type: Literal["form"]
-    assignee: People | None = None
+    assignee: PeopleSpec | None = None
     """Who fills it in; whoever started the workflow when nobody is named."""
     outcomes: tuple[Name, ...] = ()
     """The events that end it; unsaid, those that its edges answer."""

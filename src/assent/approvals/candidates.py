@@ -1,0 +1,118 @@
+"""From ways to find somebody to the people whom they find: one look-up of each kind for all that are sought."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from assent.model.approval import PeopleSearch, Person
+from assent.people.directory import Directory, Member, OrgRole, OrgUser
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.approvals", "candidates.sql")
+
+Skipped = Mapping[str, str]
+OrgCapability = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """People of whom all are asked, or one is picked."""
+
+    people: tuple[Person, ...]
+    skipped: tuple[Skipped, ...] = ()
+    role: str | None = None
+    """The role that they have in common, by which turns are kept."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """All that a directory was asked for a set of seeks."""
+
+    with_roles: Mapping[OrgRole, Sequence[Member]] = field(default_factory=dict)
+    by_id: Mapping[OrgUser, Member] = field(default_factory=dict)
+    managers: Mapping[OrgUser, Sequence[Member]] = field(default_factory=dict)
+    permitted: Mapping[OrgCapability, Sequence[str]] = field(default_factory=dict)
+    """Capability → the roles that carry it."""
+
+    def pools(self, org_id: str, seek: PeopleSearch) -> list[Candidates]:
+        match seek.strategy:
+            case "users":
+                return [self._users(org_id, seek.names)]
+            case "manager":
+                return [self._manager(org_id, name, seek.levels) for name in seek.names]
+            case "permission":
+                return [self._role(org_id, role) for role in self._roles_that_may(org_id, seek.names)]
+        return [self._role(org_id, role) for role in seek.names]
+
+    def _users(self, org_id: str, names: Iterable[str]) -> Candidates:
+        known = [self.by_id.get((org_id, name)) for name in names]
+        unknown = [name for name, member in zip(names, known, strict=True) if member is None]
+        pool = _pool([member for member in known if member is not None], "user")
+        return Candidates(
+            pool.people, (*pool.skipped, *({"user_id": name, "why": "unknown"} for name in unknown))
+        )
+
+    def _role(self, org_id: str, role: str) -> Candidates:
+        pool = _pool(self.with_roles.get((org_id, role), ()), f"role:{role}")
+        return Candidates(pool.people, pool.skipped, role)
+
+    def _manager(self, org_id: str, of: str, levels: int) -> Candidates:
+        """Whoever is so far up, or else the next one above who can be asked."""
+        line = self.managers.get((org_id, of), ())[levels - 1 :]
+        reached = next((place for place, member in enumerate(line, start=1) if member.active), len(line))
+        return _pool(line[:reached], f"manager:{of}")
+
+    def _roles_that_may(self, org_id: str, names: Sequence[str]) -> list[str]:
+        capability, *roles = names
+        return list(dict.fromkeys((*roles, *self.permitted.get((org_id, capability), ()))))
+
+
+def _pool(members: Iterable[Member], via: str) -> Candidates:
+    members = list(members)
+    return Candidates(
+        tuple(Person(member.user_id, via, member.email) for member in members if member.active),
+        tuple({"user_id": member.user_id, "why": "inactive"} for member in members if not member.active),
+    )
+
+
+async def look_up(
+    connection: Connection, directory: Directory, sought: Sequence[tuple[str, PeopleSearch]]
+) -> Listing:
+    """Everything that these seeks of orgs need to know, in one question of each kind."""
+    found = Listing()
+    if permissions := _wanted(sought, "permission", slice(0, 1)):
+        found.permitted = await _find_permitted(connection, permissions)
+    roles = _wanted(sought, "roles") | _wanted(sought, "permission", slice(1, None))
+    roles |= {(org_id, role) for (org_id, _), carriers in found.permitted.items() for role in carriers}
+    if roles:
+        found.with_roles = await directory.with_roles(connection, sorted(roles))
+    if users := _wanted(sought, "users"):
+        found.by_id = await directory.by_id(connection, sorted(users))
+    if managed := _wanted(sought, "manager"):
+        found.managers = await directory.managers(connection, sorted(managed))
+    return found
+
+
+def _wanted(
+    sought: Sequence[tuple[str, PeopleSearch]], strategy: str, part: slice = slice(None)
+) -> set[tuple[str, str]]:
+    return {(org, name) for org, seek in sought if seek.strategy == strategy for name in seek.names[part]}
+
+
+async def _find_permitted(
+    connection: Connection, wanted: Iterable[OrgCapability]
+) -> dict[OrgCapability, list[str]]:
+    asked = [(org_id, name, form) for org_id, name in sorted(wanted) for form in _forms(name)]
+    rows = await connection.fetch(_SQL.find_roles_that_may, *map(list, zip(*asked, strict=True)))
+    found: dict[OrgCapability, list[str]] = defaultdict(list)
+    for row in rows:
+        found[row["org_id"], row["capability"]].append(row["role"])
+    return dict(found)
+
+
+def _forms(capability: str) -> list[str]:
+    """The grants by which somebody has a capability, as `Actor.can` reads them."""
+    parts = capability.split(":")
+    return [capability, "*", *(":".join((*parts[:end], "*")) for end in range(1, len(parts)))]

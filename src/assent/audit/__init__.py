@@ -1,0 +1,1 @@
+"""The audit log: who did what, on whose behalf, to what, when and why."""

@@ -1,0 +1,111 @@
+"""One instance compared with its steps, and corrected where it differs (WF-15)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from rich.text import Text
+
+from assent.cli.actor_options import ActorSession
+from assent.cli.ids import GivenId
+from assent.cli.refusals import as_json, as_text, rejection_from
+from assent.cli.report import safe
+from assent.cli.tables import one_line
+from assent.cli.targets import find_meant
+from assent.engine.instance import Instance
+from assent.kernel.read import read_entity
+from assent.model.mutation import Refused, Rejection
+from assent.operations.stuck import find_stuck
+
+STUCK_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a comparison found, and what was done about it."""
+
+    instance_id: UUID
+    differences: Mapping[str, tuple[Any, Any]]
+    """Field → as it was kept, and as the steps make it."""
+    changed: bool = False
+    rejection: Rejection | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is still not as its steps make it, or that could not be found out."""
+        return self.rejection is not None or (bool(self.differences) and not self.changed)
+
+    def to_json(self) -> dict[str, Any]:
+        found = {
+            "id": self.instance_id,
+            "changed": self.changed,
+            "differences": {
+                name: {"kept": kept, "rebuilt": rebuilt} for name, (kept, rebuilt) in self.differences.items()
+            },
+        }
+        return found | ({"error": as_json(self.rejection)} if self.rejection else {})
+
+    def text(self) -> Text:
+        text = Text(f"{self.instance_id}  ")
+        if self.rejection is not None:
+            return text.append(as_text(self.rejection))
+        if not self.differences:
+            return text.append("✓ as its steps make it", "green")
+        text.append("✓ rebuilt" if self.changed else "✗ differs", "green" if self.changed else "red")
+        for name, (kept, rebuilt) in self.differences.items():
+            text.append(f"\n  {name}: {_shown(kept)} → {_shown(rebuilt)}", "default")
+        return text
+
+
+def _shown(value: Any) -> str:
+    return safe(one_line(str(value)))
+
+
+async def named_instances(session: ActorSession, given: Sequence[GivenId]) -> list[UUID]:
+    async with session.reading() as connection:
+        return [await _instance(session, connection, one) for one in given]
+
+
+async def _instance(session: ActorSession, connection: Any, given: GivenId) -> UUID:
+    meant = await find_meant(session, connection, given)
+    if meant.instance_id is not None:
+        return meant.instance_id
+    assert meant.entity_id is not None
+    entity = await read_entity(connection, session.org_id, meant.entity_id)
+    if entity is None or entity.instance_id is None:
+        raise Refused(Rejection("NOT_FOUND", f"no instance runs for entity {given.text}", ("id",)))
+    return entity.instance_id
+
+
+async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[UUID]:
+    async with session.reading() as connection:
+        found = await find_stuck(connection, session.org_id, still_for, STUCK_MAX)
+    return [finding.instance_id for finding in found]
+
+
+async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) -> Rebuilt:
+    """One that cannot be rebuilt must not keep the others from it."""
+    try:
+        kept, rebuilt = await session.runtime.folded(session.org_id, instance_id)
+        differences = differences_of(kept, rebuilt)
+        if check or not differences:
+            return Rebuilt(instance_id, differences)
+        # Under its lock now: whoever was at work on it meanwhile may have brought it in order.
+        changed = await session.runtime.rebuild(session.org_id, instance_id, session.actor)
+        return Rebuilt(instance_id, differences if changed else {}, changed)
+    except Exception as error:
+        surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")
+        return Rebuilt(instance_id, {}, rejection=rejection_from(error) or surprise)
+
+
+def differences_of(kept: Instance, rebuilt: Instance) -> dict[str, tuple[Any, Any]]:
+    """The parts of an instance that are not what its steps make them."""
+    before, after = _parts(kept), _parts(rebuilt)
+    return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
+
+def _parts(instance: Instance) -> dict[str, Any]:
+    found = {part.name: getattr(instance, part.name) for part in fields(Instance) if part.compare}
+    return found | {"tokens": [token.to_json() for token in instance.tokens.values()]}

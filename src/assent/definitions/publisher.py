@@ -1,0 +1,119 @@
+"""The rows: inserted once, published and archived, never changed. Whoever calls holds the key's lock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from assent.definitions.definition import DefinitionVersion, Kind, Status
+from assent.model.actor import Actor
+from assent.model.ids import new_id
+from assent.model.mutation import Refused, Rejection
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import Row
+
+SQL: Final = load_queries("assent.definitions", "definitions.sql")
+
+AUTHORED: Final = frozenset({"flow", "org_patch"})
+"""What people write; everything else follows from it, or is the operator's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Who publishes, for whom, when: what every step of publishing needs to know."""
+
+    connection: Connection
+    org_id: str
+    actor: Actor
+    now: datetime
+    capabilities: Mapping[str, str] = field(default_factory=dict)
+    """What the application's things take to be used, where it says so: `operation:payroll.pay` → `payroll:pay`."""
+    reviewed: bool = False
+    """Whether a second person publishes what others wrote, or nothing is said that was not said before."""
+
+    async def lock_entity_type(self, entity_type: str) -> None:
+        """One at a time changes the patches and effective workflows of an org's entity type."""
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"entity:{entity_type}")
+
+    async def lock_patch(self, name: str) -> None:
+        """Taken after the entity type's: a name is one patch's, whatever entity type it is for."""
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"patch:{name}")
+
+    async def lock_flow(self, key: str) -> None:
+        await self.connection.execute(SQL.lock_definitions, self.org_id, f"flow:{key}")
+
+    async def lock_for(self, row: Row) -> None:
+        """The lock of whatever a row is a version of."""
+        if row["definition_kind"] == "flow":
+            await self.lock_flow(row["key"])
+        else:
+            await self.lock_entity_type(row["entity_type"])
+
+    async def insert(
+        self, kind: Kind, key: str, columns: Mapping[str, Any], *, status: Status = "published"
+    ) -> DefinitionVersion:
+        """A new row under the next version of its key, or the version among the columns."""
+        row = {
+            "org_id": self.org_id,
+            "id": new_id(self.now),
+            "definition_kind": kind,
+            "key": key,
+            "name": key,
+            "status": status,
+            "created_by": self.actor.id,
+            "at": self.now,
+        }
+        kept = await self.connection.fetchrow(SQL.insert_definition, row | dict(columns))
+        assert kept is not None
+        return DefinitionVersion.of(kept)
+
+    async def publish(
+        self, kind: Kind, key: str, columns: Mapping[str, Any]
+    ) -> tuple[DefinitionVersion, bool]:
+        """Have exactly this published under a key, and nothing else; false where it was already.
+
+        What says and compiled to the same as an earlier version is that version come back.
+        """
+        row = await self._same(kind, key, columns)
+        if row is not None and row["status"] == "published":
+            return DefinitionVersion.of(row), False
+        await self._require_second_person(kind, key)
+        await self.archive_published(kind, key)
+        return (await self.publish_again(row) if row else await self.insert(kind, key, columns)), True
+
+    async def keep(
+        self, kind: Kind, key: str, columns: Mapping[str, Any], status: Status
+    ) -> DefinitionVersion:
+        """Have this under a key in a status; an archived one need not be kept twice."""
+        if status == "published":
+            return (await self.publish(kind, key, columns))[0]
+        row = await self._same(kind, key, columns)
+        return DefinitionVersion.of(row) if row else await self.insert(kind, key, columns, status=status)
+
+    async def publish_again(self, archived: Row) -> DefinitionVersion:
+        row = await self.connection.fetchrow(SQL.publish_if_archived, self.org_id, archived["id"], self.now)
+        assert row is not None, "the key is locked, and nobody else moves its versions"
+        return DefinitionVersion.of(row)
+
+    async def archive_published(self, kind: Kind, key: str) -> None:
+        await self.connection.execute(SQL.archive_published, self.org_id, kind, key, self.now)
+
+    async def published(self, kind: Kind, key: str) -> DefinitionVersion | None:
+        row = await self.connection.fetchrow(SQL.find_published, self.org_id, kind, key)
+        return DefinitionVersion.of(row) if row else None
+
+    async def needs_two_people(self) -> bool:
+        """Whether the org publishes with four eyes: its setting `publish` is `four_eyes`."""
+        found: bool = await self.connection.fetchval(SQL.needs_two_people, self.org_id)
+        return found
+
+    async def _require_second_person(self, kind: Kind, key: str) -> None:
+        if kind in AUTHORED and not self.reviewed and await self.needs_two_people():
+            message = f"`{key}` is not one person's to publish: {self.org_id} publishes with four eyes"
+            hint = "keep it as a draft, and have somebody publish it who did not write it"
+            raise Refused(Rejection("FOUR_EYES_REQUIRED", message, ("actor",), hint=hint))
+
+    async def _same(self, kind: Kind, key: str, columns: Mapping[str, Any]) -> Row | None:
+        said = [columns.get(column) for column in ("compiled_hash", "source_json", "body_patches_json")]
+        return await self.connection.fetchrow(SQL.find_same, self.org_id, kind, key, *said)

@@ -1,0 +1,53 @@
+"""Definitions as somebody of an org sees them: their own and everybody's. Reads, and never writes."""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from assent.definitions.definition import Definition, DefinitionVersion, Kind, Status
+from assent.definitions.verify import verified
+from assent.model.mutation import Refused, Rejection
+from assent.model.workflow import Workflow
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import Row
+
+SQL: Final = load_queries("assent.definitions", "views.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionFilter:
+    """Which definitions are wanted; what is not said is no matter."""
+
+    kind: Kind | None = None
+    key: str | None = None
+    status: Status | None = None
+    entity_type: str | None = None
+    own: bool = False
+    """Only the org's own, and not everybody's."""
+
+
+async def page_of_definitions(
+    connection: Connection, org_id: str, wanted: DefinitionFilter, after: UUID | None, limit: int
+) -> list[DefinitionVersion]:
+    """Versions, the newest first."""
+    by = (wanted.kind, wanted.key, wanted.status, wanted.entity_type, wanted.own)
+    rows = await connection.fetch(SQL.page_of_definitions, org_id, *by, after, limit)
+    return [DefinitionVersion.of(row) for row in rows]
+
+
+async def definition_seen(connection: Connection, org_id: str, definition_id: UUID) -> Row:
+    """A definition that somebody of the org may see, with its content; raises `Refused`."""
+    row = await connection.fetchrow(SQL.read_definition_seen, org_id, definition_id)
+    if row is None:
+        message = f"there is no definition {definition_id}"
+        raise Refused(Rejection("NOT_FOUND", message, ("definition_id",)))
+    return row
+
+
+def workflow_in(row: Row) -> Workflow:
+    """What a definition compiled to; raises `Refused` where it never was, or is not what was compiled."""
+    found = verified(row)
+    if not isinstance(found, Definition):
+        raise Refused(found)
+    return found.workflow

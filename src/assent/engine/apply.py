@@ -1,0 +1,423 @@
+"""What each kind of input does to an instance, or why not."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from assent.engine.edges import choose
+from assent.engine.forms import claim_form, reassign_form, release_form, save_draft
+from assent.engine.inputs import (
+    Advance,
+    Cancel,
+    CancelToken,
+    Claim,
+    ClaimForm,
+    Decide,
+    Drifted,
+    EventArrived,
+    Expired,
+    ForceFail,
+    Input,
+    Pause,
+    Poke,
+    Reassign,
+    ReassignForm,
+    Release,
+    ReleaseForm,
+    Repin,
+    RequestDecided,
+    Resume,
+    RetryInstance,
+    SaveDraft,
+    Skip,
+    Start,
+    TimerDue,
+    Unreadable,
+)
+from assent.engine.instance import Token, parent_id, path_order
+from assent.engine.plan import PlannedEdge
+from assent.engine.requests import claim, decide, reassign, release
+from assent.engine.rights import denied
+from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
+from assent.model.actor import Actor, Authority, Principal
+from assent.model.graph import NodeKind, Outcome
+from assent.model.mutation import Rejection
+from assent.model.policy import check_policy
+
+EVENT_FAILED: Final = "EVENT_FAILED"
+"""Why an instance pauses whose event was given up before any step began."""
+
+_WHILE_PAUSED: Final = (Resume, RetryInstance, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
+_NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
+
+
+def apply_input(run: Run, given: Input) -> Offered:
+    """Hand an input to the instance. Ended instances ignore notices, paused ones let them wait (D27)."""
+    run.current = given
+    if not isinstance(given, _NOTICES) and getattr(given, "authority", None) is None:
+        # A command comes with the rights of its caller; those of everybody else are read.
+        run.world.actors[given.actor.id] = given.actor
+    if refused := denied(run, given):
+        return refused
+    status = run.instance.status
+    is_notice = isinstance(given, _NOTICES)
+    if run.instance.has_ended:
+        return IGNORED if is_notice else _not_active(run)
+    if status == "paused" and not isinstance(given, _WHILE_PAUSED):
+        return DEFERRED if is_notice else _not_active(run)
+    return _OFFERS[type(given)](run, given)
+
+
+def _not_active(run: Run) -> Rejection:
+    message = f"instance {run.instance.id} is {run.instance.status}"
+    return Rejection("WORKFLOW_NOT_ACTIVE", message, ("instance_id",))
+
+
+def _start(run: Run, given: Start) -> Offered:
+    if run.instance.version:
+        return Rejection("ALREADY_STARTED", f"instance {run.instance.id} runs already", ("instance_id",))
+    authority = given.authority or Authority.of(given.actor, given.transition)
+    begins = {"authority": authority.to_json(), "contributes": True, "set": dict(given.data)}
+    if given.transition is None:
+        run.control("start", to=run.plan.start, **begins)
+        return ACCEPTED
+    found = _edge_from_state(run, given.transition, given.actor)
+    if isinstance(found, Rejection):
+        return _start_on_the_way(run, given, begins) or found
+    edge, evaluations = found
+    output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations}
+    run.control("start", to=edge.target, **begins, **output)
+    return ACCEPTED
+
+
+def _start_on_the_way(run: Run, given: Start, begins: Mapping[str, Any]) -> Offered | None:
+    """From a state that goes on by itself, where an instance ended on its way: with the transition that led there, or
+    the one on which it sets out. Nothing else would ever take the entity out of it."""
+    node_id, contract, entity = _state_node(run), run.plan.contract, run.world.entity
+    if node_id is None or contract is None or entity is None:
+        return None
+    if Outcome.COMPLETED not in run.plan.nodes[node_id].answers:
+        return None
+    declared = contract.lifecycle.transitions.get(given.transition or "")
+    if declared is None or entity.state not in (declared.to, *declared.from_):
+        return None
+    if denied := check_policy(contract, str(given.transition), given.actor):
+        return denied
+    run.control("start", to=node_id, **begins)
+    return ACCEPTED
+
+
+def _advance(run: Run, given: Advance) -> Offered:
+    candidates = _candidates(run, given)
+    if len(candidates) > 1:
+        names = ", ".join(run.plan.nodes[token.node].node.name for token in candidates)
+        message = f"several steps can be answered with `{given.event}`: {names}"
+        return Rejection("AMBIGUOUS_STEP", message, ("step",), hint="name the step")
+    if candidates:
+        return _resume(run, candidates[0], given)
+    return _transition_of_the_whole(run, given)
+
+
+def _candidates(run: Run, given: Advance) -> list[Token]:
+    resting = [token for token in run.instance.tokens.values() if token.state == "resting"]
+    if given.step is not None:
+        return [
+            token for token in resting if given.step in (token.node, run.plan.nodes[token.node].node.name)
+        ]
+    answering = [token for token in resting if given.event in run.plan.nodes[token.node].answers]
+    return answering or (resting if len(resting) == 1 and not _state_answers(run, given.event) else [])
+
+
+def _state_node(run: Run) -> str | None:
+    entity = run.world.entity
+    node_id = f"sys:state:{entity.state}" if entity is not None else ""
+    return node_id if node_id in run.plan.nodes else None
+
+
+def _state_answers(run: Run, event: str) -> bool:
+    node_id = _state_node(run)
+    return node_id is not None and event in run.plan.nodes[node_id].answers
+
+
+def _transition_of_the_whole(run: Run, given: Advance) -> Offered:
+    """A transition that the entity's state allows while tokens are on their way: all of them end (D24)."""
+    if given.step is not None or given.event in (Outcome.DRIFT, Outcome.COMPLETED):
+        return _nothing_answers(given.event)
+    found = _edge_from_state(run, given.event, given.actor)
+    if isinstance(found, Rejection):
+        return found
+    edge, evaluations = found
+    output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations, "contributes": True}
+    move(run, given.event, edge.target, output, Authority.of(given.actor, given.event), given.data)
+    return ACCEPTED
+
+
+def _edge_from_state(
+    run: Run, transition: str, actor: Actor
+) -> tuple[PlannedEdge, list[dict[str, Any]]] | Rejection:
+    """The edge that a transition takes from the entity's present state, if the actor may."""
+    node_id = _state_node(run)
+    if node_id is None or transition not in run.plan.nodes[node_id].answers:
+        return _nothing_answers(transition)
+    contract = run.plan.contract
+    if contract is not None and (denied := check_policy(contract, transition, actor)):
+        return denied
+    visit = run.visit(Token("0", node_id, run.instance.entity_version), actor)
+    edge, evaluations = choose(visit, transition, visit.variables)
+    return (edge, evaluations) if edge is not None else _nothing_answers(transition)
+
+
+def _nothing_answers(event: str) -> Rejection:
+    return Rejection(
+        "INVALID_TRANSITION", f"nothing that rests here can be answered with `{event}`", ("event",)
+    )
+
+
+def move(  # noqa: PLR0913, PLR0917
+    run: Run,
+    why: str,
+    target: str,
+    output: Mapping[str, Any],
+    authority: Authority,
+    sets: Mapping[str, Any] | None = None,
+) -> None:
+    """End every token with its steps, and begin again at `target` with the next generation (D24)."""
+    run.cancel_tokens(list(run.instance.tokens.values()), why)
+    run.void_approvals(why)
+    found = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
+    run.control("move", reason=why, to=target, **found)
+
+
+def _authority_of_all(run: Run) -> Authority:
+    """Return the authority of all tokens together, in the order of their paths."""
+    first, *others = sorted(run.instance.tokens.values(), key=path_order)
+    return first.authority.joined_by(p for other in others for p in other.authority.principals)
+
+
+def _resume(run: Run, token: Token, given: Input) -> Offered:
+    if isinstance(given, Advance | Decide):
+        visit = run.visit(token, given.actor)
+        visit.by = Principal.of(given.actor)
+    else:
+        visit = run.visit(token)
+    verdict = visit.node.handler.resume(visit, given)
+    if isinstance(verdict, Rejection):
+        return verdict
+    run.conclude(visit, verdict)
+    return ACCEPTED
+
+
+def _decide(run: Run, given: Decide) -> Offered:
+    token = decide(run, given)
+    return token if isinstance(token, Rejection) else _resume(run, token, given)
+
+
+def _notice(run: Run, given: EventArrived | RequestDecided | TimerDue) -> Offered:
+    token = next((t for t in run.instance.tokens.values() if t.step_id == given.step_id), None)
+    if token is None or token.state != "resting":
+        return IGNORED
+    outcome = _resume(run, token, given)
+    return IGNORED if isinstance(outcome, Rejection) else outcome
+
+
+def _expired(run: Run, given: Expired) -> Offered:
+    expire(run, {})
+    return ACCEPTED
+
+
+def expire(run: Run, output: Mapping[str, Any]) -> None:
+    """The workflow's time is over: on to where it says, or failed."""
+    expiry = run.plan.workflow.expiry
+    if expiry is not None and expiry.target is not None:
+        timed_out = {**output, "timed_out": True}
+        move(run, Outcome.TIMEOUT, expiry.target, timed_out, _authority_of_all(run))
+        return
+    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
+    run.void_approvals(Outcome.TIMEOUT)
+    why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
+    run.control("timeout", status="failed", incident=why, **output)
+
+
+def _drifted(run: Run, given: Drifted) -> Offered:
+    if given.amended_by is not None:
+        return _end(run, "cancel", "cancelled", "amended", {"amended_by": str(given.amended_by)})
+    if given.entity_version <= run.instance.entity_version:
+        return IGNORED
+    if not _in_stable_region(run):
+        return _ask_again(run, given)
+    last, changes = _edits(run, given)
+    found = {"from_version": run.instance.entity_version, "changes": changes, "void": _voided(run)}
+    found["entity_version"] = last.entity_version
+    target = run.plan.workflow.amendment
+    if target is not None:
+        authority = last.authority or _authority_of_all(run)
+        move(run, Outcome.DRIFT, target, {**found, "contributes": True}, authority)
+        return ACCEPTED
+    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
+    run.void_approvals(Outcome.DRIFT)
+    message = f"the entity was edited while it should have rested: version {given.entity_version}"
+    run.control("drift", status="failed", incident=incident("WORKFLOW_VERSION_DRIFT", message), **found)
+    return ACCEPTED
+
+
+def _ask_again(run: Run, given: Drifted) -> Offered:
+    """Where edits are free, whoever was asked about the content before is asked about the new one."""
+    void = {r.step_id for r in run.world.requests.values() if r.status == "void"}
+    tokens = [token for token in run.instance.tokens.values() if token.step_id in void]
+    for token in tokens:
+        run.ask_again(token, given.entity_version)
+    return ACCEPTED if tokens else IGNORED
+
+
+def _edits(run: Run, given: Drifted) -> tuple[Drifted, dict[str, Any]]:
+    """This edit and those that wait behind it, as one: field → [as it was asked about, as it is]."""
+    edits = [given, *(later for later in run.inputs if isinstance(later, Drifted) and not later.amended_by)]
+    changes: dict[str, Any] = {}
+    for edit in edits:
+        for name, (before, after) in edit.changes.items():
+            changes[name] = [changes[name][0] if name in changes else before, after]
+    return edits[-1], {name: pair for name, pair in changes.items() if pair[0] != pair[1]}
+
+
+def _voided(run: Run) -> list[str]:
+    """The steps whose requests the edit has made void."""
+    requests = [r for r in run.world.requests.values() if r.applied_at is None]
+    names = {
+        run.plan.nodes[r.node_id].node.name for r in requests if r.status in ("pending", "approved", "void")
+    }
+    return sorted(names)
+
+
+def _in_stable_region(run: Run) -> bool:
+    stable = run.plan.workflow.stable_nodes
+    return any(token.node in stable for token in run.instance.tokens.values())
+
+
+def _end(run: Run, name: str, status: str, reason: str, more: Mapping[str, Any] | None = None) -> Offered:
+    run.cancel_tokens(list(run.instance.tokens.values()), reason)
+    run.void_approvals(reason)
+    run.control(name, status=status, reason=reason, set={f"{name}_reason": reason}, **(more or {}))
+    return ACCEPTED
+
+
+def _cancel(run: Run, given: Cancel) -> Offered:
+    return _end(run, "cancel", "cancelled", given.reason)
+
+
+def _force_fail(run: Run, given: ForceFail) -> Offered:
+    why = incident("FORCED", given.reason or "an admin failed it")
+    return _end(run, "fail", "failed", given.reason, {"incident": why})
+
+
+def _pause(run: Run, given: Pause) -> Offered:
+    run.control("pause", status="paused", reason=given.reason, incident=incident(given.code, given.reason))
+    return ACCEPTED
+
+
+def _resume_instance(run: Run, given: Resume) -> Offered:
+    if run.instance.status != "paused":
+        return Rejection("WORKFLOW_NOT_PAUSED", "only a paused instance is resumed", ("instance_id",))
+    run.control("resume", status="running")
+    return ACCEPTED
+
+
+def _retry(run: Run, given: RetryInstance) -> Offered:
+    failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
+    if given.step is not None:
+        failed = [t for t in failed if given.step in (t.node, run.plan.nodes[t.node].node.name)]
+    if not failed and _waits_for_a_retry(run):
+        run.control("retry", status="running")
+        return ACCEPTED
+    if not failed:
+        return Rejection("NOTHING_FAILED", "no failed step is there to be tried again", ("step",))
+    for token in failed:
+        run.control("retry", status="running", again=token.id)
+    return ACCEPTED
+
+
+def _waits_for_a_retry(run: Run) -> bool:
+    """Whether it paused for an event that could not be taken, and no step failed."""
+    incident = run.instance.incident or {}
+    return run.instance.status == "paused" and incident.get("code") == EVENT_FAILED
+
+
+def _skip(run: Run, given: Skip) -> Offered:
+    tokens = [
+        token
+        for token in run.instance.tokens.values()
+        if token.state in ("resting", "failed")
+        and given.step in (token.node, run.plan.nodes[token.node].node.name)
+    ]
+    if len(tokens) != 1:
+        message = f"expected one step `{given.step}` that rests or failed, found {len(tokens)}"
+        return Rejection("STEP_NOT_FOUND", message, ("step",))
+    if refused := _skips_an_approval(run, tokens[0], given):
+        return refused
+    edges = {edge.id: edge for edge in run.plan.nodes[tokens[0].node].everything}
+    if given.edge not in edges:
+        message = f"`{given.edge}` does not leave this step; these do: {', '.join(edges)}"
+        return Rejection("EDGE_NOT_FOUND", message, ("edge",))
+    run.skip(tokens[0], edges[given.edge], given.reason)
+    return ACCEPTED
+
+
+def _skips_an_approval(run: Run, token: Token, given: Skip) -> Rejection | None:
+    """Nobody approves by going around: not the originator, not an admin."""
+    edge = run.plan.edges.get(given.edge)
+    is_approval = run.plan.nodes[token.node].kind is NodeKind.APPROVAL
+    if not is_approval or edge is None or edge.label != Outcome.APPROVED:
+        return None
+    hint = "reassign it to somebody who can decide, or skip by another edge"
+    return Rejection("APPROVAL_CANNOT_BE_SKIPPED", "an approval is given, not skipped", ("edge",), hint=hint)
+
+
+def _cancel_token(run: Run, given: CancelToken) -> Offered:
+    token = run.instance.tokens.get(given.token)
+    if token is None or not parent_id(token.id):
+        message = f"`{given.token}` is not a token on a path of a split"
+        return Rejection("TOKEN_NOT_FOUND", message, ("token",), hint="cancel the instance instead")
+    run.cancel_branch(token, given.reason)
+    return ACCEPTED
+
+
+def _unreadable(run: Run, given: Unreadable) -> Offered:
+    raise ValueError(given.problem)
+
+
+def _unknown(run: Run, given: Input) -> Offered:
+    return Rejection("UNKNOWN_EVENT", "nobody here knows what this event means")
+
+
+def _repin(run: Run, given: Repin) -> Offered:
+    found = {"definition_id": str(given.definition_id), "definition_version": given.definition_version}
+    run.control("repin", **found, definition_hash=given.definition_hash)
+    return ACCEPTED
+
+
+_OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
+    Start: _start,
+    Advance: _advance,
+    Decide: _decide,
+    Reassign: lambda run, given: reassign(run, given) or ACCEPTED,
+    Claim: lambda run, given: claim(run, given) or ACCEPTED,
+    Release: lambda run, given: release(run, given) or ACCEPTED,
+    ClaimForm: lambda run, given: claim_form(run, given) or ACCEPTED,
+    ReleaseForm: lambda run, given: release_form(run, given) or ACCEPTED,
+    ReassignForm: lambda run, given: reassign_form(run, given) or ACCEPTED,
+    SaveDraft: lambda run, given: save_draft(run, given) or ACCEPTED,
+    EventArrived: _notice,
+    RequestDecided: _notice,
+    TimerDue: _notice,
+    Expired: _expired,
+    Drifted: _drifted,
+    Cancel: _cancel,
+    Pause: _pause,
+    Resume: _resume_instance,
+    RetryInstance: _retry,
+    Skip: _skip,
+    CancelToken: _cancel_token,
+    ForceFail: _force_fail,
+    Repin: _repin,
+    Unreadable: _unreadable,
+    Input: _unknown,
+    Poke: lambda run, given: ACCEPTED,
+}

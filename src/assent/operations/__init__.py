@@ -1,0 +1,1 @@
+"""What operators ask and repair: health, queues, stuck instances, dead letters."""

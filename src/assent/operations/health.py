@@ -1,0 +1,133 @@
+"""Health: what an operator asks first. Is everything processed, how fast, what stands still, what was given up?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Self
+
+from assent.operations.queues import COUNTED_MAX, Queue, look_at_queues
+from assent.operations.stuck import StuckInstance, find_stuck
+from assent.store.database import Connection, Database
+from assent.store.environment import number, read_environment
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.operations", "health.sql")
+
+PREFIX: Final = "ASSENT_HEALTH_"
+LATEST_EVENTS_MAX: Final = 10_000
+"""Of the events of the last hour, no more are looked at."""
+_LAST_HOUR: Final = timedelta(hours=1)
+_FINDINGS_MAX: Final = 100
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthLimits:
+    """Beyond these something is wrong; `pending_age_max_ms` is the variable `ASSENT_HEALTH_PENDING_AGE_MAX_MS`."""
+
+    pending_age_max_ms: int = number(60_000, 1, 30 * _DAY_MS)
+    """How long an event, an effect or a timer may have been due."""
+    latency_p95_max_ms: int = number(30_000, 1, 30 * _DAY_MS)
+    stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
+    dead_letters_recent_ms: int = number(_DAY_MS, 0, 3_650 * _DAY_MS)
+    """How old a dead letter may be to be news: they are never deleted, and old ones are known."""
+
+    @property
+    def stuck_after(self) -> timedelta:
+        return timedelta(milliseconds=self.stuck_after_ms)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """The limits that the environment holds; `Invalid` lists every variable that is wrong."""
+        return read_environment(cls, PREFIX, {}, environment)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """From an event's transaction to the end of its processing, over the latest events of the last hour."""
+
+    events: int
+    p50_s: float | None
+    p95_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    queue: str
+    kind: str
+    number: int
+    recent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    at: datetime
+    queues: tuple[Queue, ...]
+    latency: Latency
+    stuck: tuple[StuckInstance, ...]
+    dead_letters: tuple[DeadLetters, ...]
+    problems: tuple[str, ...]
+    """What is wrong, in words; nothing when all is well."""
+
+    @property
+    def is_healthy(self) -> bool:
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        return {"healthy": self.is_healthy, **asdict(self)}
+
+
+async def health(
+    database: Database,
+    org_id: str | None = None,
+    limits: HealthLimits | None = None,
+    *,
+    partition_id: str | None = None,
+) -> Health:
+    """How it goes, for everybody, for one org, or for one partition of an org."""
+    limits, now = limits or HealthLimits(), database.clock.now()
+    async with database.transaction(org_id, isolation="repeatable_read", read_only=True) as connection:
+        # Before the queues, which are looked at by plans of their own.
+        stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)
+        queues = await look_at_queues(connection, now, partition_id)
+        latency = await _latency(connection, now, partition_id)
+        dead = await _dead_letters(connection, now, limits, partition_id)
+    problems = (*_late(queues, limits), *_slow(latency, limits), *_standing(stuck), *_given_up(dead))
+    return Health(now, tuple(queues), latency, tuple(stuck), tuple(dead), problems)
+
+
+async def _latency(connection: Connection, now: datetime, partition_id: str | None) -> Latency:
+    (row,) = await connection.fetch(_SQL.look_at_latency, now - _LAST_HOUR, LATEST_EVENTS_MAX, partition_id)
+    return Latency(**dict(row))
+
+
+async def _dead_letters(
+    connection: Connection, now: datetime, limits: HealthLimits, partition_id: str | None
+) -> list[DeadLetters]:
+    since = now - timedelta(milliseconds=limits.dead_letters_recent_ms)
+    rows = await connection.fetch(_SQL.count_dead_letters, since, COUNTED_MAX, partition_id)
+    return [DeadLetters(**dict(row)) for row in rows]
+
+
+def _late(queues: Sequence[Queue], limits: HealthLimits) -> Iterator[str]:
+    for queue in queues:
+        # People take the time that they take.
+        if queue.name != "people" and queue.oldest_s * 1000 > limits.pending_age_max_ms:
+            yield f"{queue.name}: {queue.pending:,} wait, the oldest for {queue.oldest_s:,.0f} s; is a worker running?"
+
+
+def _slow(latency: Latency, limits: HealthLimits) -> Iterator[str]:
+    if latency.p95_s is not None and latency.p95_s * 1000 > limits.latency_p95_max_ms:
+        yield f"one event in twenty takes longer than {latency.p95_s:,.1f} s; add workers"
+
+
+def _standing(stuck: Sequence[StuckInstance]) -> Iterator[str]:
+    if stuck:
+        found = f"{len(stuck)}" if len(stuck) < _FINDINGS_MAX else f"{_FINDINGS_MAX} or more"
+        yield f"stuck: {found} instances, the first of them {stuck[0].instance_id}"
+
+
+def _given_up(dead: Sequence[DeadLetters]) -> Iterator[str]:
+    for letters in dead:
+        if letters.recent:
+            yield f"dead letters: {letters.recent:,} recent {letters.queue} of kind {letters.kind}"

@@ -1,0 +1,1 @@
+"""The engine's outbox: events that advance instances."""

@@ -1,0 +1,52 @@
+"""The way into the engine's outbox."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from assent.model.mutation import NIL_ID, Event
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import RowValues
+from assent.telemetry import current_trace
+
+_SQL: Final = load_queries("assent.outbox", "outbox.sql")
+
+
+async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> int:
+    """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new.
+
+    Answers how many were new.
+    """
+    rows = [_row(event, now) for event in _traced(_distinct(events))]
+    written: int | None = await connection.fetchval(_SQL.emit_events, rows) if rows else None
+    return written or 0
+
+
+def _traced(events: Sequence[Event]) -> Sequence[Event]:
+    """Events that bring no trace belong to the one that we are in."""
+    trace = current_trace() if events else None
+    if trace is None:
+        return events
+    return [event if event.trace_id is not None else replace(event, trace_id=trace) for event in events]
+
+
+def _distinct(events: Sequence[Event]) -> list[Event]:
+    # The receipts keep out what was told before; within one statement they cannot see each other's twin.
+    return list({(event.org_id, event.instance_id, event.key): event for event in events}.values())
+
+
+def _row(event: Event, now: datetime) -> RowValues:
+    return {
+        "org_id": event.org_id,
+        "id": event.id,
+        "created_at": now,
+        "instance_id": event.instance_id,
+        "receipt_instance_id": event.instance_id or NIL_ID,
+        "entity_version": event.entity_version,
+        "event_type": event.event_type,
+        "payload": event.payload,
+        "key": event.key,
+        "trace_id": event.trace_id,
+    }

@@ -1,0 +1,200 @@
+"""Who stands in for whom: kept, revoked, listed, and read for whoever answers or is looked for.
+
+A delegation hands on what is asked of somebody themselves, never what was handed to them: there are no chains of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Self
+from uuid import UUID
+
+import asyncpg
+
+from assent.model.actor import Actor
+from assent.model.approval import Delegation
+from assent.model.ids import new_id
+from assent.model.mutation import Rejection
+from assent.people.directory import Directory, OrgUser
+from assent.store.connect import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.people", "delegations.sql")
+
+DELEGATE: Final = "approvals:delegate"
+"""The capability to delegate, and to revoke, for others."""
+
+SCOPE_NAMES_MAX: Final = 100
+REASON_LENGTH_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewDelegation:
+    """A wish to have somebody stand in."""
+
+    org_id: str
+    from_user: str
+    to_user: str
+    starts_at: datetime | None = None
+    """At once when unsaid; one in the past is at once as well, for nobody stood in before it was said."""
+    ends_at: datetime | None = None
+    """From then on it does not hold; until it is revoked when unsaid."""
+    entity_types: tuple[str, ...] = ()
+    workflows: tuple[str, ...] = ()
+    """What it is about. Everything where both are empty; where both are said, both must fit."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDelegation:
+    """A delegation as it is on record."""
+
+    org_id: str
+    id: UUID
+    from_user: str
+    to_user: str
+    starts_at: datetime
+    ends_at: datetime | None
+    entity_types: tuple[str, ...]
+    workflows: tuple[str, ...]
+    reason: str | None
+    created_by: str
+    created_at: datetime
+    revoked_at: datetime | None
+
+    @classmethod
+    def of(cls, row: asyncpg.Record) -> Self:
+        scope = {name: tuple(row[name]) for name in ("entity_types", "workflows")}
+        return cls(**{**row, **scope})
+
+
+async def delegate(
+    connection: Connection, directory: Directory, wanted: NewDelegation, by: Actor, now: datetime
+) -> KeptDelegation | Rejection:
+    """Have somebody stand in for another, or say why not."""
+    if refused := _check(wanted, by, now) or await _check_people(connection, directory, wanted):
+        return refused
+    row = await connection.fetchrow(
+        _SQL.insert_delegation,
+        wanted.org_id,
+        new_id(now),
+        wanted.from_user,
+        wanted.to_user,
+        max(wanted.starts_at or now, now),
+        wanted.ends_at,
+        list(wanted.entity_types),
+        list(wanted.workflows),
+        wanted.reason,
+        by.id,
+        now,
+    )
+    assert row is not None
+    return KeptDelegation.of(row)
+
+
+def _check(wanted: NewDelegation, by: Actor, now: datetime) -> Rejection | None:
+    if by.id != wanted.from_user and not by.can(DELEGATE):
+        message = f"{by.id} may delegate what is their own; for {wanted.from_user} it takes {DELEGATE}"
+        return Rejection("POLICY_DENIED", message, ("actor",))
+    if wanted.from_user == wanted.to_user:
+        return Rejection("BAD_VALUE", "nobody stands in for themselves", ("to_user",))
+    if by.id != wanted.from_user and by.is_or_acts_for(wanted.to_user):
+        message = f"{by.id} may not make themselves the stand-in of {wanted.from_user}"
+        hint = f"{wanted.from_user} can, or another holder of {DELEGATE}"
+        return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",), hint=hint)
+    return _check_dates(wanted, now) or _check_lengths(wanted)
+
+
+def _check_dates(wanted: NewDelegation, now: datetime) -> Rejection | None:
+    for key in ("starts_at", "ends_at"):
+        at: datetime | None = getattr(wanted, key)
+        if at is not None and at.tzinfo is None:
+            return Rejection("BAD_DATES", f"a time with its zone was expected, found {at}", (key,))
+    starts_at = max(wanted.starts_at or now, now)
+    if wanted.ends_at is not None and wanted.ends_at <= starts_at:
+        message = f"it must end after it starts and after now, {starts_at}; found {wanted.ends_at}"
+        return Rejection("BAD_DATES", message, ("ends_at",))
+    return None
+
+
+def _check_lengths(wanted: NewDelegation) -> Rejection | None:
+    for key in ("entity_types", "workflows"):
+        if (count := len(getattr(wanted, key))) > SCOPE_NAMES_MAX:
+            return Rejection(
+                "TOO_LONG", f"at most {SCOPE_NAMES_MAX} names were expected, found {count}", (key,)
+            )
+    if wanted.reason is not None and len(wanted.reason) > REASON_LENGTH_MAX:
+        return Rejection("TOO_LONG", f"at most {REASON_LENGTH_MAX} characters were expected", ("reason",))
+    return None
+
+
+async def _check_people(
+    connection: Connection, directory: Directory, wanted: NewDelegation
+) -> Rejection | None:
+    names = [(wanted.org_id, wanted.from_user), (wanted.org_id, wanted.to_user)]
+    known = await directory.by_id(connection, names)
+    for key, name in zip(("from_user", "to_user"), names, strict=True):
+        if name not in known:
+            return Rejection("NOT_FOUND", f"there is no {name[1]} here", (key,))
+    if not known[names[0]].active:
+        return Rejection("INACTIVE", f"{wanted.from_user} is not active: nobody stands in", ("from_user",))
+    if not known[names[1]].active:
+        return Rejection("INACTIVE", f"{wanted.to_user} is not active and cannot stand in", ("to_user",))
+    if known[names[1]].kind != "user":
+        message = f"{wanted.to_user} is a service account: only people stand in for each other"
+        return Rejection("BAD_VALUE", message, ("to_user",))
+    return None
+
+
+async def revoke(
+    connection: Connection, org_id: str, delegation_id: UUID, by: Actor, now: datetime
+) -> KeptDelegation | Rejection:
+    """End a delegation now. One that was revoked before stays as it was."""
+    rows = await connection.fetch(
+        _SQL.revoke_delegation_if_open, org_id, delegation_id, now, by.id, by.can(DELEGATE)
+    )
+    rows = rows or await connection.fetch(_SQL.read_delegation, org_id, delegation_id)
+    if not rows:
+        return Rejection("NOT_FOUND", f"there is no delegation {delegation_id}", ("delegation_id",))
+    found = KeptDelegation.of(rows[0])
+    if found.revoked_at is None:
+        message = f"{by.id} may revoke what they delegated; {found.from_user}'s takes {DELEGATE}"
+        return Rejection("POLICY_DENIED", message, ("actor",))
+    return found
+
+
+async def list_delegations(  # noqa: PLR0913
+    connection: Connection,
+    org_id: str,
+    user_id: str | None = None,
+    *,
+    open_at: datetime | None = None,
+    after: UUID | None = None,
+    limit: int | None = None,
+) -> Sequence[KeptDelegation]:
+    """An org's delegations, the newest first: of or to one person, and those that still hold or will."""
+    rows = await connection.fetch(_SQL.list_delegations, org_id, user_id, open_at, after, limit)
+    return [KeptDelegation.of(row) for row in rows]
+
+
+async def load_delegations(
+    connection: Connection, people: Sequence[OrgUser], now: datetime
+) -> Mapping[OrgUser, tuple[Delegation, ...]]:
+    """For whom each of these people may act now."""
+    if not people:
+        return {}
+    orgs, users = map(list, zip(*people, strict=True))
+    found: dict[OrgUser, list[Delegation]] = defaultdict(list)
+    for row in await connection.fetch(_SQL.load_delegations, orgs, users, now):
+        scope = tuple(row["entity_types"]), tuple(row["workflows"])
+        delegation = Delegation(row["id"], row["from_user"], row["to_user"], *scope)
+        found[row["org_id"], row["to_user"]].append(delegation)
+    return {person: tuple(delegations) for person, delegations in found.items()}
+
+
+async def find_away(connection: Connection, people: Collection[OrgUser], now: datetime) -> frozenset[OrgUser]:
+    """Those among these people who have handed everything to somebody else for now."""
+    orgs, users = map(list, zip(*sorted(people), strict=True))
+    rows = await connection.fetch(_SQL.find_away, orgs, users, now)
+    return frozenset((row["org_id"], row["from_user"]) for row in rows)

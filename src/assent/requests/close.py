@@ -1,0 +1,29 @@
+"""Requests that no result ends: their time is over, or their call never arrived. Told like any other decision."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from assent.requests.notify import notify_steps
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.requests", "close.sql")
+
+Lost = tuple[str, UUID, str]
+"""An org, a request, and why its call was given up."""
+
+
+async def expire_requests(connection: Connection, limit: int, now: datetime) -> int:
+    """End requests that are due; answers how many there were. What comes for them now is late."""
+    rows = await connection.fetch(_SQL.expire_requests, limit, now)
+    await notify_steps(connection, [dict(row) for row in rows], now)
+    return len(rows)
+
+
+async def fail_requests(connection: Connection, lost: Sequence[Lost], now: datetime) -> None:
+    """End requests of which nobody was told; one that has results by now was told all the same."""
+    if lost:
+        rows = await connection.fetch(_SQL.fail_requests, *map(list, zip(*lost, strict=True)), now)
+        await notify_steps(connection, [dict(row) for row in rows], now)

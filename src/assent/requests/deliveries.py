@@ -1,0 +1,136 @@
+"""Taking bundles in: folded into items and requests, and told to the instances that wait, in one transaction.
+
+However many bundles, items and requests there are, the number of statements is the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from assent.model.bundle import Bundle, read_bundle
+from assent.model.ids import new_id
+from assent.model.keys import RequestKey
+from assent.requests.fold import Delivery, Folded, NewItem, fold
+from assent.requests.notify import notify_steps
+from assent.requests.queue import ClaimedDelivery, hold_if_claimed, mark_dead
+from assent.store.clock import transaction_time
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import Row
+
+_SQL: Final = load_queries("assent.requests", "deliveries.sql")
+
+Readable = Sequence[tuple[ClaimedDelivery, Bundle]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A request as it was locked, and with what has come."""
+
+    row: Row
+    folded: Folded
+    took_in: bool
+    """Whether anything came in time."""
+
+    @property
+    def after(self) -> dict[str, Any]:
+        standing = ("status", "received", "failed", "error")
+        return {**self.row, **{name: getattr(self.folded, name) for name in standing}}
+
+
+async def process_deliveries(
+    connection: Connection, worker_id: UUID, claimed: Sequence[ClaimedDelivery]
+) -> dict[str, int]:
+    """Fold what a worker has claimed; return how many bundles were processed, came late, or could not be read."""
+    now = await transaction_time(connection)
+    readable, unreadable = _read(await hold_if_claimed(connection, worker_id, claimed))
+    await mark_dead(connection, worker_id, unreadable)
+    late: set[UUID] = set()
+    if readable:
+        folds = await _fold_all(connection, readable)
+        fresh = [one for one in folds if one.took_in]
+        await _write(connection, fresh, now)
+        await notify_steps(connection, [one.after for one in fresh if not one.folded.is_open], now)
+        late = {delivery for one in folds for delivery in one.folded.late}
+        await _mark(connection, readable, late, now)
+    return {"processed": len(readable) - len(late), "late": len(late), "dead_letters": len(unreadable)}
+
+
+def _read(
+    claimed: Sequence[ClaimedDelivery],
+) -> tuple[list[tuple[ClaimedDelivery, Bundle]], list[tuple[ClaimedDelivery, str]]]:
+    readable, unreadable = [], []
+    for delivery in claimed:
+        found = read_bundle(delivery.body)
+        if isinstance(found, Bundle):
+            readable.append((delivery, found))
+        else:
+            unreadable.append((delivery, f"UNREADABLE: {'; '.join(map(str, found))}"))
+    return readable, unreadable
+
+
+async def _fold_all(connection: Connection, readable: Readable) -> list[Fold]:
+    """Lock, then read: what the requests have is asked when nobody else can add to it any more."""
+    deliveries: dict[RequestKey, list[Delivery]] = {}
+    for claimed, bundle in readable:
+        deliveries.setdefault(claimed.place, []).append(Delivery(claimed.id, bundle))
+    orgs, ids = map(list, zip(*sorted(deliveries), strict=True))
+    rows = await connection.fetch(_SQL.lock_requests, orgs, ids)
+    known = await _known_cargo(connection, readable)
+    places = [(row["org_id"], row["id"]) for row in rows]
+    return [
+        _fold(dict(row), deliveries[place], known.get(place, ()))
+        for row, place in zip(rows, places, strict=True)
+    ]
+
+
+async def _known_cargo(connection: Connection, readable: Readable) -> dict[RequestKey, set[str]]:
+    wanted = [
+        (*delivery.place, item.cargo) for delivery, bundle in readable for item in bundle.items if item.cargo
+    ]
+    columns = map(list, zip(*wanted, strict=True)) if wanted else ([], [], [])
+    found: dict[RequestKey, set[str]] = {}
+    for row in await connection.fetch(_SQL.find_known_cargo, *columns):
+        found.setdefault((row["org_id"], row["request_id"]), set()).add(row["cargo"])
+    return found
+
+
+def _fold(row: Row, deliveries: Sequence[Delivery], known: Iterable[str]) -> Fold:
+    request = Folded(row["expected"], row["status"], row["received"], row["failed"], row["error"])
+    folded = fold(request, deliveries, known)
+    return Fold(row, folded, len(folded.late) < len(deliveries))
+
+
+async def _write(connection: Connection, folds: Sequence[Fold], now: datetime) -> None:
+    if not folds:
+        return
+    items = [_item_row(one.row, new, now) for one in folds for new in one.folded.items]
+    await connection.execute(_SQL.insert_items, items)
+    await connection.execute(_SQL.write_folded_requests, [_request_row(one, now) for one in folds])
+
+
+def _item_row(request: Row, new: NewItem, now: datetime) -> dict[str, Any]:
+    item = new.item
+    return {
+        "org_id": request["org_id"],
+        "id": new_id(now),
+        "request_id": request["id"],
+        "delivery_id": new.delivery_id,
+        "cargo": item.cargo,
+        "kind": item.kind,
+        "status": item.status,
+        "error": item.error,
+        "received_at": now,
+    }
+
+
+def _request_row(one: Fold, now: datetime) -> dict[str, Any]:
+    names = ("org_id", "id", "status", "received", "failed", "error")
+    return {name: one.after[name] for name in names} | {"ended_at": None if one.folded.is_open else now}
+
+
+async def _mark(connection: Connection, readable: Readable, late: set[UUID], now: datetime) -> None:
+    marks = [(delivery.org_id, delivery.id, delivery.id in late) for delivery, _ in readable]
+    await connection.execute(_SQL.mark_processed, *map(list, zip(*marks, strict=True)), now)

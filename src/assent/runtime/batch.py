@@ -1,0 +1,88 @@
+"""What one batch is made of: instances with their inputs, and where each input came from."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from assent.definitions import Definition, DefinitionRef
+from assent.engine.inputs import Input
+from assent.engine.run import Run
+from assent.model.origin import BY_WORKFLOWS, Origin
+
+BY_ITSELF: Final = Origin(BY_WORKFLOWS)
+
+
+@dataclass(frozen=True, slots=True)
+class NewInstance:
+    """How an instance begins that is not there yet."""
+
+    wanted: DefinitionRef
+    subject_id: str
+    entity_type: str | None = None
+    entity_id: UUID | None = None
+    partition_id: str | None = None
+    idempotency_key: str | None = None
+    request_hash: str | None = None
+    """Of what is started under the key: the flow and its input."""
+
+
+@dataclass(slots=True)
+class BatchItem:
+    """One instance, and what is to happen to it."""
+
+    org_id: str
+    instance_id: UUID
+    inputs: list[Input] = field(default_factory=list)
+    birth: NewInstance | None = None
+    command: Input | None = None
+    """What somebody asks of it: the last of the inputs, after everything that is pending for it (D18)."""
+    events: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
+    """Input id → the row of the outbox that it came from."""
+    definition: Definition | None = None
+    """What the instance runs from now on, when it is not what it is pinned to."""
+    origin: Origin = BY_ITSELF
+    """By which way the command came."""
+    trace: str | None = None
+    """The trace that this is part of: the command's, else that of the first event which brings one."""
+
+    @property
+    def key(self) -> tuple[str, UUID]:
+        return self.org_id, self.instance_id
+
+
+@dataclass(slots=True)
+class Execution:
+    """Work that is under way."""
+
+    work: BatchItem
+    run: Run
+    definition: Definition
+    is_new: bool
+    from_version: int
+    context_before: Mapping[str, Any]
+    status_before: str = "running"
+    inserted: bool = False
+    """Whether the row of a new instance is there already, because its entity's writes refer to it."""
+    steps_receipted: int = 0
+    """How many of the run's steps have their receipts."""
+    asked: set[UUID] = field(default_factory=set)
+    """The waiting steps for which kept events were looked for."""
+    audit_id: UUID | None = None
+    """The audit entry of its command, once that was taken."""
+    traces: dict[UUID, str] = field(default_factory=dict)
+    """Step → the trace of its own span, where somebody traces."""
+
+    @property
+    def origin(self) -> Origin:
+        """By which way came what is happening just now: a command's, or else none but the workflow's own."""
+        command = self.work.command
+        return self.work.origin if command is not None and command is self.run.current else BY_ITSELF
+
+    def trace_of(self, step_id: UUID) -> str | None:
+        return self.traces.get(step_id, self.work.trace)
+
+
+def queue(inputs: list[Input]) -> deque[Input]:
+    return deque(inputs)

@@ -1,0 +1,122 @@
+"""Rows of the outbox as inputs of the engine."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from assent.definitions import DefinitionRef
+from assent.engine.inputs import (
+    Drifted,
+    EventArrived,
+    Expired,
+    Input,
+    Poke,
+    RequestDecided,
+    Start,
+    TimerDue,
+    Unreadable,
+)
+from assent.model.actor import SYSTEM, Actor, Authority
+from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
+from assent.model.outside_request import ON_RESULT
+from assent.runtime.batch import NewInstance
+from assent.store.rows import Row
+
+ON_START: Final = "on_start"
+"""Start a flow, in the background."""
+ON_TIMER: Final = "on_timer"
+ON_EXPIRED: Final = "on_expired"
+ON_POKE: Final = "on_poke"
+"""An operator put the instance to work again."""
+
+
+def input_of_event(event: Row) -> tuple[Input, NewInstance | None]:
+    """What an event means to its instance, and how the instance begins, when the event is the one that begins it.
+
+    An event of an unknown type is an input of no kind.
+    """
+    make = _INPUTS.get(event["event_type"])
+    if make is None:
+        return Input(event["id"]), None
+    try:
+        return make(event, event["payload_json"]), _birth(event, event["payload_json"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unreadable(event["id"], problem=f"payload of {event['event_type']}: {error!r}"), None
+
+
+def _birth(event: Row, payload: Mapping[str, Any]) -> NewInstance | None:
+    if event["event_type"] == ON_CREATE:
+        entity_type = payload["entity_type"]
+        wanted = DefinitionRef(event["org_id"], "effective", entity_type)
+        requester = _authority(payload).requester.id
+        return NewInstance(wanted, requester, entity_type, UUID(payload["entity_id"]))
+    if event["event_type"] == ON_START:
+        wanted = DefinitionRef(event["org_id"], "flow", payload["flow"])
+        requester = _authority(payload).requester.id
+        return NewInstance(wanted, requester)
+    return None
+
+
+def _actor(payload: Mapping[str, Any]) -> Actor:
+    """Return who caused it, without any rights: those that the actor has now are read for the batch."""
+    authority = _authority_if_known(payload)
+    principals = authority.principals if authority is not None else ()
+    return next((one.without_rights() for one in principals if one.id == payload.get("actor")), SYSTEM)
+
+
+def _authority(payload: Mapping[str, Any]) -> Authority:
+    """Return on whose behalf an instance begins; an event that does not say it is not readable."""
+    return Authority.from_json(payload["authority"])
+
+
+def _authority_if_known(payload: Mapping[str, Any]) -> Authority | None:
+    return _authority(payload) if "authority" in payload else None
+
+
+def _step(payload: Mapping[str, Any]) -> UUID:
+    return UUID(payload["step"])
+
+
+_INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
+    ON_CREATE: lambda event, given: Start(
+        event["id"], _actor(given), granted=True, authority=_authority(given)
+    ),
+    ON_START: lambda event, given: Start(
+        event["id"],
+        _actor(given),
+        given.get("data", {}),
+        granted=given.get("granted", True),
+        authority=_authority(given),
+    ),
+    ON_MUTATION: lambda event, given: Drifted(
+        event["id"], _actor(given), event["entity_version"], authority=_authority_if_known(given)
+    ),
+    ON_AMENDMENT: lambda event, given: Drifted(
+        event["id"],
+        _actor(given),
+        event["entity_version"],
+        given.get("changes", {}),
+        authority=_authority_if_known(given),
+    ),
+    ON_SUPERSEDED: lambda event, given: Drifted(
+        event["id"],
+        _actor(given),
+        amended_by=UUID(given["amended_by"]),
+        authority=_authority_if_known(given),
+    ),
+    ON_TIMER: lambda event, given: TimerDue(event["id"], step_id=_step(given)),
+    ON_EXPIRED: lambda event, given: Expired(event["id"]),
+    ON_EVENT: lambda event, given: EventArrived(
+        event["id"], SYSTEM, _step(given), given.get("data"), given.get("outcome", "completed")
+    ),
+    ON_RESULT: lambda event, given: RequestDecided(
+        event["id"],
+        SYSTEM,
+        _step(given),
+        UUID(given["request"]),
+        given["status"],
+        given["result"],
+        given.get("error"),
+    ),
+    ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),
+}

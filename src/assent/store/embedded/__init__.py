@@ -1,0 +1,1 @@
+"""The PostgreSQL server that Assent brings along."""

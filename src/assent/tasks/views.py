@@ -1,0 +1,96 @@
+"""Tasks as people and programs see them: one with its attempts, and pages of many. Reads, and never writes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from assent.model.reader import Reader, reader_columns
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.tasks", "views.sql")
+
+TaskStatus = Literal["open", "in_progress", "blocked", "background", "complete", "error", "cancelled", "dead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskItem:
+    """A task, as a list has it."""
+
+    id: UUID
+    type: str
+    status: TaskStatus
+    priority: int
+    attempts: int
+    attempts_max: int
+    run_at: datetime
+    """Not before; after an error, the next try."""
+    claimed_at: datetime | None
+    """When its last attempt began."""
+    ended_at: datetime | None
+    key: str | None
+    submitted_by: str
+    partition_id: str | None
+    instance_id: UUID | None
+    """Of the step that submitted it."""
+    step_id: UUID | None
+    awaited: bool
+    """Whether that step waits for it."""
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    attempt: int
+    outcome: Literal["complete", "error", "lost"]
+    output: Any
+    code: str | None
+    error: str | None
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView(TaskItem):
+    """A task with what went in and what came out."""
+
+    input: Mapping[str, Any]
+    tried: tuple[Attempt, ...] = ()
+
+    @property
+    def output(self) -> Any:
+        """What it returned; none before it is complete."""
+        return self.tried[-1].output if self.status == "complete" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    status: TaskStatus | None = None
+    type: str | None = None
+    instance_id: UUID | None = None
+    partition_id: str | None = None
+    reader: Reader | None = None
+    """Who reads the list, and sees what they may; without one, everything."""
+
+
+async def read_task(
+    connection: Connection, org_id: str, task_id: UUID, partition_id: str | None = None
+) -> TaskView | None:
+    row = await connection.fetchrow(_SQL.read_task, org_id, task_id, partition_id)
+    if row is None:
+        return None
+    tried = await connection.fetch(_SQL.list_attempts, org_id, task_id)
+    return TaskView(**dict(row), tried=tuple(Attempt(*one) for one in tried))
+
+
+async def list_tasks(
+    connection: Connection, org_id: str, wanted: TaskFilter, after: UUID | None, limit: int
+) -> list[TaskItem]:
+    """The newest first, from a task on."""
+    terms = wanted.status, wanted.type, wanted.instance_id, wanted.partition_id
+    rows = await connection.fetch(
+        _SQL.list_tasks, org_id, *terms, after, limit, *reader_columns(wanted.reader)
+    )
+    return [TaskItem(**dict(row)) for row in rows]

@@ -1,0 +1,107 @@
+"""The switchboard: who looks, if anybody. The rooms know these protocols and never what is behind them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Literal, Protocol
+
+SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
+
+
+class Span(Protocol):
+    """Something that takes its time. Attributes are told by short names and kept under `assent.`."""
+
+    @property
+    def trace(self) -> str:
+        """Its traceparent: what goes into the outbox, so that others can go on from here."""
+
+    @property
+    def is_sampled(self) -> bool: ...
+
+    def note(self, **attributes: Any) -> None: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+    def end(self) -> None:
+        """Whoever never ends a span never sends it."""
+
+
+class Tracer(Protocol):
+    def start(
+        self,
+        name: str,
+        *,
+        parent: str | None = None,
+        kind: SpanKind = "internal",
+        links: Sequence[str] = (),
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Span:
+        """A span below `parent`, a traceparent from wherever; without one it begins a trace."""
+
+    def current(self) -> str | None:
+        """The traceparent of the span that is open around here, also by others' instrumentation."""
+
+    def inside(self, trace: str) -> AbstractContextManager[None]:
+        """Spans of others' instrumentation that are opened inside belong to this trace."""
+
+
+class Metrics(Protocol):
+    """What is counted and timed in this process. Times are in seconds."""
+
+    def event(self, event_type: str, outcome: str, latency_s: float) -> None: ...
+
+    def event_failed(self, event_type: str, status: str) -> None: ...
+
+    def effect_sent(self, effect_type: str, took_s: float) -> None: ...
+
+    def effect(self, effect_type: str, status: str, latency_s: float) -> None: ...
+
+    def task_ran(self, task_type: str, took_s: float) -> None: ...
+
+    def task(self, task_type: str, status: str, latency_s: float) -> None: ...
+
+    def steps(self, kind: str, status: str, number: int) -> None: ...
+
+    def step_took(self, kind: str, seconds: Sequence[float]) -> None: ...
+
+    def step_waited(self, kind: str, seconds: float) -> None: ...
+
+    def approval(self, outcome: str) -> None: ...
+
+    def duty(self, name: str, took_s: float, parts: Mapping[str, int], *, failed: bool) -> None: ...
+
+    def transaction_lost(self) -> None: ...
+
+    def refused(self, kind: str, code: str) -> None:
+        """A sign-in, a command, or a request of which there were too many."""
+
+    def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None: ...
+
+    def database(self, *, up: bool) -> None: ...
+
+    def pool(self, *, used: int, idle: int) -> None: ...
+
+    def render(self) -> tuple[bytes, str]:
+        """The page for whoever scrapes, and its content type."""
+
+
+ReportError = Callable[[BaseException, Mapping[str, str]], None]
+
+
+class TelemetryHooks:
+    """What is turned on in this process."""
+
+    __slots__ = ("errors", "metrics", "tracer")
+
+    def __init__(self) -> None:
+        self.tracer: Tracer | None = None
+        self.metrics: Metrics | None = None
+        self.errors: ReportError | None = None
+
+    def report(self, error: BaseException, **tags: str) -> None:
+        """Tell whoever collects errors, if anybody does, of one that nobody expected."""
+        if self.errors is not None:
+            self.errors(error, tags)
+
+
+hooks: Final = TelemetryHooks()
+"""The one of this process."""

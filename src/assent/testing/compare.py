@@ -1,0 +1,184 @@
+"""What a scenario expects, held against how a document stands."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from assent.testing.document_state import DocumentState, Json
+from assent.testing.expectation import Expected, Sent
+
+NOTHING: Final = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that is not as it was expected, in words."""
+
+    what: str
+    expected: str
+    found: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"what": self.what, "expected": self.expected, "found": self.found}
+
+
+def differences(expected: Expected, standing: DocumentState) -> list[Difference]:
+    """Everything that is otherwise than expected, in the order in which it can be written."""
+    named = [name for name in type(expected).model_fields if name in expected.model_fields_set]
+    return [
+        difference for name in named for difference in _COMPARE[name](name, getattr(expected, name), standing)
+    ]
+
+
+Compare = Callable[[str, Any, DocumentState], Iterator[Difference]]
+
+
+def _same(found: Callable[[DocumentState], Any]) -> Compare:
+    def compare(what: str, expected: Any, standing: DocumentState) -> Iterator[Difference]:
+        if (actual := found(standing)) != expected:
+            yield Difference(what, _text(expected), _text(actual))
+
+    return compare
+
+
+def _state(standing: DocumentState) -> Any:
+    return standing.entity.state if standing.entity else None
+
+
+def _edit(standing: DocumentState) -> Any:
+    return standing.entity.edit_window.value if standing.entity else None
+
+
+def _version(standing: DocumentState) -> Any:
+    return standing.entity.version if standing.entity else None
+
+
+def _status(standing: DocumentState) -> Any:
+    return standing.view.status if standing.view else None
+
+
+def _incident(standing: DocumentState) -> Any:
+    incident = standing.view.incident if standing.view else None
+    return incident.get("code") if incident else "none"
+
+
+def _waiting(what: str, expected: tuple[str, ...], standing: DocumentState) -> Iterator[Difference]:
+    if sorted(expected) != standing.waiting:
+        yield Difference(what, _names(sorted(expected)), _names(standing.waiting))
+
+
+def _asked(
+    what: str, expected: Mapping[str, tuple[str, ...]], standing: DocumentState
+) -> Iterator[Difference]:
+    for step, people in expected.items():
+        found = standing.asked.get(step)
+        if found != sorted(people):
+            actual = "nobody: it does not wait" if found is None else _names(found)
+            yield Difference(f"{what} at {step}", _names(sorted(people)), actual)
+
+
+def _void(what: str, expected: tuple[str, ...], standing: DocumentState) -> Iterator[Difference]:
+    missing = [name for name in expected if name not in standing.void]
+    if missing or (standing.void and not expected):
+        yield Difference(what, _names(expected), _names(standing.void))
+
+
+def _sent(what: str, expected: tuple[Sent, ...], standing: DocumentState) -> Iterator[Difference]:
+    everything = _effects(standing.effects)
+    if standing.effects and not expected:
+        yield Difference(what, NOTHING, everything)
+    for sent in expected:
+        if not any(_is(sent, channel, payload) for channel, payload in standing.effects):
+            yield Difference(what, _text(sent.model_dump(exclude_none=True)), everything)
+
+
+def _not_sent(what: str, unwanted: tuple[Sent, ...], standing: DocumentState) -> Iterator[Difference]:
+    for sent in unwanted:
+        if found := [effect for effect in standing.effects if _is(sent, *effect)]:
+            yield Difference(what, f"no {_text(sent.model_dump(exclude_none=True))}", _effects(tuple(found)))
+
+
+def _is(sent: Sent, channel: str, payload: Json) -> bool:
+    if sent.channel is not None and (sent.channel, sent.to) != (channel, _destination(channel, payload)):
+        return False
+    if sent.subject is not None and sent.subject not in str(payload.get("subject", "")):
+        return False
+    if sent.text is not None and sent.text not in str(payload.get("text", "")):
+        return False
+    return sent.body is None or not list(parts_that_differ(sent.body, payload.get("body")))
+
+
+def _destination(channel: str, payload: Json) -> Any:
+    keys = {"webhook": "url", "integration": "operation"}
+    return payload.get(keys.get(channel, "to"))
+
+
+def _effects(effects: tuple[tuple[str, Json], ...]) -> str:
+    told = [
+        f"{channel} to {_destination(channel, payload)}: {_short(payload.get('text') or payload.get('body'))}"
+        for channel, payload in effects
+    ]
+    return "; ".join(told) or NOTHING
+
+
+def _fields(values: Callable[[DocumentState], Any]) -> Compare:
+    def compare(what: str, expected: Any, standing: DocumentState) -> Iterator[Difference]:
+        for path, wanted, found in parts_that_differ(expected, values(standing)):
+            yield Difference(".".join((what, *path)), _text(wanted), _text(found))
+
+    return compare
+
+
+def parts_that_differ(expected: Any, found: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """What is named in `expected` and otherwise in `found`: path, expected, found. Objects may hold more."""
+    if not isinstance(expected, Mapping) or not isinstance(found, Mapping):
+        if not _equal(expected, found):
+            yield (), expected, found
+        return
+    for key, wanted in expected.items():
+        for path, one, other in parts_that_differ(wanted, found.get(key)):
+            yield (str(key), *path), one, other
+
+
+def _equal(expected: Any, found: Any) -> bool:
+    """Whether two values are the same; a time is, however its zone is written."""
+    if expected == found or not (isinstance(expected, str) and isinstance(found, str)):
+        return bool(expected == found)
+    try:
+        moments = datetime.fromisoformat(expected), datetime.fromisoformat(found)
+    except ValueError:
+        return False
+    return all(moment.tzinfo for moment in moments) and moments[0] == moments[1]
+
+
+_COMPARE: Final[Mapping[str, Compare]] = {
+    "state": _same(_state),
+    "edit": _same(_edit),
+    "version": _same(_version),
+    "data": _fields(lambda standing: standing.entity.data if standing.entity else None),
+    "status": _same(_status),
+    "waiting": _waiting,
+    "asked": _asked,
+    "void": _void,
+    "sent": _sent,
+    "not_sent": _not_sent,
+    "incident": _same(_incident),
+    "workflow": _fields(lambda standing: standing.view.context if standing.view else None),
+}
+
+
+def _names(names: Any) -> str:
+    return ", ".join(names) or NOTHING
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _short(value: Any, length_max: int = 80) -> str:
+    text = _text(value)
+    return text if len(text) <= length_max else f"{text[: length_max - 1]}…"

@@ -1,0 +1,136 @@
+"""Looking on at what duties do and what is sent: spans, metrics, and errors for whoever collects them."""
+
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from assent.effects.claimed_effect import ClaimedEffect
+from assent.effects.outcome import EffectResult, Outcome, Undelivered
+from assent.tasks.claimed_task import ClaimedTask
+from assent.tasks.outcome import Failed
+from assent.tasks.outcome import Outcome as TaskOutcome
+from assent.tasks.outcome import TaskResult as TaskMark
+from assent.telemetry import Span, hooks, is_sampled, is_traceparent, scope
+from assent.worker.duty import DutyRun
+
+
+def watch_run(run: DutyRun) -> None:
+    """An observer of runs: counts them, and reports the errors that nobody expected."""
+    if hooks.metrics is not None:
+        parts = run.done.parts or {"all": run.done.count}
+        hooks.metrics.duty(run.duty, run.took_s, parts, failed=run.error is not None)
+    if run.error is not None:
+        hooks.report(run.error, duty=run.duty)
+
+
+@dataclass(slots=True)
+class SendingSpan:
+    """One attempt to send an effect, from its begin to what became of it."""
+
+    effect: ClaimedEffect
+    """With the trace of this attempt: the receiver and the step that awaits it go on from here."""
+    span: Span | None
+    started_s: float
+
+    def scope(self) -> AbstractContextManager[None]:
+        effect = self.effect
+        return scope(org_id=effect.org_id, instance_id=effect.instance_id, trace=effect.trace_id)
+
+    def end(self, outcome: Outcome) -> None:
+        if hooks.metrics is not None:
+            hooks.metrics.effect_sent(self.effect.type, time.perf_counter() - self.started_s)
+        if self.span is not None:
+            if isinstance(outcome, Undelivered):
+                self.span.note(problem=outcome.code)
+                self.span.fail(NotDelivered())
+            self.span.end()
+
+
+class NotDelivered(Exception):
+    """Names the failure of a span; the code beside it says more."""
+
+
+def begin_sending(effect: ClaimedEffect) -> SendingSpan:
+    span = _start(effect)
+    ours = effect if span is None else replace(effect, trace_id=span.trace)
+    return SendingSpan(ours, span, time.perf_counter())
+
+
+def _start(effect: ClaimedEffect) -> Span | None:
+    """None also where the trace is not sampled: it is handed on as it is."""
+    tracer, trace = hooks.tracer, effect.trace_id
+    if tracer is None or (is_traceparent(trace) and not is_sampled(trace)):
+        return None
+    about = {
+        "org_id": effect.org_id,
+        "instance_id": effect.instance_id,
+        "effect_id": effect.id,
+        "effect_type": effect.type,
+        "destination": effect.destination,
+        "attempt": effect.attempts,
+    }
+    return tracer.start(f"effect {effect.type}", parent=trace, kind="client", attributes=about)
+
+
+def count_marks(marks: Iterable[EffectResult], now: datetime) -> None:
+    """What became of attempts, once it is written down."""
+    if hooks.metrics is not None:
+        for mark in marks:
+            latency_s = (now - mark.effect.created_at).total_seconds()
+            hooks.metrics.effect(mark.effect.type, mark.status, latency_s)
+
+
+@dataclass(slots=True)
+class TaskSpan:
+    """One attempt at a task, from its begin to what became of it."""
+
+    task: ClaimedTask
+    """With the trace of this attempt: what it submits, and the step that awaits it, go on from here."""
+    span: Span | None
+    started_s: float
+
+    def scope(self) -> AbstractContextManager[None]:
+        return scope(org_id=self.task.org_id, instance_id=self.task.instance_id, trace=self.task.trace_id)
+
+    def end(self, outcome: TaskOutcome) -> None:
+        if hooks.metrics is not None:
+            hooks.metrics.task_ran(self.task.type, time.perf_counter() - self.started_s)
+        if self.span is not None:
+            if isinstance(outcome, Failed):
+                self.span.note(problem=outcome.code)
+                self.span.fail(NotDone())
+            self.span.end()
+
+
+class NotDone(Exception):
+    """Names the failure of a span; the code beside it says more."""
+
+
+def begin_working(task: ClaimedTask) -> TaskSpan:
+    span = _start_task(task)
+    ours = task if span is None else replace(task, trace_id=span.trace)
+    return TaskSpan(ours, span, time.perf_counter())
+
+
+def _start_task(task: ClaimedTask) -> Span | None:
+    """None also where the trace is not sampled: it is handed on as it is."""
+    tracer, trace = hooks.tracer, task.trace_id
+    if tracer is None or (is_traceparent(trace) and not is_sampled(trace)):
+        return None
+    about = {
+        "org_id": task.org_id,
+        "task_id": task.id,
+        "task_type": task.type,
+        "attempt": task.attempt,
+    }
+    return tracer.start(f"task {task.type}", parent=trace, kind="consumer", attributes=about)
+
+
+def count_task_marks(marks: Iterable[TaskMark], now: datetime) -> None:
+    """What became of attempts at tasks, once it is written down."""
+    if hooks.metrics is not None:
+        for mark in marks:
+            latency_s = (now - mark.task.created_at).total_seconds()
+            hooks.metrics.task(mark.task.type, mark.status, latency_s)
