@@ -79,13 +79,15 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "payload": {},
         "created_at": START,
     },
-    "workflow_side_effects_outbox": lambda: {
+    "jobs": lambda: {"id": _id(), "kind": "task", "lane": "report.build", "attempts_max": 8},
+    "effects": lambda: {
         "id": _id(),
         "instance_id": _id(),
-        "step_execution_id": _id(),
+        "step_id": _id(),
         "step_created_at": START,
-        "effect_type": "email",
-        "event_idempotency_key": token_hex(32),
+        "type": "email",
+        "key": token_hex(32),
+        "attempts_max": 8,
     },
     "effect_secrets": lambda: {"id": _id(), "secret": f"whsec_{token_hex(32)}"},
     "named_secrets": lambda: {
@@ -191,7 +193,6 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "body": "{}",
         "expires_at": START + timedelta(days=1),
     },
-    "tasks": lambda: {"id": _id(), "type": "report.build"},
     "task_submissions": lambda: {
         "id": _id(),
         "type": "report.build",
@@ -199,10 +200,11 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "attempts_max": 8,
         "submitted_by": "ann",
     },
-    "task_attempts": lambda: {
-        "task_id": _id(),
+    "job_attempts": lambda: {
+        "job_id": _id(),
         "attempt": 1,
-        "outcome": "complete",
+        "kind": "task",
+        "outcome": "done",
         "worker_id": _id(),
         "started_at": START,
         "ended_at": START,

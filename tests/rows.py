@@ -81,11 +81,30 @@ async def insert_event(connection: Connection, **given: Any) -> asyncpg.Record:
     return await insert(connection, "workflow_events_outbox", **given)
 
 
-async def insert_effect(connection: Connection, **given: Any) -> asyncpg.Record:
-    """An effect, and the worker that has claimed it where it is under way."""
-    if given.get("status") == "processing":
-        given = {"worker_id": uuid4()} | given
-    return await insert(connection, "workflow_side_effects_outbox", **given)
+JOB_COLUMNS: Final = frozenset(
+    {
+        *("lane", "status", "attempts", "attempts_max", "run_at", "repeatable", "worker_id", "claimed_at", "losses"),
+        *("suspect", "ended_at", "priority"),
+    }
+)
+
+
+async def insert_effect(connection: Connection, **given: Any) -> dict[str, Any]:
+    """An effect and its job, and the worker that has claimed it where it is running."""
+    about = {name: given.pop(name) for name in list(given) if name in JOB_COLUMNS}
+    effect = await insert(connection, "effects", **given)
+    of_effect = {name: effect[name] for name in ("org_id", "id", "created_at", "attempts_max")}
+    job = await insert_job(connection, **{"kind": "effect", "lane": "email"} | of_effect | about)
+    return dict(effect) | dict(job)
+
+
+async def insert_job(connection: Connection, **given: Any) -> asyncpg.Record:
+    """A job, with the worker that has claimed it where it is running, and the time where it has ended."""
+    if given.get("status") == "running":
+        given = {"worker_id": uuid4(), "claimed_at": START} | given
+    if given.get("status") in ("done", "cancelled", "dead"):
+        given = {"ended_at": START} | given
+    return await insert(connection, "jobs", **given)
 
 
 async def insert_chain_step(connection: Connection, **given: Any) -> asyncpg.Record:

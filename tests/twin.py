@@ -273,16 +273,7 @@ def _rows() -> Mapping[str, list[Row]]:
             of("workflow_kept_events", id=id, event_key=key, payload=text, created_at=NEVER)
             for id, key in zip(ids, EVENT_KEYS, strict=False)
         ],
-        "workflow_side_effects_outbox": each(
-            "workflow_side_effects_outbox",
-            "id",
-            "instance_id",
-            "step_execution_id",
-            created_at=START,
-            next_retry_at=NEVER,
-            destination="email",
-            payload_json={"to": f"ann@{TWIN}.example"},
-        ),
+        "effects": each("effects", "id", "instance_id", "step_id", payload={"to": f"ann@{TWIN}.example"}),
         "workflow_outbox_receipts": each("workflow_outbox_receipts", "instance_id"),
         "effect_secrets": each("effect_secrets", "id")[:1],
         "event_sources": [
@@ -299,7 +290,7 @@ def _rows() -> Mapping[str, list[Row]]:
         ],
         "workflow_forms": each("workflow_forms", "id", "instance_id", title=TWIN),
         "requests": each("requests", "id", "instance_id", "step_execution_id", name=TWIN, expires_at=NEVER),
-        "request_deliveries": each("request_deliveries", "id", "request_id", next_try_at=NEVER),
+        "request_deliveries": each("request_deliveries", "id", "request_id"),
         "request_items": each("request_items", "id", "request_id", "delivery_id"),
         "request_history": each("request_history", "id", "request_id"),
         "approval_delegations": [
@@ -312,8 +303,15 @@ def _rows() -> Mapping[str, list[Row]]:
             for name in ("ann", "alice", "adam", "olga", "robot")
             for key in KEYS
         ],
-        "tasks": [
-            of("tasks", id=id, type=TASK_TYPES[n % len(TASK_TYPES)], run_at=NEVER) for n, id in enumerate(ids)
+        "jobs": [
+            of(
+                "jobs",
+                id=id,
+                kind=("task", "effect", "result")[n % 3],
+                lane=TASK_TYPES[n % len(TASK_TYPES)],
+                run_at=NEVER,
+            )
+            for n, id in enumerate(ids)
         ],
         "task_submissions": [
             of(

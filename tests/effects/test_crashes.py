@@ -14,9 +14,9 @@ import pytest
 
 from assent.effects.outbox import claim_suspect, give_back_unknown
 from assent.effects.outcome import next_state
+from assent.jobs.lease import Lease
 from assent.store.database import Database
 from assent.worker.effects import Effects, write_marks
-from assent.worker.lease import Lease
 from assent.worker.rescue import Rescue
 from tests.effects.offices import office_of
 from tests.effects.receiver import Received, Receiver, Reply, reply_json

@@ -72,3 +72,21 @@ async def drain(runtime: Runtime, limit: int = 200) -> int:
     while handled := await runtime.process_events(limit):
         total += handled
     return total
+
+
+EFFECTS = """
+SELECT e.*, j.lane AS destination, j.status, j.attempts, j.attempts_max, j.run_at, j.repeatable, j.worker_id, j.claimed_at,
+       j.losses, j.suspect, j.ended_at, a.error, a.code, a.output,
+       EXISTS (SELECT FROM assent.job_attempts t
+                WHERE t.org_id = e.org_id AND t.job_id = e.id AND t.ambiguous) AS ambiguous
+  FROM assent.effects e JOIN assent.jobs j USING (org_id, id)
+  LEFT JOIN LATERAL (SELECT * FROM assent.job_attempts t WHERE t.org_id = e.org_id AND t.job_id = e.id
+                      ORDER BY t.attempt DESC LIMIT 1) AS a ON true
+ WHERE e.org_id <> 'aatwin' ORDER BY e.created_at, e.id
+"""
+
+
+async def effects(database: Database) -> list[dict[str, Any]]:
+    """The effects with their jobs, and what is kept of the last attempt at each."""
+    async with database.transaction(None) as connection:
+        return [dict(row) for row in await connection.fetch(EFFECTS)]

@@ -55,7 +55,7 @@ async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: A
         await insert_step(connection, resume_at=narrow.clock.now())
     assert (await run_until_done(Timers(WorkerContext(narrow)))).count == 1
     go.set()
-    assert await asyncio.wait_for(working, 60) == {"complete": 200}
+    assert await asyncio.wait_for(working, 60) == {"done": 200}
     assert {row["attempts"] for row in await shop.rows()} == {1}
     await shop.duty.finish()
 
@@ -87,7 +87,7 @@ async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App
     shop.duty.wake()
     await asyncio.sleep(1)  # five times what the attempt may take
     go.set()
-    assert await asyncio.wait_for(holding, 30) == {"complete": 2}
+    assert await asyncio.wait_for(holding, 30) == {"done": 2}
     await shop.duty.finish()
     await one.close()
 
@@ -110,7 +110,7 @@ async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: A
         working = asyncio.create_task(shop.work())
         for _ in range(2):
             await asyncio.wait_for(calls.acquire(), 20)
-    assert await asyncio.wait_for(working, 20) == {"complete": 1}
+    assert await asyncio.wait_for(working, 20) == {"done": 1}
     assert (await shop.row())["attempts"] == 1
     await shop.duty.finish()
     await small.close()

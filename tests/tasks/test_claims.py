@@ -9,12 +9,12 @@ import pytest
 
 import assent
 from assent.app import App
+from assent.jobs.job import AttemptResult, Succeeded
+from assent.jobs.queue import prepare_claim
 from assent.store.clock import MovedClock
 from assent.store.connect import connect
 from assent.store.database import Connection
-from assent.tasks.claim import prepare_claim
 from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.outcome import Completed, TaskResult
 from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
@@ -45,7 +45,7 @@ async def submit_many(
 
 async def settle(shop: Workshop, task: ClaimedTask, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
-        mark = TaskResult(task, Completed(output), "complete")
+        mark = AttemptResult(task, Succeeded(result=output), "done", output=output)
         return bool(await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark]))
 
     return await shop.database.run(work, org_id=None)
@@ -73,7 +73,7 @@ async def test_task_that_is_being_cancelled_is_passed_over_and_holds_nobody_up(s
     first, _ = await shop.rows()
     async with shop.database.transaction(ORG) as connection:
         await connection.execute(
-            "UPDATE assent.tasks SET status = 'cancelled', ended_at = assent.now() WHERE org_id = 'acme' AND id = $1",
+            "UPDATE assent.jobs SET status = 'cancelled', ended_at = assent.now() WHERE org_id = 'acme' AND id = $1",
             first["id"],
         )
         (claimed,) = await shop.claim(10)
@@ -88,18 +88,18 @@ async def test_tasks_of_tomorrow_are_not_read_to_find_those_of_today(
     await submit_many(shop, 2_000, run_at=later)
     await submit_many(shop, 1)
     async with shop.database.transaction(None) as connection:
-        await connection.execute("ANALYZE assent.tasks")
+        await connection.execute("ANALYZE assent.jobs")
         await connection.execute("SET LOCAL enable_seqscan = off")
         plan = "\n".join(
             row[0]
             for row in await connection.fetch(
-                "EXPLAIN (ANALYZE, BUFFERS OFF, TIMING OFF) SELECT id FROM assent.tasks WHERE org_id = 'acme'"
-                " AND type = 'tests.note' AND priority = 128 AND status IN ('open', 'error')"
+                "EXPLAIN (ANALYZE, BUFFERS OFF, TIMING OFF) SELECT id FROM assent.jobs WHERE org_id = 'acme'"
+                " AND kind = 'task' AND lane = 'tests.note' AND priority = 128 AND status IN ('queued', 'retrying')"
                 " AND run_at <= $1 ORDER BY run_at, id LIMIT 100",
                 clock.now(),
             )
         )
-    assert "tasks_to_run" in plan
+    assert "jobs_to_run" in plan
     assert "Sort" not in plan
     assert "Rows Removed" not in plan
     assert len(await shop.claim(100)) == 1
@@ -108,10 +108,10 @@ async def test_tasks_of_tomorrow_are_not_read_to_find_those_of_today(
 async def test_places_come_round_also_where_there_are_more_than_one_claim_looks_at(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.tasks.claim.PLACES_MAX", 3)
+    monkeypatch.setattr("assent.jobs.queue.LANES_MAX", 3)
     for number in range(10):
         await submit_many(shop, 1, f"org-{number}")
-    assert (await run_until_done(shop.duty)).parts == {"complete": 10}
+    assert (await run_until_done(shop.duty)).parts == {"done": 10}
 
 
 async def test_statements_of_a_batch_do_not_depend_on_its_size(
@@ -122,7 +122,7 @@ async def test_statements_of_a_batch_do_not_depend_on_its_size(
         await submit_many(shop, size)
         worker = opened(tasks_under_way_max=1_000, tasks_lanes=1)
         statement_counter.clear()
-        assert await worker.work() == {"complete": size}
+        assert await worker.work() == {"done": size}
         numbers.append(len(statement_counter))
     assert numbers[1] == numbers[2]
 
@@ -131,9 +131,9 @@ async def test_a_late_finisher_whose_lease_was_over_changes_nothing(shop: Worksh
     await shop.submit("tests.note")
     (task,) = await shop.claim(1)
     assert (await shop.sweep())["tasks"] == 1
-    assert await shop.status() == "open"
+    assert await shop.status() == "queued"
     assert not await settle(shop, task, "late")
-    assert await shop.status() == "open"
+    assert await shop.status() == "queued"
     heir = opened()
     (again,) = await heir.claim(1)
     assert again.attempt == 2
@@ -141,7 +141,7 @@ async def test_a_late_finisher_whose_lease_was_over_changes_nothing(shop: Worksh
     assert await settle(heir, again, "in time")
     assert [(one["outcome"], one["output"]) for one in await shop.attempts()] == [
         ("lost", None),
-        ("complete", "in time"),
+        ("done", "in time"),
     ]
 
 
@@ -162,19 +162,19 @@ async def test_a_worker_that_renews_its_lease_keeps_its_tasks(
         await shop.renew()
         assert (await run_until_done(Rescue(shop.place))).count == 0
     release.set()
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
 
 
 async def test_renewing_writes_one_row_however_many_tasks_there_are(shop: Workshop) -> None:
     await submit_many(shop, 30)
     assert len(await shop.claim(30)) == 30
     before = await fetch(
-        shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
+        shop.database, "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id"
     )
     await shop.duty._jobs.lease.renew(shop.database, timedelta(minutes=1))
     assert (
         await fetch(
-            shop.database, "SELECT xmin::text, ctid::text FROM assent.tasks WHERE org_id = 'acme' ORDER BY id"
+            shop.database, "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id"
         )
         == before
     )
@@ -195,20 +195,20 @@ async def test_completed_before_it_is_cancelled_stays_complete(shop: Workshop) -
     assert await settle(shop, task)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await shop.runtime.cancel_task(ORG, task_id)
-    assert await shop.status() == "complete"
+    assert await shop.status() == "done"
 
 
 async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Workshop) -> None:
     task_id = await shop.submit("tests.note")
     (task,) = await shop.claim(1)
     async with shop.database.transaction(None) as connection:
-        mark = TaskResult(task, Completed(), "complete")
+        mark = AttemptResult(task, Succeeded(), "done")
         assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
         cancelling = asyncio.create_task(shop.runtime.cancel_task(ORG, task_id))
         await wait_until_somebody_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling
-    assert await shop.status() == "complete"
+    assert await shop.status() == "done"
 
 
 async def test_a_running_task_that_is_cancelled_is_broken_off(
@@ -265,9 +265,9 @@ async def test_a_worker_that_ends_lets_short_tasks_end_and_gives_long_ones_back(
     release.set()
     await shop.duty.finish()
     rows = {row["type"]: row for row in await shop.rows()}
-    assert rows["tests.short"]["status"] == "complete"
+    assert rows["tests.short"]["status"] == "done"
     endless_row = rows["tests.endless"]
-    assert (endless_row["status"], endless_row["attempts"], endless_row["worker_id"]) == ("open", 0, None)
+    assert (endless_row["status"], endless_row["attempts"], endless_row["worker_id"]) == ("queued", 0, None)
     assert await count(shop.database, "worker_leases") == 0
 
 
@@ -275,7 +275,7 @@ async def test_nothing_is_left_behind_in_the_queue_and_no_lease_either(shop: Wor
     await submit_many(shop, 25)
     async with second_worker(shop.place) as place:
         await asyncio.gather(run_until_done(shop.duty), run_until_done(Tasks(place)))
-    assert {row["status"] for row in await shop.rows()} == {"complete"}
+    assert {row["status"] for row in await shop.rows()} == {"done"}
     assert [row["attempts"] for row in await shop.rows()] == [1] * 25
     assert await count(shop.database, "worker_leases") == 0
 
@@ -299,13 +299,13 @@ async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_c
 async def test_claim_that_stands_idle_is_ended_and_its_tasks_are_free(
     shop: Workshop, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.tasks.claim.CLAIM_IDLE_TIMEOUT_MS", 50)
+    monkeypatch.setattr("assent.jobs.queue.CLAIM_IDLE_TIMEOUT_MS", 50)
     await submit_many(shop, 3)
     stopped = await connect(shop.database.url, SETTINGS)
     try:
         await stopped.execute("BEGIN")
         await prepare_claim(stopped)
-        assert len(await shop.duty._claims.claim(stopped, 3)) == 3
+        assert len(await shop.duty._queue.claim(stopped, 3)) == 3
         async with asyncio.timeout(20):
             while len(found := await opened().claim(3)) < 3:
                 pass

@@ -63,7 +63,7 @@ async def in_the_middle(database: Database, child: Child) -> AsyncIterator[None]
 @asynccontextmanager
 async def before_the_mark(database: Database, child: Child) -> AsyncIterator[None]:
     """Its functions have returned, and their attempts are to be written down."""
-    async with holding(database, "LOCK TABLE assent.task_attempts IN SHARE MODE") as observer:
+    async with holding(database, "LOCK TABLE assent.job_attempts IN SHARE MODE") as observer:
         yield
         await wait_until_blocked(observer, 1)
         await child.kill()
@@ -86,7 +86,7 @@ async def test_killed_worker_loses_no_task_and_what_tasks_write_is_written_once(
     await shop.sweep()
     await shop.work()
     rows = await shop.rows()
-    assert [row["status"] for row in rows] == ["complete"] * TASKS
+    assert [row["status"] for row in rows] == ["done"] * TASKS
     expected = 1 if killing is before_the_claim else 2
     assert [row["attempts"] for row in rows] == [expected] * TASKS
     assert sorted(await calls(shop.database)) == [f"task {number}" for number in range(TASKS)]
@@ -123,19 +123,19 @@ async def test_task_that_kills_its_worker_costs_the_tasks_beside_it_nothing(shop
     assert {(row["suspect"], row["run_at"] <= now) for row in await shop.rows()} == {(True, True)}
     await die_over_tasks(shop)
     rows = {row["id"]: row for row in await shop.rows()}
-    running = [row for row in rows.values() if row["status"] == "in_progress"]
+    running = [row for row in rows.values() if row["status"] == "running"]
     assert [row["id"] for row in running] == [poison], "nothing else was under way when it killed again"
-    assert (await shop.sweep()) == {"tasks": 1, "effects": 0, "results": 0, "dead_letters": 0}
+    assert (await shop.sweep()) == {"tasks": 1, "effects": 0, "results": 0, "dead": 0}
     shop.database.clock.advance("5s")  # type: ignore[attr-defined]
     await shop.work()
     for row in await shop.rows():
         lost = [one for one in await shop.attempts(row["id"]) if one["outcome"] == "lost"]
         left = row["attempts_max"] - row["attempts"]
         if row["id"] == poison:
-            assert (len(lost), row["status"]) == (2, "complete"), "this process is none that may die"
+            assert (len(lost), row["status"]) == (2, "done"), "this process is none that may die"
             assert left == 1, "one of its three attempts went with the worker that it had to itself"
         else:
-            assert (len(lost), row["status"], left) == (1, "complete", 2), "its own attempt, and no other"
+            assert (len(lost), row["status"], left) == (1, "done", 2), "its own attempt, and no other"
     assert sorted(await calls(shop.database)) == sorted(f"task {number}" for number in range(20))
 
 
@@ -143,7 +143,7 @@ async def test_suspects_that_run_for_a_while_do_not_hold_up_each_other(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that dies of something else leaves suspects that run for long: each is soon cleared."""
-    monkeypatch.setattr("assent.worker.lease.PROBATION_S", 0.01)
+    monkeypatch.setattr("assent.jobs.lease.PROBATION_S", 0.01)
     number = 3  # as many as may have transactions of their own at once: a third of the pool
     for each in range(number):
         await shop.submit("tests.run", {"what": f"task {each}", "waits": True})
@@ -155,7 +155,7 @@ async def test_suspects_that_run_for_a_while_do_not_hold_up_each_other(
                 await shop.duty.run_once()
         await wait_until_blocked(observer, number)
     await shop.work()
-    assert {row["status"] for row in await shop.rows()} == {"complete"}
+    assert {row["status"] for row in await shop.rows()} == {"done"}
 
 
 async def test_task_that_kills_late_is_found_out_too(shop: Workshop) -> None:
@@ -194,7 +194,7 @@ async def test_worker_that_dies_at_any_statement_loses_no_task(
             await shop.sweep()
             await shop.work()
             row = next(row for row in await shop.rows() if row["id"] == task_id)
-            assert row["status"] == "complete"
+            assert row["status"] == "done"
     finally:
         await crashing.close()
     assert statement > 10, "there were statements to die at"

@@ -39,11 +39,11 @@ async def test_a_task_runs_and_its_output_is_kept(app: App, opened: Opened) -> N
 
     shop = opened()
     task_id = await shop.submit("tests.add", {"a": 2})
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     row, attempt = await shop.row(), await shop.attempt()
-    assert (row["id"], row["status"], row["attempts"], row["worker_id"]) == (task_id, "complete", 1, None)
+    assert (row["id"], row["status"], row["attempts"], row["worker_id"]) == (task_id, "done", 1, None)
     assert attempt["output"] == {"sum": 3, "by": "acme", "first": True, "key": str(task_id)}
-    assert (attempt["outcome"], attempt["error"]) == ("complete", None)
+    assert (attempt["outcome"], attempt["error"]) == ("done", None)
 
 
 class Order(BaseModel):
@@ -70,7 +70,7 @@ async def test_a_model_or_a_dataclass_is_the_whole_input_and_may_be_the_output(
     shop = opened()
     await shop.submit("tests.pack", Order(number=2))
     await shop.submit("tests.send", {"weight": 3})
-    assert await shop.work() == {"complete": 2}
+    assert await shop.work() == {"done": 2}
     outputs = [(await shop.attempts(row["id"]))[0]["output"] for row in await shop.rows()]
     assert outputs == [{"weight": 3.0}, {"number": 3, "lines": []}]
 
@@ -86,7 +86,7 @@ async def test_a_plain_function_runs_in_a_thread_and_blocks_nobody(app: App, ope
     shop = opened()
     await shop.submit("tests.block", {"any": "thing"})
     await shop.submit("tests.block")
-    assert await shop.work() == {"complete": 2}
+    assert await shop.work() == {"done": 2}
     outputs = [(await shop.attempts(row["id"]))[0]["output"] for row in await shop.rows()]
     assert outputs == [True, True]
 
@@ -96,22 +96,22 @@ async def test_a_failure_is_tried_again_later_each_time_and_every_attempt_is_kep
 ) -> None:
     shop = opened()
     await shop.submit("tests.fail", {"times": 2})
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     row = await shop.row()
-    assert (row["status"], row["attempts"]) == ("error", 1)
+    assert (row["status"], row["attempts"]) == ("retrying", 1)
     assert timedelta(seconds=0.8) <= row["run_at"] - clock.now() <= timedelta(seconds=1.2)
     clock.advance("2s")
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     assert (await shop.row())["run_at"] - clock.now() >= timedelta(seconds=1.6)
     assert await shop.work() == {}, "it is not due"
     clock.advance("3s")
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     attempts = await shop.attempts()
     assert tried == [1, 2, 3]
     assert [(one["attempt"], one["outcome"], one["error"]) for one in attempts] == [
-        (1, "error", "RuntimeError: attempt 1 failed"),
-        (2, "error", "RuntimeError: attempt 2 failed"),
-        (3, "complete", None),
+        (1, "failed", "RuntimeError: attempt 1 failed"),
+        (2, "failed", "RuntimeError: attempt 2 failed"),
+        (3, "done", None),
     ]
 
 
@@ -146,7 +146,7 @@ async def test_a_task_says_when_it_wants_to_be_tried_again(
 
     shop = opened()
     await shop.submit("tests.later")
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     assert (await shop.row())["run_at"] == clock.now() + timedelta(hours=12)
 
 
@@ -163,7 +163,7 @@ async def test_an_attempt_has_its_time(app: App, opened: Opened) -> None:
     started = time.monotonic()
     await shop.submit("tests.sleep")
     await shop.submit("tests.own_timeout")
-    assert await shop.work() == {"error": 2}
+    assert await shop.work() == {"retrying": 2}
     codes = [(await shop.attempts(row["id"]))[0]["code"] for row in await shop.rows()]
     assert codes == ["TASK_TIMED_OUT", "TASK_FAILED"]
     assert time.monotonic() - started < 30
@@ -176,7 +176,7 @@ async def test_output_that_cannot_be_kept_is_a_failed_attempt(app: App, opened: 
 
     shop = opened()
     await shop.submit("tests.odd")
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
 
 
 async def test_errors_with_any_text_can_be_kept(app: App, opened: Opened) -> None:
@@ -186,7 +186,7 @@ async def test_errors_with_any_text_can_be_kept(app: App, opened: Opened) -> Non
 
     shop = opened()
     await shop.submit("tests.odd")
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     assert len((await shop.attempt())["error"]) <= 2_100
 
 
@@ -198,7 +198,7 @@ async def test_a_delayed_task_waits_for_its_time(app: App, opened: Opened, clock
     await shop.submit("tests.note", run_at=clock.now() + timedelta(hours=1))
     assert await shop.work() == {}
     clock.advance("1h")
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
 
 
 async def test_higher_priority_first_then_the_oldest(app: App, opened: Opened, clock: MovedClock) -> None:
@@ -228,8 +228,8 @@ async def test_what_another_application_runs_is_left_to_it(app: App, opened: Ope
     knowing = opened()
     await knowing.submit("tests.note")
     assert await Workshop(App(), knowing.database).work() == {}
-    assert await knowing.status() == "open"
-    assert await knowing.work() == {"complete": 1}
+    assert await knowing.status() == "queued"
+    assert await knowing.work() == {"done": 1}
 
 
 async def test_something_new_is_begun_while_something_slow_is_under_way(app: App, opened: Opened) -> None:
@@ -256,4 +256,4 @@ async def test_something_new_is_begun_while_something_slow_is_under_way(app: App
         await shop.duty.run_once()
     assert quick.is_set()
     slow.set()
-    assert await shop.work() == {"complete": 2}
+    assert await shop.work() == {"done": 2}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from assent.app import App
+from assent.jobs.job import AttemptResult, Failed
 from assent.runtime import InstanceView
 from assent.store.clock import MovedClock
-from assent.tasks.outcome import Failed, TaskResult
 from assent.tasks.settle import settle_if_claimed
 from assent.telemetry import scope
 from assent.worker.timers import Timers
@@ -112,9 +112,9 @@ async def test_without_await_it_goes_on_when_the_task_is_submitted(shop: Worksho
     await start(shop)
     assert (await instance(shop))["status"] == "completed"
     row = await shop.row()
-    assert (row["status"], row["awaited"]) == ("open", False)
+    assert (row["status"], row["awaited"]) == ("queued", False)
     await shop.work_and_tell()
-    assert await shop.status() == "complete"
+    assert await shop.status() == "done"
 
 
 async def test_its_own_priority_comes_before_that_of_the_type(shop: Workshop) -> None:
@@ -168,7 +168,7 @@ async def test_a_step_that_is_tried_again_submits_another_task(shop: Workshop, c
         clock.advance("1h")
     assert (await instance(shop))["status"] == "paused"
     await shop.runtime.retry(ORG, view.id, OPS)
-    assert [row["status"] for row in await shop.rows()] == ["dead", "open"]
+    assert [row["status"] for row in await shop.rows()] == ["dead", "queued"]
 
 
 async def test_the_task_ends_with_its_answer_in_one_transaction(shop: Workshop) -> None:
@@ -180,11 +180,8 @@ async def test_the_task_ends_with_its_answer_in_one_transaction(shop: Workshop) 
         working = asyncio.create_task(shop.work())
 
         await wait_until_somebody_is_blocked(connection)
-        assert (
-            await connection.fetchval("SELECT status FROM assent.tasks WHERE org_id = 'acme'")
-            == "in_progress"
-        )
-    assert await working == {"complete": 1}
+        assert await connection.fetchval("SELECT status FROM assent.jobs WHERE org_id = 'acme'") == "running"
+    assert await working == {"done": 1}
 
 
 async def test_a_traced_step_hands_its_trace_on(shop: Workshop) -> None:
@@ -221,7 +218,7 @@ async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: O
     assert (await shop.sweep())["tasks"] == 1
     (present,) = await opened().claim(1)
     assert (present.id, present.attempt) == (former.id, 2)
-    mark = TaskResult(former, Failed("BROKEN", "too late"), "dead")
+    mark = AttemptResult(former, Failed("BROKEN", "too late"), "dead")
     async with shop.database.transaction(None) as connection:
         assert not await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
     assert await drain(shop.runtime) == 0

@@ -49,7 +49,7 @@ async def test_a_task_has_what_its_type_declares(shop: Workshop, clock: MovedClo
         "submitted_by": "ann",
     }
     assert expected.items() <= row.items()
-    assert (row["status"], row["run_at"], row["created_at"]) == ("open", clock.now(), clock.now())
+    assert (row["status"], row["run_at"], row["created_at"]) == ("queued", clock.now(), clock.now())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_two_tasks_of_one_name_and_functions_that_cannot_be_called_by_name_are_r
 async def test_a_repeated_submit_is_the_first_task(shop: Workshop) -> None:
     first = await shop.submit("report.send", {"to": "ann"}, key="may")
     assert await shop.submit("report.send", {"to": "ann"}, key="may") == first
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     assert await shop.submit("report.send", {"to": "ann"}, key="may") == first
     assert len(await shop.rows()) == 1
 
@@ -136,8 +136,8 @@ async def test_a_key_outlives_its_task(shop: Workshop, clock: MovedClock) -> Non
     await shop.work()
     clock.advance("1d")
     async with shop.database.transaction(None) as connection:
-        assert await connection.fetchval("SELECT assent.prune_tasks($1, 10)", clock.now()) == 1
-    assert [await count(shop.database, t) for t in ("tasks", "task_submissions", "task_attempts")] == [
+        assert await connection.fetchval("SELECT assent.prune_jobs('task', $1, 10)", clock.now()) == 1
+    assert [await count(shop.database, t) for t in ("jobs", "task_submissions", "job_attempts")] == [
         0,
         0,
         0,
@@ -246,7 +246,7 @@ async def test_a_task_from_sql_is_like_any_other(shop: Workshop) -> None:
     row = await shop.row()
     assert (row["id"], row["input"], row["submitted_by"]) == (task_id, {"month": "May"}, "sql:assent_engine")
     assert (row["priority"], row["attempts_max"]) == (128, 8)
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     assert (await shop.attempt())["output"] == 1
 
 
@@ -311,9 +311,9 @@ async def test_an_org_sees_and_cancels_its_own_tasks_only(shop: Workshop) -> Non
         await shop.runtime.read_task("globex", task_id)
     assert await shop.runtime.list_tasks("globex") == []
     async with shop.database.transaction("globex") as connection:
-        for table in ("tasks", "task_submissions", "task_keys", "task_attempts"):
+        for table in ("jobs", "task_submissions", "task_keys", "job_attempts"):
             assert await connection.fetchval(f"SELECT count(*) FROM assent.{table}") == 0  # noqa: S608
-    assert await shop.status() == "open"
+    assert await shop.status() == "queued"
 
 
 async def test_a_transaction_that_cannot_see_who_was_faster_is_run_again(shop: Workshop) -> None:

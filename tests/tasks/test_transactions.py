@@ -31,7 +31,7 @@ async def test_rows_and_completion_commit_together(app: App, opened: Opened) -> 
 
     shop = opened()
     await shop.submit("tests.note", {"what": "a"})
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     assert await calls(shop.database) == ["a"]
     assert (await shop.attempt())["output"] == {"org": "acme"}
 
@@ -46,10 +46,10 @@ async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opene
 
     shop = opened()
     await shop.submit("tests.note", {"what": "a"})
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     assert await calls(shop.database) == []
     clock.advance("1h")
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     assert await calls(shop.database) == ["a2"]
 
 
@@ -62,7 +62,7 @@ async def test_what_takes_too_long_leaves_no_rows(app: App, opened: Opened) -> N
 
     shop = opened()
     await shop.submit("tests.note")
-    assert await shop.work() == {"error": 1}
+    assert await shop.work() == {"retrying": 1}
     assert await calls(shop.database) == []
 
 
@@ -80,7 +80,7 @@ async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(app: App, 
 
     shop = opened()
     await shop.submit("tests.note")
-    assert await shop.work() == {"complete": 1}
+    assert await shop.work() == {"done": 1}
     assert await calls(shop.database) == ["kept"]
 
 
@@ -107,7 +107,7 @@ async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened
     await shops[0].work()
     assert len(lost) == 1
     assert await calls(shops[0].database) == ([] if taken == "cancelled" else ["attempt 2"])
-    assert await shops[0].status() == ("cancelled" if taken == "cancelled" else "complete")
+    assert await shops[0].status() == ("cancelled" if taken == "cancelled" else "done")
 
 
 async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) -> None:
@@ -124,7 +124,7 @@ async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) 
 
     shops.append(opened())
     await shops[0].submit("tests.note")
-    assert await shops[0].work() == {"complete": 1}
+    assert await shops[0].work() == {"done": 1}
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling[0]
     assert await calls(shops[0].database) == ["a"]
@@ -143,4 +143,4 @@ async def test_a_task_submits_another_with_its_own_rows(app: App, opened: Opened
 
     shops.append(opened())
     await shops[0].submit("tests.first")
-    assert await shops[0].work() == {"complete": 2}
+    assert await shops[0].work() == {"done": 2}

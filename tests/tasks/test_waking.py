@@ -28,7 +28,7 @@ async def test_workers_are_woken_for_what_is_due_and_for_nothing_else(shop: Work
         await shop.submit("tests.note", run_at=shop.database.clock.now() + timedelta(hours=1))
         assert await shop.runtime.retry_tasks(ORG) == 0
         async with shop.database.transaction(None) as connection:
-            assert await shop.duty._claims.give_back_unknown(connection, []) == 0
+            assert await shop.duty._queue.give_back_unknown(connection, []) == 0
         await listener.fetchval("SELECT 1")
         assert heard == [], "nothing is to be done now"
         await shop.submit("tests.note")

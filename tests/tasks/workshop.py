@@ -16,10 +16,10 @@ from tests.runtime.flows import ORG, drain
 from tests.worker.queues import fetch, run_until_done, with_options
 
 ROWS = """
-SELECT t.*, s.input, s.key, s.submitted_by, s.instance_id, s.step_id, s.awaited, s.trace_id, s.created_at
-  FROM assent.tasks t JOIN assent.task_submissions s USING (org_id, id) WHERE org_id <> 'aatwin' ORDER BY t.id
+SELECT j.*, j.lane AS type, s.input, s.key, s.submitted_by, s.instance_id, s.step_id, s.awaited, s.trace_id
+  FROM assent.jobs j JOIN assent.task_submissions s USING (org_id, id) WHERE org_id <> 'aatwin' ORDER BY j.id
 """
-ATTEMPTS = "SELECT * FROM assent.task_attempts WHERE org_id <> 'aatwin' AND task_id = $1 ORDER BY attempt"
+ATTEMPTS = "SELECT * FROM assent.job_attempts WHERE org_id <> 'aatwin' AND job_id = $1 ORDER BY attempt"
 
 
 class Workshop:

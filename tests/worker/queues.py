@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg
 
+from assent.jobs.lease import Lease
 from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, WorkerContext
-from assent.worker.lease import Lease
 from assent.worker.loop import exhaust
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS

@@ -99,7 +99,7 @@ def _table(found: "Sequence[OpenItem]", now: datetime) -> "Table":
             status_text(item.status),
             length(now - item.created_at),
             str(item.attempts or ""),
-            moment(item.next_retry_at),
+            moment(item.retry_at),
             str(item.instance_id or ""),
             one_line(item.error),
         ]

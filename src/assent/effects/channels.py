@@ -9,9 +9,9 @@ from typing import Any
 
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.email import MailServer
-from assent.effects.outcome import Delivered, Outcome, Undelivered
 from assent.effects.outlets import Adapter, CannotBeSent, Message, NotAnswered, TryLater
 from assent.effects.settings import EffectSettings
+from assent.jobs.job import Failed, JobOutcome, Succeeded
 from assent.language import as_json
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.mutation import Refused
@@ -27,14 +27,14 @@ class Channels:
         self._mail = mail
         self._adapters = adapters
 
-    async def send(self, effect: ClaimedEffect, now: datetime) -> Outcome:
+    async def send(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
         message = _message(effect)
         if effect.type in self._settings.log:
             return _write_to_log(message)
         if (adapter := self._adapters.get(effect.type)) is not None:
             timeout = timedelta(milliseconds=self._settings.total_timeout_ms)
             outcome = await called(adapter, message, timeout=timeout)
-            return Delivered(_evidence(outcome.result)) if isinstance(outcome, Delivered) else outcome
+            return Succeeded(_evidence(outcome.result)) if isinstance(outcome, Succeeded) else outcome
         if effect.type == "email" and self._mail.is_there:
             return await self._mail.send(effect, now)
         return _no_way(effect.type)
@@ -47,41 +47,41 @@ def _message(effect: ClaimedEffect) -> Message:
     return Message(effect.org_id, effect.type, to, texts["subject"], texts["text"], effect.key)
 
 
-def _write_to_log(message: Message) -> Delivered:
+def _write_to_log(message: Message) -> Succeeded:
     fields = {"org_id": message.org_id, "channel": message.channel, "to": message.to}
     _log.info("message not sent", extra={**fields, "subject": message.subject, "text": message.text})
-    return Delivered({"logged": True})
+    return Succeeded({"logged": True})
 
 
-def _no_way(channel: str) -> Undelivered:
+def _no_way(channel: str) -> Failed:
     ways = f"register one with app.adapter({channel!r}, send)"
     if channel == "email":
         ways += ", or name a mail server in ASSENT_SMTP_HOST and ASSENT_SMTP_SENDER"
     message = f"there is no adapter for {channel}: {ways}; ASSENT_EFFECTS_LOG={channel} writes it to the log"
-    return Undelivered("NO_ADAPTER", message, permanent=True)
+    return Failed("NO_ADAPTER", message, permanent=True)
 
 
 def _evidence(said: Any) -> dict[str, Any]:
     return {"adapter": said} if said is not None else {}
 
 
-async def called(function: Callable[..., Any], *arguments: Any, timeout: timedelta) -> Outcome:  # noqa: ASYNC109
+async def called(function: Callable[..., Any], *arguments: Any, timeout: timedelta) -> JobOutcome:  # noqa: ASYNC109
     """What becomes of a call of the application's own code; plain functions run in a thread."""
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             result = as_json(await _awaited(function, arguments))
         require_canonical(result)
     except Refused as refusal:
-        return Undelivered(refusal.code, refusal.rejection.message, permanent=True)
+        return Failed(refusal.code, refusal.rejection.message, permanent=True)
     except (CannotBeSent, NotCanonical) as error:
-        return Undelivered("CANNOT_BE_SENT", str(error), permanent=True)
+        return Failed("CANNOT_BE_SENT", str(error), permanent=True)
     except TryLater as error:
-        return Undelivered("TRY_LATER", str(error), retry_after=error.after)
+        return Failed("TRY_LATER", str(error), retry_after=error.after)
     except (NotAnswered, TimeoutError) as error:
-        return Undelivered("NO_ANSWER", str(error) or "it took too long", ambiguous=True)
+        return Failed("NO_ANSWER", str(error) or "it took too long", ambiguous=True)
     except Exception as error:
-        return Undelivered("FAILED", f"{type(error).__name__}: {error}")
-    return Delivered(result=result)
+        return Failed("FAILED", f"{type(error).__name__}: {error}")
+    return Succeeded(result=result)
 
 
 async def _awaited(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -17,11 +17,11 @@ from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
 from assent.effects.named_secrets import Redaction
 from assent.effects.openapi import Service
-from assent.effects.outcome import Outcome, Undelivered
 from assent.effects.outlets import Outlets
 from assent.effects.requests import HttpRequest, outcome_of, own_headers
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.effects.webhook import standard_headers, webhook_request
+from assent.jobs.job import Failed, JobOutcome
 
 _log = logging.getLogger(__name__)
 
@@ -55,16 +55,16 @@ class Deliverer:
         for sender in senders:
             await sender.close()
 
-    async def deliver(self, effect: ClaimedEffect, now: datetime) -> Outcome:
+    async def deliver(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
         redaction = Redaction(effect.named_secrets.values())
         try:
             return redaction.outcome(await self._deliver(effect, now))
         except Exception as error:
             fields = {"org_id": effect.org_id, "effect_id": str(effect.id), "effect_type": effect.type}
             _log.exception("effect failed", extra=fields)
-            return redaction.outcome(Undelivered("FAILED", f"{type(error).__name__}: {error}"))
+            return redaction.outcome(Failed("FAILED", f"{type(error).__name__}: {error}"))
 
-    async def _deliver(self, effect: ClaimedEffect, now: datetime) -> Outcome:
+    async def _deliver(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
         if effect.type == "webhook":
             request = webhook_request(effect, now, self._callbacks)
             return await self._over_http(effect, request, now, self._sender(WEBHOOKS))
@@ -75,14 +75,14 @@ class Deliverer:
         return await self._call_operation(effect)
 
     async def _over_http(
-        self, effect: ClaimedEffect, request: HttpRequest | Undelivered, now: datetime, sender: HttpSender
-    ) -> Outcome:
-        if isinstance(request, Undelivered):
+        self, effect: ClaimedEffect, request: HttpRequest | Failed, now: datetime, sender: HttpSender
+    ) -> JobOutcome:
+        if isinstance(request, Failed):
             return request
         kept = self._settings.evidence_bytes_max
         bytes_max = self._settings.answer_bytes_max if effect.awaits_answer else kept
-        answer = await sender.send(request, bytes_max=bytes_max, once=not effect.retry_ambiguous)
-        if isinstance(answer, Undelivered):
+        answer = await sender.send(request, bytes_max=bytes_max, once=not effect.repeatable)
+        if isinstance(answer, Failed):
             return answer
         answer = Redaction(effect.named_secrets.values()).answer(answer)
         return outcome_of(answer, now, evidence_bytes_max=kept, awaited=effect.awaits_answer)
@@ -96,19 +96,19 @@ class Deliverer:
             self._senders[name] = HttpSender(self._settings, allowed=allowed, resolve=self._resolve)
         return self._senders[name]
 
-    async def _call_service(self, effect: ClaimedEffect, now: datetime) -> Outcome:
+    async def _call_service(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
         service = self._outlets.services.get(effect.payload["service"])
         if service is None:
             message = f"no service `{effect.payload['service']}` is registered"
-            return Undelivered("UNKNOWN_SERVICE", message, permanent=True)
+            return Failed("UNKNOWN_SERVICE", message, permanent=True)
         request = service_request(effect, service, await _headers(service))
         return await self._over_http(effect, request, now, self._sender(service.name, service))
 
-    async def _call_operation(self, effect: ClaimedEffect) -> Outcome:
+    async def _call_operation(self, effect: ClaimedEffect) -> JobOutcome:
         name = effect.payload["operation"]
         operation = self._outlets.operations.get(name)
         if operation is None:
-            return Undelivered("UNKNOWN_OPERATION", f"no operation `{name}` is registered", permanent=True)
+            return Failed("UNKNOWN_OPERATION", f"no operation `{name}` is registered", permanent=True)
         timeout = timedelta(milliseconds=self._settings.total_timeout_ms)
         return await called(operation, effect.payload["arguments"], effect.key, timeout=timeout)
 

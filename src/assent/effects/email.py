@@ -12,8 +12,8 @@ from typing import Final
 import aiosmtplib
 
 from assent.effects.claimed_effect import ClaimedEffect
-from assent.effects.outcome import Delivered, Outcome, Undelivered
 from assent.effects.settings import SmtpSettings
+from assent.jobs.job import Failed, JobOutcome, Succeeded
 
 ADDRESS_CHARACTERS_MAX: Final = 254
 SUBJECT_CHARACTERS_MAX: Final = 200
@@ -31,9 +31,9 @@ class MailServer:
     def is_there(self) -> bool:
         return bool(self._settings.host and self._settings.sender)
 
-    async def send(self, effect: ClaimedEffect, now: datetime) -> Outcome:
+    async def send(self, effect: ClaimedEffect, now: datetime) -> JobOutcome:
         message = message_of(effect, self._settings.sender, now)
-        if isinstance(message, Undelivered):
+        if isinstance(message, Failed):
             return message
         client, progress = self._client(), _Progress()
         try:
@@ -41,13 +41,13 @@ class MailServer:
                 said = await self._hand_over(client, message, progress)
         except aiosmtplib.SMTPResponseException as error:
             permanent = 500 <= error.code < 600 and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
-            return Undelivered(f"SMTP_{error.code}", error.message, permanent)
+            return Failed(f"SMTP_{error.code}", error.message, permanent)
         except (aiosmtplib.SMTPException, TimeoutError, OSError) as error:
             why = str(error) or "it took too long"
-            return Undelivered("MAIL_SERVER_FAILED", why, ambiguous=progress.sent)
+            return Failed("MAIL_SERVER_FAILED", why, ambiguous=progress.sent)
         finally:
             await _leave(client)
-        return Delivered({"to": message["to"], "message_id": message["message-id"], "said": said})
+        return Succeeded({"to": message["to"], "message_id": message["message-id"], "said": said})
 
     def _client(self) -> aiosmtplib.SMTP:
         settings = self._settings
@@ -84,10 +84,10 @@ class _Progress:
     sent = False
 
 
-def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessage | Undelivered:
+def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessage | Failed:
     """The mail that an effect asks for. Headers are one line each, whatever an author's template was filled with."""
     to = address_of(effect.payload, effect.member_email)
-    if isinstance(to, Undelivered):
+    if isinstance(to, Failed):
         return to
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -100,17 +100,17 @@ def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessag
     return message
 
 
-def address_of(payload: Mapping[str, object], member_email: str | None) -> str | Undelivered:
+def address_of(payload: Mapping[str, object], member_email: str | None) -> str | Failed:
     """Where it goes: the address itself, or that of the member whom it names."""
     to = str(payload.get("to") or "").strip()
     named = to or str(payload.get("user") or "")
     address = to if "@" in to else (member_email or "").strip()
     if not address:
-        return Undelivered("NO_ADDRESS", f"{named or 'nobody'} is no member with an address", permanent=True)
+        return Failed("NO_ADDRESS", f"{named or 'nobody'} is no member with an address", permanent=True)
     local, _, domain = address.rpartition("@")
     plain = address.isascii() and address.isprintable() and not set(address) & set(' ,;:<>()[]"\\')
     if not (plain and local and domain and len(address) <= ADDRESS_CHARACTERS_MAX):
-        return Undelivered("BAD_ADDRESS", f"expected one plain address, found {address!r}", permanent=True)
+        return Failed("BAD_ADDRESS", f"expected one plain address, found {address!r}", permanent=True)
     return address
 
 

@@ -17,10 +17,10 @@ import httpx
 from assent.effects.addresses import Allowed
 from assent.effects.connections import ReceiverConnections
 from assent.effects.guard import AddressRefused, GuardedBackend, Resolve, resolve
-from assent.effects.outcome import Undelivered
 from assent.effects.redirects import follow
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
+from assent.jobs.job import Failed
 
 
 @dataclass
@@ -58,7 +58,7 @@ class HttpSender:
 
     async def send(
         self, request: HttpRequest, *, bytes_max: int, once: bool = False
-    ) -> HttpResponse | Undelivered:
+    ) -> HttpResponse | Failed:
         """One attempt, with the redirects that it leads to.
 
         `once`: a repetition would do harm. On a connection that was idle a request may be lost without anybody having
@@ -69,9 +69,9 @@ class HttpSender:
             async with asyncio.timeout(self._settings.total_timeout_ms / 1000):
                 return await self._follow(request, progress, bytes_max, once)
         except AddressRefused as error:
-            return Undelivered("ADDRESS_REFUSED", str(error), permanent=True)
+            return Failed("ADDRESS_REFUSED", str(error), permanent=True)
         except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol, UnicodeError) as error:
-            return Undelivered("BAD_REQUEST", f"this cannot be said over HTTP: {error}", permanent=True)
+            return Failed("BAD_REQUEST", f"this cannot be said over HTTP: {error}", permanent=True)
         except (httpcore.TimeoutException, TimeoutError) as error:
             return progress.answer or _unanswered("TIMEOUT", str(error) or "it took too long", progress)
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
@@ -79,7 +79,7 @@ class HttpSender:
 
     async def _follow(
         self, request: HttpRequest, progress: Progress, bytes_max: int, once: bool
-    ) -> HttpResponse | Undelivered:
+    ) -> HttpResponse | Failed:
         started_s = time.monotonic()
         for _ in range(self._settings.redirects_max + 1):
             progress.sent, progress.answer = False, None
@@ -88,13 +88,11 @@ class HttpSender:
             if following is None:
                 took_ms = round((time.monotonic() - started_s) * 1000)
                 return replace(answer, took_ms=took_ms, redirects=progress.redirects)
-            if isinstance(following, Undelivered):
+            if isinstance(following, Failed):
                 return following
             request = following
             progress.redirects += (str(request.url),)
-        return Undelivered(
-            "TOO_MANY_REDIRECTS", f"redirected {len(progress.redirects)} times", permanent=True
-        )
+        return Failed("TOO_MANY_REDIRECTS", f"redirected {len(progress.redirects)} times", permanent=True)
 
     async def _exchange(
         self, request: HttpRequest, progress: Progress, bytes_max: int, once: bool
@@ -138,6 +136,6 @@ def _raw_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-def _unanswered(code: str, message: str, progress: Progress) -> Undelivered:
+def _unanswered(code: str, message: str, progress: Progress) -> Failed:
     evidence = {"redirects": list(progress.redirects)} if progress.redirects else {}
-    return Undelivered(code, message, ambiguous=progress.sent, evidence=evidence)
+    return Failed(code, message, ambiguous=progress.sent, evidence=evidence)

@@ -16,8 +16,8 @@ import httpx
 import orjson
 
 from assent.effects.claimed_effect import NamedSecret
-from assent.effects.outcome import Delivered, Outcome, Undelivered
 from assent.effects.requests import HttpResponse
+from assent.jobs.job import Failed, JobOutcome, Succeeded
 from assent.language.secrets import NAME_PATTERN
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
@@ -154,7 +154,7 @@ def _problem_with(name: str, value: str, hosts: Sequence[str]) -> Rejection | No
 
 def fill_headers(
     wanted: Mapping[str, Sequence[Any]], secrets: Mapping[str, NamedSecret], url: httpx.URL
-) -> dict[str, str] | Undelivered:
+) -> dict[str, str] | Failed:
     """Headers with their secrets; refused where one is missing, or not for the receiver."""
     filled: dict[str, str] = {}
     for header, parts in wanted.items():
@@ -165,16 +165,16 @@ def fill_headers(
                 continue
             secret = secrets.get(part["secret"])
             if secret is None:
-                return Undelivered("SECRET_MISSING", f"there is no secret `{part['secret']}`", permanent=True)
+                return Failed("SECRET_MISSING", f"there is no secret `{part['secret']}`", permanent=True)
             if not is_for(secret, url):
                 message = f"the secret `{secret.name}` is not for {url.scheme}://{url.netloc.decode()}"
-                return Undelivered("SECRET_NOT_FOR_HOST", message, permanent=True)
+                return Failed("SECRET_NOT_FOR_HOST", message, permanent=True)
             texts.append(secret.value)
         value = "".join(texts).strip()
         # Asked here, for the library's own complaint would show the whole of it.
         if _UNSPEAKABLE.search(value):
             message = f"the header `{header}` cannot be said over HTTP"
-            return Undelivered("BAD_REQUEST", message, permanent=True)
+            return Failed("BAD_REQUEST", message, permanent=True)
         filled[header] = value
     return filled
 
@@ -195,11 +195,11 @@ class Redaction:
                     body = _without_beginning(body, form.encode())
         return replace(answer, body=body) if body is not answer.body else answer
 
-    def outcome(self, outcome: Outcome) -> Outcome:
+    def outcome(self, outcome: JobOutcome) -> JobOutcome:
         if not self._secrets:
             return outcome
-        if isinstance(outcome, Delivered):
-            return Delivered(self._value(outcome.evidence), self._value(outcome.result))
+        if isinstance(outcome, Succeeded):
+            return Succeeded(self._value(outcome.evidence), self._value(outcome.result))
         message, evidence = self._text(outcome.message), self._value(outcome.evidence)
         return replace(outcome, message=message, evidence=evidence)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from assent.effects.outcome import Undelivered
 from assent.effects.requests import read_url
+from assent.jobs.job import Failed
 from assent.model.effect import OutsideWork
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, Problem
@@ -95,7 +95,7 @@ class Service:
 def service_of(name: str, document: Mapping[str, Any], base_url: str, headers: Headers | None) -> Service:
     """The service that a document describes; raises `Invalid` where it describes none."""
     url = read_url(base_url)
-    if isinstance(url, Undelivered):
+    if isinstance(url, Failed):
         raise Invalid([Problem(url.code, url.message, (name, "base_url"))])
     operations = tuple(_operations(name, document))
     if not operations:

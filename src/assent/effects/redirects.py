@@ -8,8 +8,8 @@ from typing import Final
 
 import httpx
 
-from assent.effects.outcome import Undelivered
 from assent.effects.requests import HttpRequest, HttpResponse, read_url
+from assent.jobs.job import Failed
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -17,20 +17,18 @@ FORWARDED: Final = frozenset({"accept", "accept-encoding", "content-type", "idem
 """The headers that another host gets to see: no signature, no credentials, nothing that an author put there."""
 
 
-def follow(request: HttpRequest, answer: HttpResponse) -> HttpRequest | Undelivered | None:
+def follow(request: HttpRequest, answer: HttpResponse) -> HttpRequest | Failed | None:
     """The next request; none when this answer is the last."""
     if answer.status not in REDIRECTS:
         return None
     target = _target(request.url, answer.header("location"))
-    if isinstance(target, Undelivered):
+    if isinstance(target, Failed):
         return target
     if request.method != "GET" and answer.status in (301, 302):
         message = f"the receiver has moved to {target} ({answer.status}); a {request.method} does not follow it there"
-        return Undelivered("MOVED", message, permanent=True)
+        return Failed("MOVED", message, permanent=True)
     if request.url.scheme == "https" and target.scheme == "http":
-        return Undelivered(
-            "INSECURE_REDIRECT", f"{target} is not encrypted, the way there was", permanent=True
-        )
+        return Failed("INSECURE_REDIRECT", f"{target} is not encrypted, the way there was", permanent=True)
     headers = dict(request.headers)
     if origin(request.url) != origin(target):
         headers = {name: value for name, value in headers.items() if name.lower() in FORWARDED}
@@ -40,13 +38,13 @@ def follow(request: HttpRequest, answer: HttpResponse) -> HttpRequest | Undelive
     return HttpRequest(request.method, target, headers, request.body)
 
 
-def _target(base: httpx.URL, location: str | None) -> httpx.URL | Undelivered:
+def _target(base: httpx.URL, location: str | None) -> httpx.URL | Failed:
     if not location:
-        return Undelivered("BAD_REDIRECT", "the receiver redirects without saying where to", permanent=True)
+        return Failed("BAD_REDIRECT", "the receiver redirects without saying where to", permanent=True)
     try:
         return read_url(str(base.join(location)))
     except (httpx.InvalidURL, ValueError) as error:
-        return Undelivered("BAD_REDIRECT", f"{location!r} is no URL: {error}", permanent=True)
+        return Failed("BAD_REDIRECT", f"{location!r} is no URL: {error}", permanent=True)
 
 
 def origin(url: httpx.URL) -> tuple[str, str, int]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import httpx
 import orjson
 
-from assent.effects.outcome import Delivered, Outcome, Undelivered
+from assent.jobs.job import Failed, JobOutcome, Succeeded
 from assent.model.canonical import NotCanonical, require_canonical
 
 SHOWN_HEADERS: Final = ("content-type", "date", "location", "retry-after", "server", "x-request-id")
@@ -46,13 +46,13 @@ class HttpResponse:
         return next((value.decode("latin-1") for key, value in self.headers if key.lower() == wanted), None)
 
 
-def bad_url(url: str, why: str) -> Undelivered:
-    return Undelivered(
+def bad_url(url: str, why: str) -> Failed:
+    return Failed(
         "BAD_URL", f"expected a URL such as https://host/path, found {url!r}: {why}", permanent=True
     )
 
 
-def read_url(text: str) -> httpx.URL | Undelivered:
+def read_url(text: str) -> httpx.URL | Failed:
     """A URL that effects may be sent to, as far as can be told without asking for its address."""
     try:
         url = httpx.URL(text)
@@ -67,7 +67,7 @@ def read_url(text: str) -> httpx.URL | Undelivered:
     return url
 
 
-def outcome_of(answer: HttpResponse, now: datetime, *, evidence_bytes_max: int, awaited: bool) -> Outcome:
+def outcome_of(answer: HttpResponse, now: datetime, *, evidence_bytes_max: int, awaited: bool) -> JobOutcome:
     """What an answer means for the effect."""
     evidence = _evidence(answer, evidence_bytes_max)
     if 200 <= answer.status < 300:
@@ -75,23 +75,23 @@ def outcome_of(answer: HttpResponse, now: datetime, *, evidence_bytes_max: int, 
     again = answer.status in TRY_AGAIN or answer.status >= 500
     after = retry_after(answer, now) if answer.status in OBEYED else None
     message = f"the receiver answered {answer.status}"
-    return Undelivered(f"HTTP_{answer.status}", message, not again, retry_after=after, evidence=evidence)
+    return Failed(f"HTTP_{answer.status}", message, not again, retry_after=after, evidence=evidence)
 
 
-def _delivered(answer: HttpResponse, evidence: dict[str, Any], *, awaited: bool) -> Outcome:
+def _delivered(answer: HttpResponse, evidence: dict[str, Any], *, awaited: bool) -> JobOutcome:
     if not awaited:
-        return Delivered(evidence)
+        return Succeeded(evidence)
     if answer.cut == "too large":
         message = f"the answer is larger than {len(answer.body):,} bytes"
-        return Undelivered("ANSWER_TOO_LARGE", message, permanent=True, evidence=evidence)
+        return Failed("ANSWER_TOO_LARGE", message, permanent=True, evidence=evidence)
     if answer.cut:
-        return Undelivered("ANSWER_LOST", "the answer ended in its middle", ambiguous=True, evidence=evidence)
+        return Failed("ANSWER_LOST", "the answer ended in its middle", ambiguous=True, evidence=evidence)
     try:
         result = _result(answer)
         require_canonical(result)
     except NotCanonical as error:
-        return Undelivered("ANSWER_NOT_KEPT", f"the answer cannot be kept: {error}", True, evidence=evidence)
-    return Delivered(evidence, result)
+        return Failed("ANSWER_NOT_KEPT", f"the answer cannot be kept: {error}", True, evidence=evidence)
+    return Succeeded(evidence, result)
 
 
 def _result(answer: HttpResponse) -> Any:

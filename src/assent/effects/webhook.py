@@ -8,9 +8,9 @@ import orjson
 from assent.effects.callbacks import Callbacks
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.named_secrets import fill_headers
-from assent.effects.outcome import Undelivered
 from assent.effects.requests import HttpRequest, own_headers, read_url
 from assent.effects.secrets import signature_headers
+from assent.jobs.job import Failed
 from assent.telemetry import is_traceparent
 
 USER_AGENT: Final = "Assent"
@@ -37,10 +37,10 @@ _OURS_ALONE: Final = (
 
 def webhook_request(
     effect: ClaimedEffect, now: datetime, callbacks: Callbacks | None = None
-) -> HttpRequest | Undelivered:
+) -> HttpRequest | Failed:
     payload = effect.payload
     url = read_url(payload["url"])
-    if isinstance(url, Undelivered):
+    if isinstance(url, Failed):
         return url
     body = None if payload.get("body") is None else orjson.dumps(payload["body"])
     ours = standard_headers(effect) | signature_headers(effect.secrets, effect.key, body or b"", now)
@@ -48,7 +48,7 @@ def webhook_request(
     given = {"content-type": "application/json"} if body is not None else {}
     given |= {name.lower(): value for name, value in payload.get("headers", {}).items()}
     filled = fill_headers(payload.get("secret_headers", {}), effect.named_secrets, url)
-    if isinstance(filled, Undelivered):
+    if isinstance(filled, Failed):
         return filled
     given |= {name.lower(): value for name, value in filled.items()}
     return HttpRequest(payload["method"], url, own_headers(given, ours, _OURS_ALONE), body)

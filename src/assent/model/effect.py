@@ -24,7 +24,7 @@ class Effect:
     awaited: bool = False
     retry_ambiguous: bool = True
     """Whether it may be sent again after an attempt that may have arrived: sent, and no answer came."""
-    max_attempts: int = ATTEMPTS_MAX
+    attempts_max: int = ATTEMPTS_MAX
     identity: Mapping[str, Any] | None = None
     """What tells it from the step's other effects, where its payload holds times or ids of the moment."""
 

@@ -38,9 +38,6 @@ EVENT_MOVES = _moves(
     dead_letter="pending",
 )
 
-EFFECT_MOVES = EVENT_MOVES
-"""Effects live as events do: `failed → processing` is the retry, `processing → pending` the sweep's."""
-
 DEFINITION_MOVES = _moves(draft="published archived", published="archived", archived="published")
 """`archived → published` is a rollback to an older version; nothing goes back to draft."""
 
@@ -67,32 +64,29 @@ OUTSIDE_REQUEST_MOVES = _moves(
     cancelled="",
 )
 
-DELIVERY_MOVES = _moves(pending="processed dead_letter", processed="", dead_letter="pending")
-
-TASK_MOVES = _moves(
-    open="in_progress cancelled",
-    in_progress="complete error dead open blocked background cancelled",
-    blocked="open cancelled dead",
-    background="complete error dead open cancelled",
-    complete="",
-    error="open in_progress dead cancelled",
+JOB_MOVES = _moves(
+    queued="running done cancelled",
+    running="done retrying dead queued blocked background cancelled",
+    blocked="queued cancelled dead",
+    background="done retrying dead queued cancelled",
+    retrying="queued running done dead cancelled",
+    done="",
     cancelled="",
-    dead="open",
+    dead="queued",
 )
-"""`error → in_progress` is the next try, `in_progress → open` a claim that was given back, `dead → open` a retry."""
+"""`retrying → running` is the next attempt, `running → queued` a claim that was given back, `dead → queued` a retry by
+a person, `queued → done` an effect that a worker had sent whose lease was over."""
 
 MOVES: Mapping[str, Moves] = {
     "workflow_instances": INSTANCE_MOVES,
     "workflow_step_executions": STEP_MOVES,
     "workflow_events_outbox": EVENT_MOVES,
-    "workflow_side_effects_outbox": EFFECT_MOVES,
     "workflow_definitions": DEFINITION_MOVES,
     "approval_requests": REQUEST_MOVES,
     "workflow_seats": SEAT_MOVES,
     "workflow_forms": FORM_MOVES,
     "requests": OUTSIDE_REQUEST_MOVES,
-    "request_deliveries": DELIVERY_MOVES,
-    "tasks": TASK_MOVES,
+    "jobs": JOB_MOVES,
 }
 
 

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from assent.effects.backlog import list_open_effects
-from assent.requests.queue import list_open_deliveries
+from assent.jobs import dead_letters as jobs
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -28,15 +27,15 @@ class OpenItem:
     event_key: str | None = None
     """What somebody waits for, or will."""
     attempts: int = 0
-    next_retry_at: datetime | None = None
+    retry_at: datetime | None = None
     error: str | None = None
 
 
 async def list_open(connection: Connection, org_id: str, limit: int) -> Sequence[OpenItem]:
     """Events, effects, results, and the events that nobody has waited for yet: the oldest of each first."""
     events = await connection.fetch(_SQL.list_open_events, org_id, limit)
-    effects = await list_open_effects(connection, org_id, limit)
-    results = await list_open_deliveries(connection, org_id, limit)
+    effects = await jobs.list_open(connection, org_id, "effect", limit)
+    results = await jobs.list_open(connection, org_id, "result", limit)
     kept = await connection.fetch(_SQL.list_kept_events, org_id, limit)
     return [
         *(OpenItem("events", **row) for row in events),

@@ -2,7 +2,7 @@
 -- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own index.
 SELECT * FROM (
   (SELECT id, event_type AS what, payload_json ->> 'key' AS event_key, status, instance_id, created_at, attempts,
-          next_retry_at, error
+          next_retry_at AS retry_at, error
      FROM assent.workflow_events_outbox
     WHERE org_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT $2)
   UNION ALL

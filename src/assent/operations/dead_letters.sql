@@ -1,5 +1,5 @@
 -- name: page_of_dead_letters
--- Events, effects, results and tasks that were given up, newest first; of one kind and one partition, where these are given.
+-- Dead events and jobs, newest first; of one kind and one partition, where these are given.
 SELECT * FROM (
   (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
      FROM assent.workflow_events_outbox e
@@ -9,29 +9,14 @@ SELECT * FROM (
       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
     ORDER BY created_at DESC, id DESC LIMIT $5)
   UNION ALL
-  (SELECT id, created_at, 'effect', destination, instance_id, attempts, error, awaited, trace_id
-     FROM assent.workflow_side_effects_outbox e
-    WHERE org_id = $1 AND status = 'dead_letter' AND coalesce($2::text, 'effect') = 'effect'
-      AND ($6::text IS NULL OR $6 = (
-            SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = e.org_id AND i.id = e.instance_id))
-      AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
-    ORDER BY created_at DESC, id DESC LIMIT $5)
-  UNION ALL
-  (SELECT d.id, d.received_at, 'result', r.name, r.instance_id, d.attempts, d.error, false, r.trace_id
-     FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
-    WHERE d.org_id = $1 AND d.status = 'dead_letter' AND coalesce($2::text, 'result') = 'result'
-      AND ($6::text IS NULL OR r.partition_id = $6)
-      AND ($3::timestamptz IS NULL OR (d.received_at, d.id) < ($3, $4::uuid))
-    ORDER BY d.received_at DESC, d.id DESC LIMIT $5)
-  UNION ALL
-  (SELECT t.id, s.created_at, 'task', t.type, s.instance_id, t.attempts, a.error, s.awaited, s.trace_id
-     FROM assent.tasks t
-     JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
-     LEFT JOIN assent.task_attempts a ON a.org_id = t.org_id AND a.task_id = t.id AND a.attempt = t.attempts
-    WHERE t.org_id = $1 AND t.status = 'dead' AND coalesce($2::text, 'task') = 'task'
-      AND ($6::text IS NULL OR s.partition_id = $6)
-      AND ($3::timestamptz IS NULL OR (s.created_at, s.id) < ($3, $4::uuid))
-    ORDER BY s.created_at DESC, s.id DESC LIMIT $5)) AS letters
+  (SELECT j.id, j.created_at, j.kind, j.lane, o.instance_id, j.attempts, a.error, o.awaited, o.trace_id
+     FROM assent.jobs j
+    CROSS JOIN LATERAL (SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+     LEFT JOIN assent.job_attempts a ON a.org_id = j.org_id AND a.job_id = j.id AND a.attempt = j.attempts
+    WHERE j.org_id = $1 AND j.status = 'dead' AND j.kind = coalesce($2::text, j.kind)
+      AND ($6::text IS NULL OR o.partition_id = $6)
+      AND ($3::timestamptz IS NULL OR (j.created_at, j.id) < ($3, $4::uuid))
+    ORDER BY j.created_at DESC, j.id DESC LIMIT $5)) AS letters
  ORDER BY created_at DESC, id DESC LIMIT $5;
 
 -- name: is_letter_of_partition
@@ -42,12 +27,6 @@ SELECT EXISTS (
    WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead_letter'
      AND coalesce(e.payload_json ->> 'partition', i.partition_id) = $3
   UNION ALL
-  SELECT FROM assent.workflow_side_effects_outbox e JOIN assent.workflow_instances i
-      ON i.org_id = e.org_id AND i.id = e.instance_id
-   WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead_letter' AND i.partition_id = $3
-  UNION ALL
-  SELECT FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
-   WHERE d.org_id = $1 AND d.id = $2 AND d.status = 'dead_letter' AND r.partition_id = $3
-  UNION ALL
-  SELECT FROM assent.tasks t JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
-   WHERE t.org_id = $1 AND t.id = $2 AND t.status = 'dead' AND s.partition_id = $3);
+  SELECT FROM assent.jobs j
+   CROSS JOIN LATERAL (SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+   WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND o.partition_id = $3);

@@ -19,38 +19,40 @@ WITH events AS (
             SELECT FROM assent.workflow_events_outbox WHERE status = 'dead_letter' LIMIT $2) AS dead)
 ), effects AS (
   SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.workflow_side_effects_outbox
-             WHERE status IN ('pending', 'failed') AND (next_retry_at IS NULL OR next_retry_at <= $1) LIMIT $2) AS due),
+            SELECT FROM assent.jobs
+             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.workflow_side_effects_outbox
-             WHERE status IN ('pending', 'failed') AND next_retry_at > $1 LIMIT $2) AS later),
-         least(
-           (SELECT created_at FROM assent.workflow_side_effects_outbox
-             WHERE status = 'pending' AND next_retry_at IS NULL ORDER BY status, next_retry_at, created_at LIMIT 1),
-           (SELECT next_retry_at FROM assent.workflow_side_effects_outbox
-             WHERE status = 'pending' AND next_retry_at <= $1 ORDER BY status, next_retry_at, created_at LIMIT 1),
-           (SELECT next_retry_at FROM assent.workflow_side_effects_outbox
-             WHERE status = 'failed' AND next_retry_at <= $1 ORDER BY status, next_retry_at, created_at LIMIT 1)),
+            SELECT FROM assent.jobs
+             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
+         (SELECT min(run_at) FROM (
+            SELECT run_at FROM assent.jobs
+             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2) AS dead)
+            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'dead' LIMIT $2) AS dead)
 ), results AS (
   SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2) AS due),
+            SELECT FROM assent.jobs
+             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at > $1 LIMIT $2) AS later),
-         (SELECT min(next_try_at) FROM (
-            SELECT next_try_at FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2)
-            AS due),
+            SELECT FROM assent.jobs
+             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
+         (SELECT min(run_at) FROM (
+            SELECT run_at FROM assent.jobs
+             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2) AS dead)
+            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'dead' LIMIT $2) AS dead)
 ), tasks AS (
   SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.tasks WHERE status IN ('open', 'error') AND run_at <= $1 LIMIT $2) AS due),
+            SELECT FROM assent.jobs
+             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.tasks WHERE status IN ('open', 'error') AND run_at > $1 LIMIT $2) AS later),
+            SELECT FROM assent.jobs
+             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
          (SELECT min(run_at) FROM (
-            SELECT run_at FROM assent.tasks WHERE status IN ('open', 'error') AND run_at <= $1 LIMIT $2) AS due),
-         (SELECT count(*) FROM (SELECT FROM assent.tasks WHERE status = 'dead' LIMIT $2) AS dead)
+            SELECT run_at FROM assent.jobs
+             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'dead' LIMIT $2) AS dead)
 ), timers AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_step_executions
@@ -83,18 +85,10 @@ WITH open_events AS MATERIALIZED (
          (SELECT e.partition_id FROM assent.entities e
            WHERE e.org_id = q.org_id AND q.event_type = 'on_create' AND e.id = (q.payload_json ->> 'entity_id')::uuid))
    LIMIT $2
-), open_effects AS MATERIALIZED (
-  SELECT q.status, q.next_retry_at, q.created_at FROM assent.workflow_side_effects_outbox q
-    JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
-   WHERE q.status IN ('pending', 'failed', 'dead_letter') AND i.partition_id = $3 LIMIT $2
-), open_results AS MATERIALIZED (
-  SELECT d.status, d.next_try_at FROM assent.request_deliveries d
-    JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
-   WHERE d.status IN ('pending', 'dead_letter') AND r.partition_id = $3 LIMIT $2
-), open_tasks AS MATERIALIZED (
-  SELECT t.status, t.run_at FROM assent.tasks t
-    JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id
-   WHERE t.status IN ('open', 'error', 'dead') AND s.partition_id = $3 LIMIT $2
+), open_jobs AS MATERIALIZED (
+  SELECT j.kind, j.status, j.run_at FROM assent.jobs j
+   CROSS JOIN LATERAL (SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+   WHERE j.status IN ('queued', 'retrying', 'dead') AND o.partition_id = $3 LIMIT $2
 ), open_timers AS MATERIALIZED (
   SELECT q.resume_at FROM assent.workflow_step_executions q
     JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
@@ -111,21 +105,11 @@ SELECT * FROM (
            FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
          count(*) FILTER (WHERE status = 'dead_letter') FROM open_events
   UNION ALL
-  SELECT 'effects', count(*) FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
-         count(*) FILTER (WHERE status <> 'dead_letter' AND next_retry_at > $1),
-         min(coalesce(next_retry_at, created_at))
-           FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
-         count(*) FILTER (WHERE status = 'dead_letter') FROM open_effects
-  UNION ALL
-  SELECT 'results', count(*) FILTER (WHERE status = 'pending' AND next_try_at <= $1),
-         count(*) FILTER (WHERE status = 'pending' AND next_try_at > $1),
-         min(next_try_at) FILTER (WHERE status = 'pending' AND next_try_at <= $1),
-         count(*) FILTER (WHERE status = 'dead_letter') FROM open_results
-  UNION ALL
-  SELECT 'tasks', count(*) FILTER (WHERE status <> 'dead' AND run_at <= $1),
-         count(*) FILTER (WHERE status <> 'dead' AND run_at > $1),
-         min(run_at) FILTER (WHERE status <> 'dead' AND run_at <= $1),
-         count(*) FILTER (WHERE status = 'dead') FROM open_tasks
+  SELECT k.kind || 's', count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at <= $1),
+         count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at > $1),
+         min(j.run_at) FILTER (WHERE j.status <> 'dead' AND j.run_at <= $1),
+         count(*) FILTER (WHERE j.status = 'dead')
+    FROM unnest(ARRAY['effect', 'result', 'task']) AS k (kind) LEFT JOIN open_jobs j ON j.kind = k.kind GROUP BY k.kind
   UNION ALL
   SELECT 'timers', count(*) FILTER (WHERE resume_at <= $1), count(*) FILTER (WHERE resume_at > $1),
          min(resume_at) FILTER (WHERE resume_at <= $1), 0 FROM open_timers
@@ -154,22 +138,11 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
                   SELECT i.partition_id FROM assent.workflow_instances i
                    WHERE i.org_id = q.org_id AND i.id = q.instance_id))) LIMIT $2)
         UNION ALL
-        (SELECT 'effects', effect_type, created_at
-           FROM assent.workflow_side_effects_outbox q
-          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = (
-                  SELECT i.partition_id FROM assent.workflow_instances i
-                   WHERE i.org_id = q.org_id AND i.id = q.instance_id)) LIMIT $2)
-        UNION ALL
-        (SELECT 'results', source, received_at
-           FROM assent.request_deliveries q
-          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = (
-                  SELECT r.partition_id FROM assent.requests r
-                   WHERE r.org_id = q.org_id AND r.id = q.request_id)) LIMIT $2)
-        UNION ALL
-        (SELECT 'tasks', type, ended_at FROM assent.tasks q
-          WHERE status = 'dead' AND ($3::text IS NULL OR $3 = (
-                  SELECT s.partition_id FROM assent.task_submissions s
-                   WHERE s.org_id = q.org_id AND s.id = q.id)) LIMIT $2)) AS dead
+        (SELECT j.kind || 's', j.lane, j.ended_at
+           FROM assent.jobs j
+          WHERE j.status = 'dead' AND ($3::text IS NULL OR $3 = (
+                  SELECT o.partition_id FROM assent.job_origins o
+                   WHERE o.org_id = j.org_id AND o.id = j.id AND o.kind = j.kind)) LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
 
 -- name: find_by_index

@@ -1,20 +1,29 @@
-"""Taking bundles in: folded into items and requests, and told to the instances that wait, in one transaction.
+"""Deliveries: the bundles that came for requests, folded together with the events for steps that wait.
 
 However many bundles, items and requests there are, the number of statements is the same.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from assent.jobs.job import (
+    AttemptResult,
+    ClaimedJob,
+    Failed,
+    RetryPolicy,
+    Succeeded,
+    next_state,
+)
+from assent.jobs.queue import hold_if_claimed, settle_if_claimed
 from assent.model.bundle import Bundle, read_bundle
+from assent.model.error_text import typed_error_text
 from assent.model.ids import new_id
 from assent.model.keys import RequestKey
 from assent.requests.fold import Delivery, Folded, NewItem, fold
 from assent.requests.notify import notify_steps
-from assent.requests.queue import ClaimedDelivery, hold_if_claimed, mark_dead
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -22,7 +31,36 @@ from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.requests", "deliveries.sql")
 
+RESULT_RETRIES: Final = RetryPolicy(timedelta(seconds=5), timedelta(hours=1), factor=4)
+UNREADABLE: Final = "UNREADABLE"
+FAILED: Final = "RESULT_FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedDelivery(ClaimedJob):
+    """A bundle that a worker has claimed, as it was sent."""
+
+    request_id: UUID
+    body: Any
+
+    @property
+    def place(self) -> RequestKey:
+        return self.org_id, self.request_id
+
+
+DeliveryResult = AttemptResult[ClaimedDelivery]
 Readable = Sequence[tuple[ClaimedDelivery, Bundle]]
+
+
+async def load_deliveries(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedDelivery]:
+    """Return claimed jobs with their bundles, in the order in which these came."""
+    if not jobs:
+        return []
+    claimed = {job.id: job for job in jobs}
+    rows = await connection.fetch(
+        _SQL.read_deliveries, [job.org_id for job in jobs], [job.id for job in jobs]
+    )
+    return [ClaimedDelivery(**claimed[row["id"]].columns | dict(row)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +83,8 @@ async def process_deliveries(
 ) -> dict[str, int]:
     """Fold what a worker has claimed; return how many bundles were processed, came late, or could not be read."""
     now = await transaction_time(connection)
-    readable, unreadable = _read(await hold_if_claimed(connection, worker_id, claimed))
-    await mark_dead(connection, worker_id, unreadable)
+    held = await hold_if_claimed(connection, worker_id, [delivery.job for delivery in claimed])
+    readable, unreadable = _read([delivery for delivery in claimed if delivery.id in held])
     late: set[UUID] = set()
     if readable:
         folds = await _fold_all(connection, readable)
@@ -54,20 +92,28 @@ async def process_deliveries(
         await _write(connection, fresh, now)
         await notify_steps(connection, [one.after for one in fresh if not one.folded.is_open], now)
         late = {delivery for one in folds for delivery in one.folded.late}
-        await _mark(connection, readable, late, now)
-    return {"processed": len(readable) - len(late), "late": len(late), "dead_letters": len(unreadable)}
+        await _mark_late(connection, [delivery for delivery, _ in readable if delivery.id in late])
+    done = [next_state(delivery, Succeeded(), RESULT_RETRIES) for delivery, _ in readable]
+    await settle_if_claimed(connection, worker_id, [*done, *unreadable])
+    return {"processed": len(readable) - len(late), "late": len(late), "dead": len(unreadable)}
+
+
+def failure_of(delivery: ClaimedDelivery, error: Exception) -> DeliveryResult:
+    """Return what is to be written about an attempt that failed."""
+    return next_state(delivery, Failed(FAILED, typed_error_text(error)), RESULT_RETRIES)
 
 
 def _read(
     claimed: Sequence[ClaimedDelivery],
-) -> tuple[list[tuple[ClaimedDelivery, Bundle]], list[tuple[ClaimedDelivery, str]]]:
+) -> tuple[list[tuple[ClaimedDelivery, Bundle]], list[DeliveryResult]]:
     readable, unreadable = [], []
     for delivery in claimed:
-        found = read_bundle(delivery.body)
-        if isinstance(found, Bundle):
-            readable.append((delivery, found))
+        bundle = read_bundle(delivery.body)
+        if isinstance(bundle, Bundle):
+            readable.append((delivery, bundle))
         else:
-            unreadable.append((delivery, f"UNREADABLE: {'; '.join(map(str, found))}"))
+            failed = Failed(UNREADABLE, f"{UNREADABLE}: {'; '.join(map(str, bundle))}", permanent=True)
+            unreadable.append(next_state(delivery, failed, RESULT_RETRIES))
     return readable, unreadable
 
 
@@ -131,6 +177,7 @@ def _request_row(one: Fold, now: datetime) -> dict[str, Any]:
     return {name: one.after[name] for name in names} | {"ended_at": None if one.folded.is_open else now}
 
 
-async def _mark(connection: Connection, readable: Readable, late: set[UUID], now: datetime) -> None:
-    marks = [(delivery.org_id, delivery.id, delivery.id in late) for delivery, _ in readable]
-    await connection.execute(_SQL.mark_processed, *map(list, zip(*marks, strict=True)), now)
+async def _mark_late(connection: Connection, late: Sequence[ClaimedDelivery]) -> None:
+    if late:
+        columns = [delivery.org_id for delivery in late], [delivery.id for delivery in late]
+        await connection.execute(_SQL.mark_late, *columns)

@@ -1,3 +1,11 @@
+-- name: read_deliveries
+-- The bundles of claimed jobs, in the order in which they came.
+SELECT d.id, d.request_id, h.body
+  FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
+  JOIN assent.request_deliveries d ON d.org_id = j.org_id AND d.id = j.id
+  LEFT JOIN assent.request_history h ON h.org_id = d.org_id AND h.id = d.id
+ ORDER BY d.position;
+
 -- name: lock_requests
 -- The requests of a batch, one after the other in everybody's order: whoever ends one has it first, or after us.
 SELECT r.org_id, r.id, r.instance_id, r.step_execution_id AS step_id, r.expected, r.received, r.failed, r.status, r.error,
@@ -37,9 +45,8 @@ INSERT INTO assent.request_history (org_id, id, request_id, what, source, body, 
 SELECT org_id, gen_random_uuid(), id, status, 'results', jsonb_build_object('error', error), ended_at
   FROM written WHERE ended_at IS NOT NULL;
 
--- name: mark_processed
--- These bundles are done with; some of them came too late. The transaction holds them.
-UPDATE assent.request_deliveries d
-   SET status = 'processed', late = m.late, worker_id = NULL, suspect = false, error = NULL, processed_at = $4
-  FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS m (org_id, id, late)
- WHERE d.org_id = m.org_id AND d.id = m.id AND d.status = 'pending';
+-- name: mark_late
+-- These bundles came when their request had ended, and count for nothing.
+UPDATE assent.request_deliveries d SET late = true
+  FROM unnest($1::text[], $2::uuid[]) AS m (org_id, id)
+ WHERE d.org_id = m.org_id AND d.id = m.id;

@@ -21,8 +21,14 @@ SELECT id, name, instance_id, step_execution_id AS step_id, node_id, partition_i
 
 -- name: list_deliveries
 -- The bundles that came for a request, the latest first.
-SELECT id, key, source, pushed_by, status, late, attempts, error, received_at, processed_at
-  FROM assent.request_deliveries WHERE org_id = $1 AND request_id = $2 ORDER BY position DESC LIMIT $3;
+SELECT d.id, d.key, d.source, d.pushed_by, j.status, d.late, j.attempts, a.error, d.received_at,
+       CASE WHEN j.status = 'done' THEN j.ended_at END AS processed_at
+  FROM assent.request_deliveries d
+  JOIN assent.jobs j ON j.org_id = d.org_id AND j.id = d.id
+  LEFT JOIN LATERAL (
+    SELECT t.error FROM assent.job_attempts t
+     WHERE t.org_id = d.org_id AND t.job_id = d.id ORDER BY t.attempt DESC LIMIT 1) AS a ON true
+ WHERE d.org_id = $1 AND d.request_id = $2 ORDER BY d.position DESC LIMIT $3;
 
 -- name: list_items
 -- The items that came for a request, the latest first.

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.audit.write import AuditEntry, write_entries
-from assent.effects.outbox import dead_letters, revive, was_awaited
+from assent.jobs.dead_letters import list_dead, revive, revive_all
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
@@ -25,20 +25,15 @@ class EffectLetters:
     ) -> list[Mapping[str, Any]]:
         """The effects of an org that were given up, or of one destination, newest first."""
         async with self.database.transaction(org_id, read_only=True) as connection:
-            return await dead_letters(connection, org_id, destination, limit)
+            return await list_dead(connection, org_id, "effect", destination, limit)
 
     async def retry_effect(self, org_id: str, effect_id: UUID, actor: Actor = SYSTEM) -> None:
         """Send a dead letter again, under the key that it had."""
         proof = CommitProof()
 
         async def work(connection: Connection) -> None:
-            awaited = await was_awaited(connection, org_id, effect_id)
-            if awaited is None:
+            if await revive(connection, org_id, effect_id, "effect") is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead effect {effect_id}", ("effect_id",)))
-            if awaited:
-                message = f"nobody waits for effect {effect_id} any more: its step has failed"
-                raise Refused(Rejection("EFFECT_WAS_AWAITED", message, ("effect_id",), hint="retry the step"))
-            await revive(connection, org_id, effect_id)
             proof.audit_id = await self._note_retry(connection, org_id, str(effect_id), actor)
 
         await self.database.run(work, org_id=org_id, proof=proof)
@@ -51,7 +46,7 @@ class EffectLetters:
         proof = CommitProof()
 
         async def work(connection: Connection) -> int:
-            revived = await revive(connection, org_id, destination=destination)
+            revived = await revive_all(connection, org_id, "effect", destination)
             if revived:
                 which = destination or "*"
                 proof.audit_id = await self._note_retry(connection, org_id, which, actor, effects=revived)

@@ -7,6 +7,7 @@ from assent.engine.apply import EVENT_FAILED
 from assent.engine.inputs import Input, Pause
 from assent.model.actor import SYSTEM
 from assent.model.backoff import backoff, jittered
+from assent.model.error_text import error_text, typed_error_text
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime.advance import Advancing
@@ -23,7 +24,6 @@ RETRY_S_MAX: Final = 300.0
 _RETRIES: Final = timedelta(seconds=RETRY_S_MIN), timedelta(seconds=RETRY_S_MAX)
 STALE_RETRY_S: Final = 60.0
 """How long an event waits for somebody to compile its workflow anew."""
-ERROR_CHARACTERS_MAX: Final = 2_000
 
 
 async def settle_failure(
@@ -117,6 +117,4 @@ async def _record(
 
 
 def _text(error: Exception) -> str:
-    """What is kept of an error; PostgreSQL keeps no NUL."""
-    text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-    return text.replace("\0", "�")[:ERROR_CHARACTERS_MAX]
+    return error_text(error) if isinstance(error, Refused) else typed_error_text(error)

@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from assent.audit.write import AuditEntry, write_entries
+from assent.jobs.dead_letters import list_dead, revive, revive_all
 from assent.model.actor import SYSTEM, Actor
 from assent.model.bundle import Bundle, ResultStatus, read_bundle
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import Origin
 from assent.requests.push import Pushed, Source, push_delivery
-from assent.requests.queue import dead_deliveries, revive_deliveries
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
 from assent.telemetry import current_trace
@@ -63,14 +63,14 @@ class Results:
     async def dead_results(self, org_id: str, limit: int = 100) -> list[Mapping[str, Any]]:
         """The bundles of an org that were given up, newest first."""
         async with self.database.transaction(org_id, read_only=True) as connection:
-            return await dead_deliveries(connection, org_id, limit)
+            return await list_dead(connection, org_id, "result", None, limit)
 
     async def retry_result(self, org_id: str, delivery_id: UUID, actor: Actor = SYSTEM) -> None:
         """Take a bundle in that was given up, with all attempts anew."""
         proof = CommitProof()
 
         async def work(connection: Connection) -> None:
-            if not await revive_deliveries(connection, org_id, delivery_id):
+            if await revive(connection, org_id, delivery_id, "result") is None:
                 message = f"no dead result {delivery_id}"
                 raise Refused(Rejection("NOT_FOUND", message, ("delivery_id",)))
             proof.audit_id = await self._note(connection, org_id, actor, "result.retry", str(delivery_id))
@@ -82,7 +82,7 @@ class Results:
         proof = CommitProof()
 
         async def work(connection: Connection) -> int:
-            revived = await revive_deliveries(connection, org_id)
+            revived = await revive_all(connection, org_id, "result")
             if revived:
                 about = (org_id, actor, "result.retry", "*")
                 proof.audit_id = await self._note(connection, *about, results=revived)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.audit.write import AuditEntry, write_entries
+from assent.jobs.dead_letters import revive, revive_all
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
@@ -15,7 +16,7 @@ from assent.model.problems import Invalid
 from assent.model.task import PRIORITY_MAX
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
-from assent.tasks.commands import cancel_if_open, revive, was_awaited
+from assent.tasks.settle import cancel_if_open
 from assent.tasks.submit import Submission, submit_tasks
 from assent.tasks.task_type import TaskType
 from assent.tasks.views import TaskFilter, TaskItem, TaskView, list_tasks, read_task
@@ -121,14 +122,9 @@ class TaskCommands:
         proof = CommitProof()
 
         async def work(connection: Connection) -> None:
-            awaited = await was_awaited(connection, org_id, task_id)
-            if awaited is None:
+            if await revive(connection, org_id, task_id, "task") is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead task {task_id}", ("task_id",)))
-            if awaited:
-                message = f"nobody waits for task {task_id} any more: its step has failed"
-                raise Refused(Rejection("TASK_WAS_AWAITED", message, ("task_id",), hint="retry the step"))
             now = self.database.clock.now()
-            await revive(connection, org_id, task_id)
             note = self._note_of_task(org_id, "retry", str(task_id), actor)
             (proof.audit_id,) = await write_entries(connection, [note], now)
 
@@ -143,7 +139,7 @@ class TaskCommands:
 
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
-            revived = await revive(connection, org_id, type=type)
+            revived = await revive_all(connection, org_id, "task", type)
             if revived:
                 note = self._note_of_task(org_id, "retry", type or "*", actor, tasks=revived)
                 (proof.audit_id,) = await write_entries(connection, [note], now)

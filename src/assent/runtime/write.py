@@ -31,7 +31,7 @@ from assent.runtime.rows import (
 )
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.tasks.commands import StepOf, cancel_of_steps
+from assent.tasks.settle import StepOf, cancel_of_steps
 from assent.tasks.submit import Submission, submit_tasks
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")

@@ -20,7 +20,7 @@ OVERDUE_S: Final = 60.0
 USED_PERCENT_MAX: Final = 90
 
 _LANGUAGES: Final = ("plpgsql", "sql")
-_PARTITIONED: Final = ("workflow_step_executions", "workflow_events_outbox", "workflow_side_effects_outbox")
+_PARTITIONED: Final = ("workflow_step_executions", "workflow_events_outbox")
 _SQL: Final = load_queries("assent.store", "checkup.sql")
 
 

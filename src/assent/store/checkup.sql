@@ -25,9 +25,7 @@ SELECT format('%s_%s', parent, to_char(month, 'YYYY_MM')) AS missing
 -- The default partitions that hold rows: those of months that nobody had prepared.
 SELECT 'workflow_step_executions_default' AS name WHERE EXISTS (SELECT FROM assent.workflow_step_executions_default)
 UNION ALL
-SELECT 'workflow_events_outbox_default' WHERE EXISTS (SELECT FROM assent.workflow_events_outbox_default)
-UNION ALL
-SELECT 'workflow_side_effects_outbox_default' WHERE EXISTS (SELECT FROM assent.workflow_side_effects_outbox_default);
+SELECT 'workflow_events_outbox_default' WHERE EXISTS (SELECT FROM assent.workflow_events_outbox_default);
 
 -- name: read_overdue_timers
 -- Since when the oldest step is due whose time has come and that no worker took, in seconds; null where none is.

@@ -13,6 +13,8 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from assent.jobs.job import AttemptResult, Failed, JobOutcome, Succeeded
+from assent.model.error_text import error_text, typed_error_text
 from assent.model.parse import problems_of
 from assent.model.problems import Invalid
 from assent.store.database import Database
@@ -20,18 +22,7 @@ from assent.store.errors import PoolBusy
 from assent.store.pool import holding
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.context import TaskContext
-from assent.tasks.errors import ClaimLost, GiveUp, Retry
-from assent.tasks.outcome import (
-    FAILED,
-    GAVE_UP,
-    LOST,
-    TIMED_OUT,
-    Completed,
-    Failed,
-    Outcome,
-    TaskResult,
-    text_of,
-)
+from assent.tasks.errors import FAILED, GAVE_UP, LOST, TIMED_OUT, ClaimLost, GiveUp, Retry
 from assent.tasks.settle import settle_if_claimed
 from assent.tasks.task_type import TaskType, as_kept
 
@@ -42,7 +33,7 @@ _log = logging.getLogger(__name__)
 class Ended:
     """How an attempt ended."""
 
-    outcome: Outcome
+    outcome: JobOutcome
     written: bool = False
     """Whether it was written down already, in the transaction of the function's own rows."""
     error: Exception | None = None
@@ -92,15 +83,15 @@ class Attempts:
         except PoolBusy:
             raise
         except ClaimLost as lost:
-            return Ended(Failed(LOST, text_of(lost)))
+            return Ended(Failed(LOST, error_text(lost)))
         except GiveUp as given_up:
-            return Ended(Failed(GAVE_UP, text_of(given_up), permanent=True))
+            return Ended(Failed(GAVE_UP, error_text(given_up), permanent=True))
         except Retry as again:
-            return Ended(Failed(FAILED, text_of(again), retry_after=again.after))
+            return Ended(Failed(FAILED, error_text(again), retry_after=again.after))
         except _TookTooLong as late:
             return Ended(Failed(TIMED_OUT, str(late)))
         except Exception as error:
-            return Ended(Failed(FAILED, f"{type(error).__name__}: {text_of(error)}"), error=error)
+            return Ended(Failed(FAILED, typed_error_text(error)), error=error)
 
     async def _make(self, kind: TaskType, claimed: ClaimedTask) -> Ended:
         async with AsyncExitStack() as open_until:
@@ -108,9 +99,9 @@ class Attempts:
             try:
                 arguments = kind.arguments(task, claimed.input)
             except ValidationError as error:
-                return Ended(Failed("BAD_INPUT", text_of(Invalid(problems_of(error))), permanent=True))
+                return Ended(Failed("BAD_INPUT", error_text(Invalid(problems_of(error))), permanent=True))
             output = await self._run_in_time(kind, task, arguments)
-            return await self._complete(task, claimed, Completed(as_kept(output, "output")))
+            return await self._complete(task, claimed, Succeeded(result=as_kept(output, "output")))
 
     async def _run_in_time(self, kind: TaskType, task: TaskContext, arguments: dict[str, Any]) -> Any:
         if kind.timeout is None:
@@ -132,9 +123,10 @@ class Attempts:
             self._threads = ThreadPoolExecutor(self.threads_max, thread_name_prefix="task")
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    async def _complete(self, task: TaskContext, claimed: ClaimedTask, outcome: Completed) -> Ended:
+    async def _complete(self, task: TaskContext, claimed: ClaimedTask, outcome: Succeeded) -> Ended:
         """In the function's own transaction, if it has opened one: it commits when the attempt is left."""
         if task.connection is None:
             return Ended(outcome)
-        await settle_if_claimed(task.connection, self.worker_id, [TaskResult(claimed, outcome, "complete")])
+        result = AttemptResult(claimed, outcome, "done", output=outcome.result)
+        await settle_if_claimed(task.connection, self.worker_id, [result])
         return Ended(outcome, written=True)

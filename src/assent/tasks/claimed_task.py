@@ -1,24 +1,19 @@
 """A task that a worker has claimed, with everything that is needed to run it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from assent.model.jobs import JobKey
+from assent.jobs.job import ClaimedJob
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedTask:
-    """The order of the fields is that of `claim_tasks`."""
-
-    org_id: str
-    id: UUID
-    type: str
-    attempt: int
-    """Which one this is; counted when it began."""
-    attempts_max: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedTask(ClaimedJob):
     input: Mapping[str, Any]
     submitted_by: str
     partition_id: str | None
@@ -26,10 +21,18 @@ class ClaimedTask:
     step_id: UUID | None
     awaited: bool
     trace_id: str | None
-    created_at: datetime
-    losses: int = 0
-    """Of a suspect: how many workers were lost while they had it."""
 
     @property
-    def job(self) -> JobKey:
-        return self.org_id, self.id, self.attempt
+    def type(self) -> str:
+        return self.lane
+
+
+async def load_tasks(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedTask]:
+    """Return claimed jobs with what was submitted."""
+    if not jobs:
+        return []
+    rows = await connection.fetch(
+        _SQL.read_submissions, [job.org_id for job in jobs], [job.id for job in jobs]
+    )
+    submissions = {row["id"]: row for row in rows}
+    return [ClaimedTask(**job.columns | dict(submissions[job.id])) for job in jobs]

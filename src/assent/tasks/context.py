@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from uuid import UUID
 
+from assent.jobs.queue import hold_if_claimed
 from assent.store.database import Connection, Database
 from assent.store.errors import PoolBusy
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.errors import ClaimLost
-from assent.tasks.settle import hold_if_claimed
 
 
 class TaskContext:
@@ -92,7 +92,7 @@ class TaskContext:
         with self._time_stopped():
             await self._open_until.enter_async_context(self._turns)
             connection = await self._open()
-        if not await hold_if_claimed(connection, self._claimed, self._worker_id):
+        if not await hold_if_claimed(connection, self._worker_id, [self._claimed.job]):
             raise ClaimLost(f"task {self.id} is not ours any more: it was cancelled, or taken over")
         return connection
 

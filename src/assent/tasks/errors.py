@@ -1,12 +1,20 @@
-"""What a task's function raises to say how it goes on; whatever else it raises is tried again."""
+"""What a task's function raises to say how it goes on, and the codes of attempts that failed."""
 
 from datetime import timedelta
+from typing import Final
 
 from assent.model.duration import require_duration
 
+FAILED: Final = "TASK_FAILED"
+GAVE_UP: Final = "TASK_GAVE_UP"
+TIMED_OUT: Final = "TASK_TIMED_OUT"
+LOST: Final = "TASK_LOST"
+"""Its worker was lost; `rescue_jobs` writes the same code."""
+CANCELLED: Final = "TASK_CANCELLED"
+
 
 class Retry(Exception):
-    """Not now: try again, after a while where one is given. It is an attempt all the same."""
+    """Try again later, after a while where one is given. It counts as an attempt, as any other exception does."""
 
     def __init__(
         self, message: str = "it asked to be tried again", *, after: str | timedelta | None = None
@@ -16,8 +24,8 @@ class Retry(Exception):
 
 
 class GiveUp(Exception):
-    """Trying again helps nobody: the task is dead at once."""
+    """Trying again cannot help: the task is dead at once."""
 
 
 class ClaimLost(Exception):
-    """The task is not in our hands any more: it was cancelled, or its worker was taken for gone. Write nothing."""
+    """The task is not this worker's any more: it was cancelled, or the worker's lease expired. Write nothing."""

@@ -1,11 +1,13 @@
-"""The end of attempts: written down by whoever still has the task, together with the answer to the step that waits."""
+"""The end of tasks: settled or cancelled, together with the event for the step that waits."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from assent.model.graph import Outcome as StepOutcome
+from assent.jobs import queue
+from assent.jobs.job import AttemptResult, Succeeded
+from assent.model.graph import Outcome
 from assent.model.mutation import Event
 from assent.outbox.completions import completion_event
 from assent.outbox.emit import emit_events
@@ -13,55 +15,58 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.outcome import Completed, TaskResult
+from assent.tasks.errors import CANCELLED
 
 _SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
+StepOf = tuple[str, UUID, UUID]
+"""An org, an instance, and one of its steps."""
 
-async def hold_if_claimed(connection: Connection, task: ClaimedTask, worker_id: UUID) -> bool:
-    """Hold a task until the end of the transaction; false where it is in other hands."""
-    held: bool | None = await connection.fetchval(
-        _SQL.hold_if_claimed, task.org_id, task.id, task.attempt, worker_id
-    )
-    return held is True
+TaskResult = AttemptResult[ClaimedTask]
 
 
 async def settle_if_claimed(
-    connection: Connection, worker_id: UUID, marks: Sequence[TaskResult]
-) -> set[UUID]:
-    """Write down what became of attempts, and tell the steps that wait; answers of which tasks it was written."""
-    # In order: two who settle and cancel the same tasks wait for each other, and never in a circle.
-    rows = [_row(mark) for mark in sorted(marks, key=lambda mark: (mark.task.org_id, mark.task.id))]
-    settled = await connection.fetch(_SQL.settle_tasks_if_claimed, rows, worker_id)
-    written = {row["id"] for row in settled}
-    ended = [mark for mark in marks if mark.task.awaited and mark.has_ended and mark.task.id in written]
-    if ended:
-        now = settled[0]["now"]
-        await emit_events(connection, [_answer(mark, now) for mark in ended], now)
-    return written
+    connection: Connection, worker_id: UUID, results: Sequence[TaskResult]
+) -> list[TaskResult]:
+    """Write the outcomes of attempts whose tasks are still this worker's, notify the steps that wait; return those."""
+    settled, now = await queue.settle_if_claimed(connection, worker_id, results)
+    ended = [result for result in settled if result.claimed.awaited and result.has_ended]
+    if ended and now is not None:
+        await emit_events(connection, [_completion(result, now) for result in ended], now)
+    return settled
 
 
-def _row(mark: TaskResult) -> dict[str, Any]:
-    task, outcome = mark.task, mark.outcome
-    row: dict[str, Any] = {
-        "org_id": task.org_id,
-        "id": task.id,
-        "attempt": task.attempt,
-        "status": mark.status,
-        "retry_after_s": mark.retry_after.total_seconds() if mark.retry_after is not None else None,
-    }
-    if isinstance(outcome, Completed):
-        return row | {"outcome": "complete", "output": outcome.output}
-    return row | {"outcome": "error", "code": outcome.code, "error": outcome.message}
+async def notify_dead(connection: Connection, rescued: Sequence[Row]) -> None:
+    """Notify the steps that wait for tasks which are dead because their worker was lost."""
+    dead = [row for row in rescued if row["status"] == "dead" and row["awaited"]]
+    if dead:
+        now = dead[0]["now"]
+        events = [failure_event(row, row["code"], row["error"], now) for row in dead]
+        await emit_events(connection, events, now)
 
 
-def _answer(mark: TaskResult, now: datetime) -> Event:
-    task, outcome = mark.task, mark.outcome
-    about = {name: getattr(task, name) for name in ("org_id", "id", "instance_id", "step_id", "trace_id")}
-    if isinstance(outcome, Completed):
-        return completion_event(about, StepOutcome.COMPLETED, outcome.output, now)
-    return failure_event(about, outcome.code, outcome.message, now)
+async def cancel_if_open(connection: Connection, org_id: str, task_id: UUID, why: str) -> bool:
+    """Cancel a task, and notify the step that waits for it; return False where it has ended or does not exist."""
+    row = await queue.cancel_if_open(connection, org_id, task_id, "task")
+    if row is not None and row["awaited"]:
+        await emit_events(connection, [failure_event(row, CANCELLED, why, row["now"])], row["now"])
+    return row is not None
+
+
+async def cancel_of_steps(connection: Connection, steps: Sequence[StepOf]) -> None:
+    """Cancel tasks that these steps await no more; the steps have ended, and are not notified."""
+    if steps:
+        await connection.execute(_SQL.cancel_tasks_of_steps, *map(list, zip(*steps, strict=True)))
+
+
+def _completion(result: TaskResult, now: datetime) -> Event:
+    task, outcome = result.claimed, result.outcome
+    origin = {name: getattr(task, name) for name in ("org_id", "id", "instance_id", "step_id", "trace_id")}
+    if isinstance(outcome, Succeeded):
+        return completion_event(origin, Outcome.COMPLETED, outcome.result, now)
+    return failure_event(origin, outcome.code, result.error or outcome.message, now)
 
 
 def failure_event(task: Row, code: str, message: str, now: datetime) -> Event:
-    return completion_event(task, StepOutcome.ERROR, {"code": code, "message": message}, now)
+    """Return the event by which the step of a task goes on by its error edge."""
+    return completion_event(task, Outcome.ERROR, {"code": code, "message": message}, now)

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from assent.jobs.job import JobStatus
 from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.tasks", "views.sql")
+TaskStatus = JobStatus
 
-TaskStatus = Literal["open", "in_progress", "blocked", "background", "complete", "error", "cancelled", "dead"]
+_SQL: Final = load_queries("assent.tasks", "views.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class TaskItem:
 
     id: UUID
     type: str
-    status: TaskStatus
+    status: JobStatus
     priority: int
     attempts: int
     attempts_max: int
@@ -43,8 +44,10 @@ class TaskItem:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
+    """The outcome of one attempt."""
+
     attempt: int
-    outcome: Literal["complete", "error", "lost"]
+    outcome: Literal["done", "failed", "lost"]
     output: Any
     code: str | None
     error: str | None
@@ -61,13 +64,13 @@ class TaskView(TaskItem):
 
     @property
     def output(self) -> Any:
-        """What it returned; none before it is complete."""
-        return self.tried[-1].output if self.status == "complete" else None
+        """What it returned; None before it is done."""
+        return self.tried[-1].output if self.status == "done" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    status: TaskStatus | None = None
+    status: JobStatus | None = None
     type: str | None = None
     instance_id: UUID | None = None
     partition_id: str | None = None

@@ -143,17 +143,17 @@ class PrometheusMetrics:
 
     def effect(self, effect_type: str, status: str, latency_s: float) -> None:
         self._effects.labels(effect_type, status).inc()
-        if status == "completed":
+        if status == "done":
             self._effect_latency.labels(effect_type).observe(max(0.0, latency_s))
         else:
-            (self._died if status == "dead_letter" else self._retries).labels("effects").inc()
+            (self._died if status == "dead" else self._retries).labels("effects").inc()
 
     def task_ran(self, task_type: str, took_s: float) -> None:
         self._task_took.labels(task_type).observe(took_s)
 
     def task(self, task_type: str, status: str, latency_s: float) -> None:
         self._tasks.labels(task_type, status).inc()
-        if status == "complete":
+        if status == "done":
             self._task_latency.labels(task_type).observe(max(0.0, latency_s))
         else:
             (self._died if status == "dead" else self._retries).labels("tasks").inc()

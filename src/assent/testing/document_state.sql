@@ -14,7 +14,7 @@ SELECT request_id, array_agg(DISTINCT user_id ORDER BY user_id) AS people FROM a
 
 -- name: find_effects_of
 -- What instances have put into the outbox, in order.
-SELECT effect_type, payload_json FROM assent.workflow_side_effects_outbox
+SELECT type AS effect_type, payload AS payload_json FROM assent.effects
  WHERE org_id = $1 AND instance_id = ANY ($2::uuid[]) ORDER BY created_at, id;
 
 -- name: find_steps_of

@@ -10,15 +10,9 @@ SELECT min(moment) FROM (
   SELECT min(next_retry_at) FROM assent.workflow_events_outbox
    WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
   UNION ALL
-  SELECT min(next_retry_at) FROM assent.workflow_side_effects_outbox
-   WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
-  UNION ALL
   SELECT min(expires_at) FROM assent.requests
    WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
   UNION ALL
-  SELECT min(next_try_at) FROM assent.request_deliveries
-   WHERE status = 'pending' AND next_try_at > assent.now()
-  UNION ALL
-  SELECT min(run_at) FROM assent.tasks
-   WHERE status IN ('open', 'error') AND run_at > assent.now()
+  SELECT min(run_at) FROM assent.jobs
+   WHERE status IN ('queued', 'retrying') AND run_at > assent.now()
 ) AS due WHERE moment <= $1;

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from assent.effects.sending_settings import SendingSettings
+from assent.jobs.lease import Lease
 from assent.runtime import Runtime
 from assent.store.database import Database
-from assent.worker.lease import Lease
 from assent.worker.options import Options
 
 

@@ -1,51 +1,45 @@
-"""Effects: what steps want to be sent is claimed, sent outside of any transaction, and marked.
+"""Effects: what steps want to be sent is claimed, sent outside of any transaction, and settled.
 
 Up to a number of attempts are under way at once; slow receivers hold up their own effects only. A worker that dies
-between the sending and the mark leaves a claim behind that `rescue` finds once the worker's lease is over: what was
-sent then is sent again under the same key, or, where that would do harm, given up as ambiguous.
+between the sending and the settling leaves a claim behind that `rescue` finds once the worker's lease is over: what was
+sent then is sent again under the same key, or, where that would do harm, is dead as ambiguous.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from assent.effects.claimed_effect import ClaimedEffect
-from assent.effects.outbox import (
-    BEFORE_ALL,
-    Destination,
-    claim,
-    claim_suspect,
-    clear_suspects,
-    find_destinations,
-    give_back_unknown,
-    settle,
-)
-from assent.effects.outcome import EffectResult, Outcome, next_state
+from assent.effects.outbox import find_requests, load_effects, show_evidence
+from assent.effects.outcome import EffectResult, effect_result, retry_policy
 from assent.effects.outlets import Outlets
-from assent.model.jobs import JobKey
+from assent.jobs.job import ClaimedJob, JobOutcome, Succeeded
+from assent.jobs.queue import settle_if_claimed, settle_if_open
+from assent.model.graph import Outcome
+from assent.model.mutation import Event
+from assent.outbox.completions import completion_event
 from assent.outbox.emit import emit_events
-from assent.requests.close import Lost, fail_requests
+from assent.requests.close import fail_requests
 from assent.store.database import Connection
+from assent.store.rows import Row
 from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.effect_events import answer_of
-from assent.worker.instrumentation import SendingSpan, begin_sending, count_marks
-
-DESTINATIONS_MAX: Final = 500
-"""How many destinations one claim looks at; the next goes on from there."""
+from assent.worker.instrumentation import SendingSpan, begin_sending, count_effects
+from assent.worker.jobs import JobDuty
 
 PATIENCE_S: Final = 0.2
 """How long a run waits for the first of its attempts to end, before it looks for more to send."""
 GATHERING_S: Final = 0.02
-"""How long it then waits for others to end, so that they are marked together."""
+"""How long it then waits for others to end, so that they are settled together."""
 
 
-class Effects:
+class Effects(JobDuty[ClaimedEffect]):
     """Sends the effects of all orgs. Attempts go on between its runs; `finish` waits for them."""
 
     name = "effects"
+    kind = "effect"
 
     def __init__(self, place: WorkerContext) -> None:
         if place.runtime is None:
@@ -53,36 +47,35 @@ class Effects:
                 "Effects need a runtime, for the ways out of its application; give the workplace one."
             )
         options = place.options
+        super().__init__(place, running_per_lane_max=options.effects_per_destination_max)
         self.pace = Schedule(options.effects_interval_ms / 1000, ("assent_effects",))
-        self._database = place.database
-        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
-        self._settings = place.sending.effects
+        self._retries = retry_policy(place.sending.effects)
         self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
         self._under_way_max = options.effects_under_way_max
-        self._per_destination_max = options.effects_per_destination_max
-        self._after: Destination = BEFORE_ALL
-        self._under_way: dict[asyncio.Task[Outcome], ClaimedEffect] = {}
-        self._marks: list[EffectResult] = []
+        self._under_way: dict[asyncio.Task[JobOutcome], ClaimedEffect] = {}
+        self._results: list[EffectResult] = []
         """What is known and not yet written; kept while the database is away."""
 
     async def run_once(self) -> RunResult:
         await self._jobs.keep(self._database)
-        await self._write_marks()
         for effect in await self.claim():
             sending = begin_sending(effect)
             attempt = asyncio.create_task(self._attempt(sending), name=f"effect {effect.id}")
             self._under_way[attempt] = sending.effect
         await self._wait_for_some()
-        return self._done(await self._write_marks())
+        results, _ = await self._hand_in(room=0)
+        parts: Counter[str] = Counter(result.status for result in results)
+        more = bool(self._under_way or results or not self._queue.has_gone_around)
+        return RunResult(len(results), more, dict(parts))
 
     async def finish(self) -> None:
-        """Wait for what is under way, mark it, give back what is not, and leave every connection."""
+        """Wait for what is under way, settle it, give back what is not, and leave every connection."""
         try:
             while self._under_way:
                 await self._jobs.keep(self._database)
                 await asyncio.wait(self._under_way, timeout=self.pace.interval_s)
                 self._collect()
-            await self._write_marks()
+            await self._hand_in(room=0)
             await self._jobs.compare(self._database)
             await self._jobs.lease.end(self._database)
         finally:
@@ -93,37 +86,25 @@ class Effects:
     async def claim(self) -> list[ClaimedEffect]:
         """Claim what is due, as far as there is room for it, under the worker's lease."""
         room = self._under_way_max - len(self._under_way) if self._jobs.may_claim else 0
-        harmless = self._jobs.harmless
-        if room <= 0 and not harmless:
-            return []
-
-        async def work(connection: Connection) -> tuple[list[ClaimedEffect], set[UUID]]:
-            worker_id = self._jobs.worker_id
-            cleared = await clear_suspects(connection, worker_id, harmless) if harmless else set()
-            return await self._claim(connection, room) if room > 0 else [], cleared
-
-        async with self._jobs.claiming():
-            claimed, cleared = await self._database.run(work, org_id=None)
-            for effect in claimed:
-                self._jobs.begin(effect.job, effect.losses)
-        self._jobs.clear(cleared)
+        _, claimed = await self._hand_in(room=max(0, room))
         return claimed
 
-    async def _claim(self, connection: Connection, room: int) -> list[ClaimedEffect]:
-        worker_id, most = self._jobs.worker_id, self._per_destination_max
-        places = await find_destinations(connection, self._after, DESTINATIONS_MAX)
-        claimed = await claim(connection, worker_id, places, room, most)
-        if self._jobs.may_start_suspect(has_room=len(claimed) < room):
-            claimed += await claim_suspect(connection, worker_id, most)
-        if claimed:
-            await self._jobs.cover(connection)
-        self._after = places[-1] if len(places) == DESTINATIONS_MAX else BEFORE_ALL
-        return claimed
+    async def _hand_in(self, *, room: int) -> tuple[Sequence[EffectResult], list[ClaimedEffect]]:
+        """Settle what ended, and claim what there is room for; return both."""
+        results = tuple(self._results)
+        claimed, now = await self._exchange(results, room)
+        del self._results[: len(results)]
+        if now is not None:
+            count_effects(results, now)
+        return results, claimed
 
-    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
-        await give_back_unknown(connection, self._jobs.worker_id, known)
+    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedEffect]:
+        return await load_effects(connection, jobs)
 
-    async def _attempt(self, sending: SendingSpan) -> Outcome:
+    async def _settle(self, connection: Connection, results: Sequence[EffectResult]) -> None:
+        await settle_effects(connection, self._jobs.worker_id, results)
+
+    async def _attempt(self, sending: SendingSpan) -> JobOutcome:
         with sending.scope():
             outcome = await self._deliverer.deliver(sending.effect, self._database.clock.now())
         sending.end(outcome)
@@ -138,42 +119,64 @@ class Effects:
     def _collect(self) -> None:
         for attempt in [attempt for attempt in self._under_way if attempt.done()]:
             effect = self._under_way.pop(attempt)
-            self._marks.append(next_state(effect, attempt.result(), self._settings))
-
-    async def _write_marks(self) -> Sequence[EffectResult]:
-        marks = tuple(self._marks)
-        if marks:
-            worker_id = self._jobs.worker_id
-            now = await self._database.run(
-                lambda connection: write_marks(connection, worker_id, marks), org_id=None
-            )
-            del self._marks[: len(marks)]
-            self._jobs.end(mark.effect.job for mark in marks)
-            if now is not None:
-                count_marks(marks, now)
-        return marks
-
-    def _done(self, marks: Sequence[EffectResult]) -> RunResult:
-        parts: Counter[str] = Counter(mark.status for mark in marks)
-        more = bool(self._under_way or marks or self._after != BEFORE_ALL)
-        return RunResult(len(marks), more, dict(parts))
+            self._results.append(effect_result(effect, attempt.result(), self._retries))
 
 
-async def write_marks(
-    connection: Connection, worker_id: UUID, marks: Sequence[EffectResult]
+async def settle_effects(
+    connection: Connection, worker_id: UUID, results: Sequence[EffectResult]
 ) -> datetime | None:
-    """Mark attempts, and tell the steps that await them what became of them; return when, if any were still ours."""
-    written, now = await settle(connection, worker_id, marks)
-    ended = [mark for mark in marks if mark.effect.awaited and mark.has_ended and mark.effect.id in written]
+    """Write the outcomes of attempts, and notify the steps that wait; return the time, if any was written.
+
+    A worker that sent an effect says so also when its lease was over meanwhile.
+    """
+    settled, now = await settle_if_claimed(connection, worker_id, results)
+    ours = {result.claimed.id for result in settled}
+    sent = [result for result in results if result.status == "done" and result.claimed.id not in ours]
+    if sent:
+        late, late_at = await settle_if_open(connection, worker_id, sent)
+        settled, now = [*settled, *late], now or late_at
+    ended = [result for result in settled if result.has_ended]
     if ended and now is not None:
-        answers = [mark for mark in ended if mark.effect.awaits_answer]
-        await emit_events(connection, [answer_of(mark, now) for mark in answers], now)
-        await fail_requests(connection, list(_lost_calls(ended)), now)
+        await show_evidence(connection, [(r.claimed.org_id, r.claimed.id, r.output) for r in ended])
+        awaited = [result for result in ended if result.claimed.awaited]
+        answers = [_completion(result, now) for result in awaited if result.claimed.awaits_answer]
+        await emit_events(connection, answers, now)
+        lost = [
+            (result.claimed.org_id, result.claimed.request_id, result.error or "the call is dead")
+            for result in awaited
+            if result.claimed.request_id is not None and result.status == "dead"
+        ]
+        await fail_requests(connection, lost, now)
     return now
 
 
-def _lost_calls(ended: Sequence[EffectResult]) -> Iterator[Lost]:
-    """Calls that took a request to an outside party, or rather did not."""
-    for mark in ended:
-        if mark.effect.request_id is not None and mark.status == "dead_letter":
-            yield mark.effect.org_id, mark.effect.request_id, mark.error or "the call was given up"
+async def notify_dead(connection: Connection, rescued: Sequence[Row]) -> None:
+    """Have steps show effects that are dead because their worker was lost, and notify those that wait."""
+    dead = [row for row in rescued if row["status"] == "dead"]
+    if not dead:
+        return
+    now = dead[0]["now"]
+    await show_evidence(connection, [(row["org_id"], row["id"], _evidence_of_loss(row)) for row in dead])
+    awaited = [row for row in dead if row["awaited"]]
+    requests = await find_requests(connection, [(row["org_id"], row["id"]) for row in dead])
+    answers = [_loss(row, now) for row in awaited if row["id"] not in requests]
+    await emit_events(connection, answers, now)
+    calls = [row for row in awaited if row["id"] in requests]
+    lost = [(row["org_id"], requests[row["id"]], f"{row['code']}: {row['error']}") for row in calls]
+    await fail_requests(connection, lost, now)
+
+
+def _evidence_of_loss(row: Row) -> dict[str, Any]:
+    return {"outcome": row["status"], "attempt": row["attempts"], "error": row["error"], "ambiguous": True}
+
+
+def _loss(row: Row, now: datetime) -> Event:
+    return completion_event(row, Outcome.ERROR, {"code": row["code"], "message": row["error"]}, now)
+
+
+def _completion(result: EffectResult, now: datetime) -> Event:
+    effect, outcome = result.claimed, result.outcome
+    origin = {name: getattr(effect, name) for name in ("org_id", "id", "instance_id", "step_id", "trace_id")}
+    if isinstance(outcome, Succeeded):
+        return completion_event(origin, Outcome.COMPLETED, outcome.result, now)
+    return completion_event(origin, Outcome.ERROR, {"code": outcome.code, "message": result.error}, now)

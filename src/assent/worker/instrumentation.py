@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from assent.effects.claimed_effect import ClaimedEffect
-from assent.effects.outcome import EffectResult, Outcome, Undelivered
+from assent.effects.outcome import EffectResult
+from assent.jobs.job import Failed, JobOutcome
 from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.outcome import Failed
-from assent.tasks.outcome import Outcome as TaskOutcome
-from assent.tasks.outcome import TaskResult as TaskMark
+from assent.tasks.settle import TaskResult
 from assent.telemetry import Span, hooks, is_sampled, is_traceparent, scope
 from assent.worker.duty import DutyRun
 
@@ -38,11 +37,11 @@ class SendingSpan:
         effect = self.effect
         return scope(org_id=effect.org_id, instance_id=effect.instance_id, trace=effect.trace_id)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: JobOutcome) -> None:
         if hooks.metrics is not None:
             hooks.metrics.effect_sent(self.effect.type, time.perf_counter() - self.started_s)
         if self.span is not None:
-            if isinstance(outcome, Undelivered):
+            if isinstance(outcome, Failed):
                 self.span.note(problem=outcome.code)
                 self.span.fail(NotDelivered())
             self.span.end()
@@ -69,17 +68,17 @@ def _start(effect: ClaimedEffect) -> Span | None:
         "effect_id": effect.id,
         "effect_type": effect.type,
         "destination": effect.destination,
-        "attempt": effect.attempts,
+        "attempt": effect.attempt,
     }
     return tracer.start(f"effect {effect.type}", parent=trace, kind="client", attributes=about)
 
 
-def count_marks(marks: Iterable[EffectResult], now: datetime) -> None:
-    """What became of attempts, once it is written down."""
+def count_effects(results: Iterable[EffectResult], now: datetime) -> None:
+    """Count the outcomes of attempts to send, once they are written."""
     if hooks.metrics is not None:
-        for mark in marks:
-            latency_s = (now - mark.effect.created_at).total_seconds()
-            hooks.metrics.effect(mark.effect.type, mark.status, latency_s)
+        for result in results:
+            effect = result.claimed
+            hooks.metrics.effect(effect.type, result.status, (now - effect.created_at).total_seconds())
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ class TaskSpan:
     def scope(self) -> AbstractContextManager[None]:
         return scope(org_id=self.task.org_id, instance_id=self.task.instance_id, trace=self.task.trace_id)
 
-    def end(self, outcome: TaskOutcome) -> None:
+    def end(self, outcome: JobOutcome) -> None:
         if hooks.metrics is not None:
             hooks.metrics.task_ran(self.task.type, time.perf_counter() - self.started_s)
         if self.span is not None:
@@ -128,9 +127,9 @@ def _start_task(task: ClaimedTask) -> Span | None:
     return tracer.start(f"task {task.type}", parent=trace, kind="consumer", attributes=about)
 
 
-def count_task_marks(marks: Iterable[TaskMark], now: datetime) -> None:
-    """What became of attempts at tasks, once it is written down."""
+def count_tasks(results: Iterable[TaskResult], now: datetime) -> None:
+    """Count the outcomes of attempts at tasks, once they are written."""
     if hooks.metrics is not None:
-        for mark in marks:
-            latency_s = (now - mark.task.created_at).total_seconds()
-            hooks.metrics.task(mark.task.type, mark.status, latency_s)
+        for result in results:
+            task = result.claimed
+            hooks.metrics.task(task.type, result.status, (now - task.created_at).total_seconds())

@@ -1,48 +1,48 @@
-"""Results: what outside parties have sent is folded into their requests, and requests whose time is over are ended."""
+"""Results: bundles from outside parties are folded into their requests, and requests whose time is over end."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 
-from assent.model.jobs import JobKey
+from assent.jobs.job import AttemptResult, ClaimedJob
+from assent.jobs.queue import settle_if_claimed
 from assent.requests.close import expire_requests
-from assent.requests.deliveries import process_deliveries
-from assent.requests.queue import ClaimedDelivery, claim, claim_suspect, give_back_unknown, record_failure
+from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.jobs import JobDuty
 from assent.worker.plans import look_up_by_index
 
-Claim = Callable[[Connection], Awaitable[list[ClaimedDelivery]]]
 
+class Results(JobDuty[ClaimedDelivery]):
+    """Claims bundles, and folds a batch in one transaction.
 
-class Results:
-    """Claims bundles of the queue, and folds a batch in one transaction.
-
-    A batch that fails is done again bundle by bundle: the one that fails alone is tried again later, and in the end
-    given up; the others go on. A bundle that may have killed a worker is a batch of its own.
+    A batch that fails is done again bundle by bundle: the one that fails alone is retried later, and dead in the end;
+    the others go on. A bundle that may have killed a worker is a batch of its own.
     """
 
     name = "results"
+    kind = "result"
 
     def __init__(self, place: WorkerContext) -> None:
         options = place.options
+        super().__init__(place)
         self.pace = Schedule(options.results_interval_ms / 1000, ("assent_results",))
-        self._database = place.database
         self._batch_max = options.results_batch_max
-        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
+        self._suspects = False
+        """Whether the next claim is one of a suspect."""
 
     async def run_once(self) -> RunResult:
         await self._jobs.keep(self._database)
         parts: Counter[str] = Counter()
         more = False
         if self._jobs.may_claim:
-            worker_id = self._jobs.worker_id
-            batch = await self._claim(lambda connection: claim(connection, worker_id, self._batch_max))
+            batch, _ = await self._exchange([], self._batch_max)
             parts.update(await self._fold(batch))
-            suspect = await self._claim(lambda connection: claim_suspect(connection, worker_id))
+            more = len(batch) == self._batch_max or not self._queue.has_gone_around
+            suspect = await self._claim_suspect()
             parts.update(await self._fold(suspect))
-            more = len(batch) == self._batch_max or bool(suspect)
+            more = more or bool(suspect)
         parts["expired"] += await self._expire()
         more = more or parts["expired"] == self._batch_max
         return RunResult(parts.total(), more=more, parts={name: n for name, n in parts.items() if n})
@@ -52,22 +52,26 @@ class Results:
         await self._jobs.compare(self._database)
         await self._jobs.lease.end(self._database)
 
-    async def _claim(self, claimed: Claim) -> list[ClaimedDelivery]:
-        async def work(connection: Connection) -> list[ClaimedDelivery]:
-            await look_up_by_index(connection)
-            found = await claimed(connection)
-            if found:
-                await self._jobs.cover(connection)
-            return found
+    async def _claim_suspect(self) -> list[ClaimedDelivery]:
+        self._suspects = True
+        try:
+            claimed, _ = await self._exchange([], 1)
+        finally:
+            self._suspects = False
+        return claimed
 
-        async with self._jobs.claiming():
-            batch = await self._database.run(work, org_id=None)
-            for delivery in batch:
-                self._jobs.begin(delivery.job)
-        return batch
+    async def _choose(self, connection: Connection, room: int) -> list[ClaimedJob]:
+        if self._suspects:
+            return await self._queue.claim_suspect(connection)
+        return await self._queue.claim(connection, room)
 
-    async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
-        await give_back_unknown(connection, self._jobs.worker_id, known)
+    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedDelivery]:
+        return await load_deliveries(connection, jobs)
+
+    async def _settle(
+        self, connection: Connection, results: Sequence[AttemptResult[ClaimedDelivery]]
+    ) -> None:
+        await settle_if_claimed(connection, self._jobs.worker_id, results)
 
     async def _fold(self, batch: Sequence[ClaimedDelivery]) -> dict[str, int]:
         """Fold a batch; what could be neither folded nor recorded as failed is given back by the next run."""
@@ -102,13 +106,9 @@ class Results:
         try:
             return await self._take_in([delivery])
         except Exception as error:
-            return {await self._settle(delivery, error): 1}
-
-    async def _settle(self, delivery: ClaimedDelivery, error: Exception) -> str:
-        async def work(connection: Connection) -> str:
-            return await record_failure(connection, self._jobs.worker_id, delivery, error)
-
-        return await self._database.run(work, org_id=None)
+            result = failure_of(delivery, error)
+            await self._database.run(lambda connection: self._settle(connection, [result]), org_id=None)
+            return {result.status: 1}
 
     async def _expire(self) -> int:
         async def work(connection: Connection) -> int:

@@ -1,28 +1,24 @@
-"""Tasks: claimed, run beside each other outside of any transaction, and marked.
+"""Tasks: claimed, run beside each other outside of any transaction, and settled.
 
-What ended is written down in the transaction that claims what comes next, so that a batch costs the same few statements
-whatever its size. A worker that dies leaves claims behind; once its lease is over, `rescue` gives them to others.
+What ended is written in the transaction that claims what comes next.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
-from uuid import UUID
 
-from assent.model.jobs import JobKey
-from assent.store.clock import transaction_time
+from assent.jobs.job import ClaimedJob, JobKey, RetryPolicy, next_state
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
-from assent.tasks.claim import TaskClaims, prepare_claim
-from assent.tasks.claimed_task import ClaimedTask
-from assent.tasks.outcome import RetryPolicy, TaskResult, next_state
-from assent.tasks.settle import settle_if_claimed
+from assent.tasks.claimed_task import ClaimedTask, load_tasks
+from assent.tasks.settle import TaskResult, settle_if_claimed
 from assent.telemetry import hooks
 from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.instrumentation import TaskSpan, begin_working, count_task_marks
+from assent.worker.instrumentation import TaskSpan, begin_working, count_tasks
+from assent.worker.jobs import JobDuty
 from assent.worker.options import Options
 
 GRACE: Final = 0.8
@@ -31,10 +27,11 @@ BREAK_OFF_S: Final = 1.0
 """How long attempts may take to end that are broken off."""
 
 
-class Tasks:
+class Tasks(JobDuty[ClaimedTask]):
     """Runs the tasks of all orgs. Attempts go on between its runs; `finish` waits for them."""
 
     name = "tasks"
+    kind = "task"
 
     def __init__(self, place: WorkerContext) -> None:
         if place.runtime is None:
@@ -43,18 +40,16 @@ class Tasks:
             )
         options, self._types = place.options, place.runtime.tasks
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
-        self._database = place.database
-        self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
-        self._claims = TaskClaims(self._types, self._jobs.worker_id)
+        super().__init__(place, lanes=self._types)
         self._under_way_max = options.tasks_under_way_max
         self._batch_max = max(1, options.tasks_under_way_max // options.tasks_lanes)
-        self._attempts = Attempts(self._types, place.database, self._claims.worker_id, self._under_way_max)
-        self._patience = _patience(options)
+        self._attempts = Attempts(self._types, place.database, self._jobs.worker_id, self._under_way_max)
+        self._retries = _retry_policy(options)
         self._grace_s = GRACE * options.grace_period_ms / 1000
         self._under_way: dict[asyncio.Task[None], ClaimedTask] = {}
         self._reserved = 0
         """Room that other lanes are about to fill."""
-        self._marks: list[TaskResult] = []
+        self._results: list[TaskResult] = []
         """What is known and not yet written; kept while the database is away."""
         self._counted: list[TaskResult] = []
         """What attempts have written in transactions of their own."""
@@ -67,20 +62,22 @@ class Tasks:
     async def run_once(self) -> RunResult:
         self._news.clear()
         await self._jobs.keep(self._database)
-        marks, self._marks = self._marks, []
+        results, self._results = self._results, []
         room = self._room()
         self._reserved += room
         try:
-            claimed = await self._exchange(marks, room)
+            claimed, now = await self._exchange(results, room)
         except BaseException:
-            self._marks = marks + self._marks
+            self._results = results + self._results
             raise
         finally:
             self._reserved -= room
+        if now is not None:
+            count_tasks(results, now)
         for task in claimed:
             self._begin(begin_working(task))
         await self._wait_for_news()
-        return self._done(marks, more=bool(claimed))
+        return self._done(results, more=bool(claimed))
 
     def _room(self) -> int:
         """How many attempts this lane may begin; none for an application without tasks."""
@@ -93,8 +90,10 @@ class Tasks:
             if self._under_way:
                 await asyncio.wait(self._under_way, timeout=self._grace_s)
             await self._break_off()
-            marks, self._marks = self._marks, []
-            await self._exchange(marks, 0)
+            results, self._results = self._results, []
+            _, now = await self._exchange(results, 0)
+            if now is not None:
+                count_tasks(results, now)
             await self._jobs.compare(self._database)
             await self._jobs.lease.end(self._database)
         finally:
@@ -109,41 +108,16 @@ class Tasks:
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
 
-    async def _exchange(self, marks: Sequence[TaskResult], room: int) -> list[ClaimedTask]:
-        """Hand in what ended, and claim what is due, in one transaction."""
-        harmless = self._jobs.harmless
-        if not (marks or room or harmless):
-            return []
+    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedTask]:
+        return await load_tasks(connection, jobs)
 
-        async def work(connection: Connection) -> tuple[list[ClaimedTask], set[UUID], datetime]:
-            await prepare_claim(connection)
-            if marks:
-                await settle_if_claimed(connection, self._jobs.worker_id, marks)
-            cleared = await self._claims.clear_suspects(connection, harmless) if harmless else set()
-            claimed = await self._claim(connection, room) if room else []
-            return claimed, cleared, await transaction_time(connection)
-
-        async with self._jobs.claiming():
-            claimed, cleared, now = await self._database.run(work, org_id=None)
-            for task in claimed:
-                self._jobs.begin(task.job, task.losses)
-        self._jobs.clear(cleared)
-        self._jobs.end(mark.task.job for mark in marks)
-        count_task_marks(marks, now)
-        return claimed
-
-    async def _claim(self, connection: Connection, room: int) -> list[ClaimedTask]:
-        claimed = await self._claims.claim(connection, room)
-        if self._jobs.may_start_suspect(has_room=len(claimed) < room):
-            claimed += await self._claims.claim_suspect(connection)
-        if claimed:
-            await self._jobs.cover(connection)
-        return claimed
+    async def _settle(self, connection: Connection, results: Sequence[TaskResult]) -> None:
+        await settle_if_claimed(connection, self._jobs.worker_id, results)
 
     async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
-        """Give back what is not under way; break off what was cancelled, or given to another worker."""
-        await self._claims.give_back_unknown(connection, known)
-        taken = await self._claims.find_taken(connection, [task.job for task in self._under_way.values()])
+        """Return to the queue what is not under way; break off what was cancelled, or given to another worker."""
+        await super()._compare(connection, known)
+        taken = await self._queue.find_taken(connection, [task.job for task in self._under_way.values()])
         for attempt, task in self._under_way.items():
             if task.id in taken:
                 attempt.cancel()
@@ -160,10 +134,10 @@ class Tasks:
             if ended.error is not None:
                 hooks.report(ended.error, task=task.type)
         working.end(ended.outcome)
-        mark = next_state(task, ended.outcome, self._patience)
+        result = next_state(task, ended.outcome, self._retries)
         if ended.written:
             self._jobs.end([task.job])
-        (self._counted if ended.written else self._marks).append(mark)
+        (self._counted if ended.written else self._results).append(result)
 
     def _ended(self, attempt: asyncio.Task[None]) -> None:
         task = self._under_way.pop(attempt)
@@ -178,14 +152,14 @@ class Tasks:
                 async with asyncio.timeout(self.pace.interval_s):
                     await self._news.wait()
 
-    def _done(self, marks: Sequence[TaskResult], *, more: bool) -> RunResult:
+    def _done(self, results: Sequence[TaskResult], *, more: bool) -> RunResult:
         counted, self._counted = self._counted, []
-        count_task_marks(counted, self._database.clock.now())
-        parts: Counter[str] = Counter(mark.status for mark in (*marks, *counted))
-        more = more or bool(self._marks or self._under_way) or not self._claims.has_gone_around
-        return RunResult(len(marks) + len(counted), more, dict(parts))
+        count_tasks(counted, self._database.clock.now())
+        parts: Counter[str] = Counter(result.status for result in (*results, *counted))
+        more = more or bool(self._results or self._under_way) or not self._queue.has_gone_around
+        return RunResult(len(results) + len(counted), more, dict(parts))
 
 
-def _patience(options: Options) -> RetryPolicy:
+def _retry_policy(options: Options) -> RetryPolicy:
     shortest, longest = options.tasks_backoff_min_ms, options.tasks_backoff_max_ms
     return RetryPolicy(timedelta(milliseconds=shortest), timedelta(milliseconds=longest))

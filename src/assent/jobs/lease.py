@@ -17,11 +17,11 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from assent.model.jobs import JobKey
+from assent.jobs.job import JobKey
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.worker", "lease.sql")
+_SQL: Final = load_queries("assent.jobs", "leases.sql")
 
 PROBATION_S: Final = 1.0
 PROBATION_FACTOR: Final = 4

@@ -15,10 +15,8 @@ SELECT true FROM assent.worker_leases WHERE worker_id = $1 FOR UPDATE;
 -- name: end_leases_if_unused
 -- Deletes the leases of workers that have no job any more. Their rows are locked: no claim is made meanwhile.
 DELETE FROM assent.worker_leases l WHERE l.worker_id = ANY ($1::uuid[])
-   AND NOT EXISTS (SELECT FROM assent.tasks t WHERE t.status = 'in_progress' AND t.worker_id = l.worker_id)
-   AND NOT EXISTS (SELECT FROM assent.workflow_side_effects_outbox e
-                    WHERE e.status = 'processing' AND e.worker_id = l.worker_id)
-   AND NOT EXISTS (SELECT FROM assent.request_deliveries d WHERE d.worker_id = l.worker_id);
+   AND NOT EXISTS (SELECT FROM assent.jobs j WHERE j.status = 'running' AND j.kind IN ('task', 'effect', 'result')
+                      AND j.worker_id = l.worker_id);
 
 -- name: lock_expired_leases
 -- Workers whose lease is over, locked so that they cannot come back meanwhile, and how many jobs they had when that was
@@ -29,9 +27,7 @@ WITH expired AS MATERIALIZED (
 )
 UPDATE assent.worker_leases l
    SET lost_jobs = coalesce(l.lost_jobs,
-         (SELECT count(*) FROM assent.tasks t WHERE t.status = 'in_progress' AND t.worker_id = l.worker_id)
-         + (SELECT count(*) FROM assent.workflow_side_effects_outbox f
-             WHERE f.status = 'processing' AND f.worker_id = l.worker_id)
-         + (SELECT count(*) FROM assent.request_deliveries d WHERE d.worker_id = l.worker_id))
+         (SELECT count(*) FROM assent.jobs j
+           WHERE j.status = 'running' AND j.kind IN ('task', 'effect', 'result') AND j.worker_id = l.worker_id))
   FROM expired e WHERE l.worker_id = e.worker_id
 RETURNING l.worker_id, l.lost_jobs;

@@ -1,0 +1,55 @@
+"""Dead letters: jobs without attempts left, listed and retried by people; and the jobs that are still open."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from assent.jobs.job import JobKind
+from assent.model.mutation import Refused, Rejection
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.jobs", "jobs.sql")
+
+
+async def list_dead(
+    connection: Connection, org_id: str, kind: JobKind, lane: str | None, limit: int
+) -> list[Mapping[str, Any]]:
+    """Return the dead jobs of a kind, or of one of its lanes, newest first."""
+    return [dict(row) for row in await connection.fetch(_SQL.list_dead_jobs, org_id, kind, lane, limit)]
+
+
+async def list_open(
+    connection: Connection, org_id: str, kind: JobKind, limit: int
+) -> list[Mapping[str, Any]]:
+    """Return the jobs of a kind that have not ended, the oldest first."""
+    return [dict(row) for row in await connection.fetch(_SQL.list_open_jobs, kind, org_id, limit)]
+
+
+async def revive(
+    connection: Connection, org_id: str, job_id: UUID, kind: JobKind | None = None
+) -> JobKind | None:
+    """Return a dead job to the queue; return its kind, or None where there is no such dead job.
+
+    Raises `Refused` where a step waited for it: that step has failed, and is retried instead.
+    """
+    row = await connection.fetchrow(_SQL.find_dead_job, org_id, job_id, kind)
+    if row is None:
+        return None
+    found: JobKind = row["kind"]
+    if row["awaited"]:
+        message = f"no step waits for {found} {job_id} any more: its step has failed"
+        raise Refused(
+            Rejection(f"{found.upper()}_WAS_AWAITED", message, (f"{found}_id",), hint="retry the step")
+        )
+    await connection.execute(_SQL.revive_jobs, org_id, found, job_id, None)
+    return found
+
+
+async def revive_all(connection: Connection, org_id: str, kind: JobKind, lane: str | None = None) -> int:
+    """Return every dead job of a kind, or of one of its lanes, to the queue; return how many there were.
+
+    Those that a step waited for stay: their steps are retried instead.
+    """
+    revived: int = await connection.fetchval(_SQL.revive_jobs, org_id, kind, None, lane)
+    return revived
