@@ -83,7 +83,17 @@ async def insert_event(connection: Connection, **given: Any) -> asyncpg.Record:
 
 JOB_COLUMNS: Final = frozenset(
     {
-        *("lane", "status", "attempts", "attempts_max", "run_at", "repeatable", "worker_id", "claimed_at", "losses"),
+        *(
+            "lane",
+            "status",
+            "attempts",
+            "attempts_max",
+            "run_at",
+            "repeatable",
+            "worker_id",
+            "claimed_at",
+            "losses",
+        ),
         *("suspect", "ended_at", "priority"),
     }
 )

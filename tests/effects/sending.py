@@ -11,7 +11,7 @@ from assent.store.database import Database
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
+from tests.runtime.flows import ANN, END, ORG, arrows, drain, effects, publish, rows, steps_of
 from tests.worker.queues import run_until_done, with_options
 
 LOCAL = EffectSettings(
@@ -60,8 +60,7 @@ class Office:
         return await self.runtime.start(ORG, flow, ANN, data)
 
     async def effects(self) -> list[dict[str, Any]]:
-        found = await rows(self.database, "workflow_side_effects_outbox")
-        return sorted(found, key=lambda row: row["id"])
+        return sorted(await effects(self.database), key=lambda row: row["id"])
 
     async def effect(self) -> dict[str, Any]:
         (found,) = await self.effects()

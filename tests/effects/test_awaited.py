@@ -73,20 +73,20 @@ async def test_service_is_called_by_the_worker_and_its_response_is_the_result(
     assert (received.method, received.path) == ("POST", "/v1/customers/a%2Fb%20c/invoices")
     assert received.json == {"amount": 900}
     assert received.headers["authorization"] == "Bearer token"
-    assert received.key == (await office.effect())["event_idempotency_key"]
+    assert received.key == (await office.effect())["key"]
     assert await office.status(view.id) == "completed"
     assert (await office.context(view.id))["invoice"] == "inv-1"
     step = await office.step(view.id, "bill")
     assert (step["status"], step["output_json"]["result"]) == ("completed", {"id": "inv-1"})
     (evidence,) = step["output_json"]["evidence"].values()
-    assert (evidence["status"], evidence["outcome"]) == (201, "completed")
+    assert (evidence["status"], evidence["outcome"]) == (201, "done")
 
 
 async def test_credentials_are_never_written_down(office: Office, receiver: Receiver) -> None:
     await publish_step(office.database, CREATE)
     await office.start("telling", customer="c", amount=1)
     await office.work()
-    for table in ("workflow_side_effects_outbox", "workflow_step_executions", "workflow_events_outbox"):
+    for table in ("effects", "workflow_step_executions", "workflow_events_outbox"):
         assert "Bearer" not in str(await rows(office.database, table))
 
 
@@ -336,7 +336,7 @@ async def test_function_that_leaves_the_transaction_is_run_by_the_worker(app: Ap
     view = await office.start("telling", amount=5)
     assert (view.status, called) == ("running", [])
     await office.work()
-    assert called == [(5, (await office.effect())["event_idempotency_key"])]
+    assert called == [(5, (await office.effect())["key"])]
     assert (await office.context(view.id))["payment"] == "pay-1"
 
 
@@ -365,12 +365,12 @@ def _raise(error: Exception) -> None:
 @pytest.mark.parametrize(
     ("fails", "status", "code"),
     [
-        (_refuse, "dead_letter", "NO_FUNDS"),
-        (lambda: _raise(CannotBeSent("never")), "dead_letter", "CANNOT_BE_SENT"),
-        (lambda: _raise(ValueError("oops")), "failed", "FAILED"),
-        (lambda: _raise(NotAnswered("hm")), "failed", "NO_ANSWER"),
-        (lambda: _raise(TryLater("busy", timedelta(minutes=7))), "failed", "TRY_LATER"),
-        (object, "dead_letter", "CANNOT_BE_SENT"),
+        (_refuse, "dead", "NO_FUNDS"),
+        (lambda: _raise(CannotBeSent("never")), "dead", "CANNOT_BE_SENT"),
+        (lambda: _raise(ValueError("oops")), "retrying", "FAILED"),
+        (lambda: _raise(NotAnswered("hm")), "retrying", "NO_ANSWER"),
+        (lambda: _raise(TryLater("busy", timedelta(minutes=7))), "retrying", "TRY_LATER"),
+        (object, "dead", "CANNOT_BE_SENT"),
     ],
     ids=["refused", "never", "raises", "ambiguous", "later", "not JSON"],
 )
@@ -386,7 +386,7 @@ async def test_function_says_how_it_failed(
     assert (effect["status"], effect["error"].partition(":")[0]) == (status, code)
     assert effect["ambiguous"] is (code == "NO_ANSWER")
     if code == "TRY_LATER":
-        assert effect["next_retry_at"] == office.database.clock.now() + timedelta(minutes=7)
+        assert effect["run_at"] == office.database.clock.now() + timedelta(minutes=7)
 
 
 async def test_webhook_may_be_awaited_too(office: Office, receiver: Receiver) -> None:
@@ -412,7 +412,7 @@ async def test_awaited_effect_whose_worker_died_and_that_may_not_be_repeated_tak
     await run_until_done(Rescue(office.place))
     await drain(office.runtime)
     effect = await office.effect()
-    assert (effect["status"], effect["ambiguous"]) == ("dead_letter", True)
+    assert (effect["status"], effect["ambiguous"]) == ("dead", True)
     step = await office.step(view.id, "bill")
     assert (step["status"], step["output_json"]["error"]["code"]) == ("failed", "EFFECT_LOST")
 

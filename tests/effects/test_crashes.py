@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from assent.effects.outbox import claim_suspect, give_back_unknown
-from assent.effects.outcome import next_state
+from assent.effects.outcome import effect_result
 from assent.jobs.lease import Lease
 from assent.store.database import Database
-from assent.worker.effects import Effects, write_marks
+from assent.worker.effects import Effects, settle_effects
 from assent.worker.rescue import Rescue
 from tests.effects.offices import office_of
 from tests.effects.receiver import Received, Receiver, Reply, reply_json
@@ -50,7 +49,7 @@ async def holding(database: Database, sql: str, *arguments: Any) -> AsyncIterato
 
 @asynccontextmanager
 async def before_the_claim(office: Office, receiver: Receiver, child: Child) -> AsyncIterator[None]:
-    lock = "SELECT pg_advisory_xact_lock(hashtextextended('assent.effects', 3))"
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended('assent.jobs.effect', 3))"
     async with holding(office.database, lock) as observer:
         yield
         await wait_until_blocked(observer, 1)
@@ -128,8 +127,8 @@ async def test_killed_worker_loses_no_effect_and_what_comes_twice_has_the_same_k
     receiver.otherwise = lambda _: reply_json({"ok": "yes"})
     await take_up_what_is_left(office)
     effects = await office.effects()
-    assert [effect["status"] for effect in effects] == ["completed"] * EFFECTS
-    assert set(receiver.keys) == {effect["event_idempotency_key"] for effect in effects}, "none is lost"
+    assert [effect["status"] for effect in effects] == ["done"] * EFFECTS
+    assert set(receiver.keys) == {effect["key"] for effect in effects}, "none is lost"
     if killing in KILLINGS[2:]:
         assert max(receiver.keys.values()) == 2, "it was sent before, and is sent again"
     orders = {(one.key, one.json["order"]) for one in receiver.received}
@@ -157,7 +156,7 @@ async def test_what_must_not_come_twice_does_not_come_twice(
         await asyncio.gather(dying, return_exceptions=True)
     await take_up_what_is_left(office)
     effect = await office.effect()
-    assert (effect["status"], effect["ambiguous"]) == ("dead_letter", True)
+    assert (effect["status"], effect["ambiguous"]) == ("dead", True)
     assert len(receiver.received) <= 1
     step = await office.step(view.id, "tell")
     assert (step["status"], step["output_json"]["error"]["code"]) == ("failed", "EFFECT_LOST")
@@ -169,14 +168,12 @@ async def test_worker_that_is_killed_again_and_again_ends_in_a_dead_letter(
     await publish_step(office.database, webhook())
     await office.start("telling", url=receiver.url, order=7)
     async with office.database.transaction(None) as connection:
-        await connection.execute(
-            "UPDATE assent.workflow_side_effects_outbox SET max_attempts = 2 WHERE org_id = 'acme'"
-        )
+        await connection.execute("UPDATE assent.jobs SET attempts_max = 2 WHERE org_id = 'acme'")
     for _ in range(2):
         await office.duty.claim()  # and then it is gone
         office.database.clock.advance("11m")  # type: ignore[attr-defined]
         await run_until_done(Rescue(office.place))
-    assert (await office.effect())["status"] == "dead_letter"
+    assert (await office.effect())["status"] == "dead"
 
 
 async def test_worker_that_was_taken_for_gone_and_is_not_says_that_it_has_sent(
@@ -191,11 +188,11 @@ async def test_worker_that_was_taken_for_gone_and_is_not_says_that_it_has_sent(
     outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
     office.database.clock.advance("11m")  # type: ignore[attr-defined]
     await run_until_done(Rescue(office.place))
-    assert (await office.effect())["status"] == "pending"
+    assert (await office.effect())["status"] == "queued"
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await asyncio.sleep(0)
     await slow.finish()
-    assert (await office.effect())["status"] == "completed"
+    assert (await office.effect())["status"] == "done"
     assert await office.send() == {}
     assert len(receiver.received) == 1
 
@@ -215,9 +212,7 @@ async def test_worker_that_was_taken_for_gone_does_not_spoil_what_its_heir_does(
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await slow.finish()
     found = await office.effect()
-    assert (found["status"], found["attempts"]) == ("processing", 2), (
-        "its failure was that of another attempt"
-    )
+    assert (found["status"], found["attempts"]) == ("running", 2), "its failure was that of another attempt"
 
 
 async def test_worker_that_was_taken_for_gone_does_not_tell_the_step_of_its_heir(
@@ -253,12 +248,12 @@ async def test_stale_attempt_does_not_settle_the_next_one_of_the_same_worker(
     await run_until_done(Rescue(office.place))
     worker_id = worker._jobs.worker_id
     async with office.database.transaction(None) as connection:
-        (second,) = await claim_suspect(connection, worker_id, 10)
-        assert (second.id, second.attempts) == (first.id, first.attempts + 1)
-        stale = next_state(first, outcome, office.place.sending.effects)
-        assert await write_marks(connection, worker_id, [stale]) is None
+        (second,) = await worker._queue.claim_suspect(connection)
+        assert (second.id, second.attempt) == (first.id, first.attempt + 1)
+        stale = effect_result(first, outcome, worker._retries)
+        assert await settle_effects(connection, worker_id, [stale]) is None
     effect = await office.effect()
-    assert (effect["status"], effect["attempts"]) == ("processing", second.attempts)
+    assert (effect["status"], effect["attempts"]) == ("running", second.attempt)
 
 
 async def test_stale_attempt_does_not_end_a_step_beside_an_attempt_that_is_written(
@@ -277,10 +272,10 @@ async def test_stale_attempt_does_not_end_a_step_beside_an_attempt_that_is_writt
     (own,) = await slow.claim()
     own_outcome = await slow._deliverer.deliver(own, office.database.clock.now())
     await slow._deliverer.close()
-    settings = office.place.sending.effects
-    marks = [next_state(stale, stale_outcome, settings), next_state(own, own_outcome, settings)]
+    retries = slow._retries
+    marks = [effect_result(stale, stale_outcome, retries), effect_result(own, own_outcome, retries)]
     async with office.database.transaction(None) as connection:
-        assert await write_marks(connection, slow._jobs.worker_id, marks) is not None
+        assert await settle_effects(connection, slow._jobs.worker_id, marks) is not None
     await drain(office.runtime)
     assert await office.status(stale_view.id) == "running", (
         "only the worker that has the effect ends its step"
@@ -299,12 +294,12 @@ async def test_worker_that_lost_its_claim_does_not_settle_the_same_attempt_of_an
     (effect,) = await slow.claim()
     outcome = await slow._deliverer.deliver(effect, office.database.clock.now())
     async with office.database.transaction(None) as connection:
-        assert await give_back_unknown(connection, slow._jobs.worker_id, []) == 1
+        assert await slow._queue.give_back_unknown(connection, []) == 1
     (again,) = await office.duty.claim()
-    assert (again.id, again.attempts) == (effect.id, effect.attempts)
+    assert (again.id, again.attempt) == (effect.id, effect.attempt)
     slow._under_way[asyncio.ensure_future(_given(outcome))] = effect
     await slow.finish()
-    assert (await office.effect())["status"] == "processing", "it is the other worker's to settle"
+    assert (await office.effect())["status"] == "running", "it is the other worker's to settle"
 
 
 async def _given(outcome: Any) -> Any:

@@ -21,10 +21,10 @@ async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
         clock.advance("1m")
     await office.send()
     found = await office.runtime.dead_effects(ORG)
-    assert [(row["type"], row["attempts"], row["ambiguous"]) for row in found] == [("webhook", 1, False)] * 2
+    assert [(row["attempts"], row["ambiguous"]) for row in found] == [(1, False)] * 2
     assert found[0]["created_at"] > found[1]["created_at"]
-    assert found[0]["destination"] == f"127.0.0.1:{receiver.port}"
-    assert found[0]["evidence"]["status"] == 404
+    assert found[0]["lane"] == f"127.0.0.1:{receiver.port}"
+    assert found[0]["output"]["status"] == 404
     assert await office.runtime.dead_effects("globex") == []
     assert len(await office.runtime.dead_effects(ORG, limit=1)) == 1
     assert await office.runtime.dead_effects(ORG, "elsewhere") == []
@@ -39,12 +39,13 @@ async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
     await office.send()
     (dead,) = await office.runtime.dead_effects(ORG)
     await office.runtime.retry_effect(ORG, dead["id"])
-    assert (await office.effect())["attempts"] == 0
-    assert await office.send() == {"completed": 1}
+    revived = await office.effect()
+    assert (revived["attempts"], revived["attempts_max"]) == (1, 1 + dead["attempts_max"])
+    assert await office.send() == {"done": 1}
     assert list(receiver.keys.values()) == [2]
     assert await office.runtime.dead_effects(ORG) == []
     (evidence,) = (await office.step(view.id, "tell"))["output_json"]["evidence"].values()
-    assert evidence["outcome"] == "completed"
+    assert evidence["outcome"] == "done"
 
 
 async def test_all_of_a_destination_are_sent_again(office: Office, receiver: Receiver) -> None:
@@ -55,10 +56,10 @@ async def test_all_of_a_destination_are_sent_again(office: Office, receiver: Rec
             await office.start("telling", url=each.url, order=7)
         await office.send()
         assert await office.runtime.retry_effects(ORG, f"127.0.0.1:{receiver.port}") == 2
-        assert await office.send() == {"completed": 2}
+        assert await office.send() == {"done": 2}
         assert await office.runtime.retry_effects("globex") == 0
         assert await office.runtime.retry_effects(ORG) == 1
-        assert await office.send() == {"completed": 1}
+        assert await office.send() == {"done": 1}
 
 
 async def test_what_is_no_dead_letter_of_the_org_is_not_found(office: Office, receiver: Receiver) -> None:
@@ -83,4 +84,4 @@ async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, rece
     await publish(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
     view = await office.start("long", url=receiver.url)
     await office.runtime.cancel(ORG, view.id, ANN, "no")
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}

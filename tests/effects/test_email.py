@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assent.effects.email import address_of
-from assent.effects.outcome import Undelivered
 from assent.effects.settings import SmtpSettings
+from assent.jobs.job import Failed
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.effects.mailbox import SENDER, Mailbox, mail_server
@@ -56,9 +56,9 @@ async def test_mail_arrives_and_reads_right(posting: Office, mailbox: Mailbox, c
     assert mail.get_content().replace("\r\n", "\n") == "Order 7 is confirmed.\nGrüße\n"
     assert mail["auto-submitted"] == "auto-generated"
     assert parsedate_to_datetime(mail["date"]) == clock.now()
-    assert mail["message-id"] == f"<{effect['event_idempotency_key']}@acme.example>"
-    evidence = effect["response_json"]
-    assert (effect["status"], evidence["said"]) == ("completed", "250 taken")
+    assert mail["message-id"] == f"<{effect['key']}@acme.example>"
+    evidence = effect["output"]
+    assert (effect["status"], evidence["said"]) == ("done", "250 taken")
     assert evidence["message_id"] == mail["message-id"]
 
 
@@ -67,9 +67,9 @@ async def test_mail_that_is_sent_again_has_the_same_id(
 ) -> None:
     mailbox.answers = ["451 try again"]
     effect = await told(posting)
-    assert (effect["status"], effect["ambiguous"]) == ("failed", False)
+    assert (effect["status"], effect["ambiguous"]) == ("retrying", False)
     clock.advance("1m")
-    assert await posting.send() == {"completed": 1}
+    assert await posting.send() == {"done": 1}
     first, second = mailbox.mails
     assert first["message-id"] == second["message-id"]
 
@@ -80,9 +80,9 @@ async def test_mail_that_was_handed_over_without_an_answer_is_ambiguous_and_sent
     """Twice is better than never, and mail systems know it by its id."""
     mailbox.answers = [None]
     effect = await told(posting)
-    assert (effect["status"], effect["ambiguous"]) == ("failed", True)
+    assert (effect["status"], effect["ambiguous"]) == ("retrying", True)
     clock.advance("1m")
-    assert await posting.send() == {"completed": 1}
+    assert await posting.send() == {"done": 1}
     assert len({mail["message-id"] for mail in mailbox.mails}) == 1
 
 
@@ -90,10 +90,10 @@ async def test_mail_that_must_not_come_twice_is_given_up(posting: Office, mailbo
     mailbox.answers = [None]
     await publish_step(posting.database, {**TELL, "on_ambiguous": "give_up"})
     await posting.start("telling", to="cy@client.example", order=7)
-    assert await posting.send() == {"dead_letter": 1}
+    assert await posting.send() == {"dead": 1}
 
 
-@pytest.mark.parametrize(("said", "status"), [("550 no such user", "dead_letter"), ("450 busy", "failed")])
+@pytest.mark.parametrize(("said", "status"), [("550 no such user", "dead"), ("450 busy", "retrying")])
 async def test_refusal_of_a_recipient_says_whether_it_is_for_good(
     posting: Office, mailbox: Mailbox, said: str, status: str
 ) -> None:
@@ -106,12 +106,12 @@ async def test_refusal_of_a_recipient_says_whether_it_is_for_good(
 
 async def test_refusal_of_the_content_says_whether_it_is_for_good(posting: Office, mailbox: Mailbox) -> None:
     mailbox.answers = ["554 spam"]
-    assert (await told(posting))["status"] == "dead_letter"
+    assert (await told(posting))["status"] == "dead"
 
 
 async def test_server_that_is_not_there_is_tried_again(office: Office) -> None:
     effect = await told(office.sending(SmtpSettings(host="127.0.0.1", port=9, tls="none", sender=SENDER)))
-    assert (effect["status"], effect["ambiguous"]) == ("failed", False)
+    assert (effect["status"], effect["ambiguous"]) == ("retrying", False)
 
 
 async def test_member_is_written_to_at_their_address(posting: Office, mailbox: Mailbox) -> None:
@@ -128,7 +128,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
     await add_member(posting.database, "eve", "eve@acme.example", active=False)
     effect = await told(posting, to=to)
     assert (effect["status"], effect["error"]) == (
-        "dead_letter",
+        "dead",
         f"NO_ADDRESS: {to} is no member with an address",
     )
     if to == "bob":
@@ -137,7 +137,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
                 "UPDATE assent.members SET email = 'bob@acme.example' WHERE org_id = 'acme' AND user_id = 'bob'"
             )
         await posting.runtime.retry_effect(ORG, effect["id"])
-        assert await posting.send() == {"completed": 1}
+        assert await posting.send() == {"done": 1}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
 async def test_recipient_that_is_no_single_address_is_not_written_to(
     posting: Office, mailbox: Mailbox, to: str
 ) -> None:
-    assert isinstance(address_of({"to": to}, None), Undelivered)
+    assert isinstance(address_of({"to": to}, None), Failed)
     if "\0" not in to:
         assert (await told(posting, to=to))["error"].startswith("BAD_ADDRESS")
         assert mailbox.envelopes == []
@@ -189,9 +189,9 @@ async def test_name_and_password_are_given_over_an_encrypted_connection(
         clock.advance("1m")
         await office.sending(settings).send()
         effect = await office.effect()
-        assert (effect["status"], effect["error"][:8]) == ("failed", "SMTP_535")
+        assert (effect["status"], effect["error"][:8]) == ("retrying", "SMTP_535")
         clock.advance("1m")
-        assert await office.sending(replace(settings, password="secret")).send() == {"completed": 1}
+        assert await office.sending(replace(settings, password="secret")).send() == {"done": 1}
         assert len(mailbox.mails) == 1
 
 
@@ -200,5 +200,5 @@ async def test_server_that_cannot_encrypt_gets_nothing_where_that_is_wanted(
 ) -> None:
     settings = SmtpSettings(host="127.0.0.1", port=mailbox.port, tls="starttls", sender=SENDER)
     effect = await told(office.sending(settings))
-    assert effect["status"] == "failed"
+    assert effect["status"] == "retrying"
     assert mailbox.envelopes == []

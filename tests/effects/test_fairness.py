@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from assent.effects.outbox import NewEffect, claim, destination_of, enqueue, find_destinations
+from assent.effects.outbox import NewEffect, destination_of, enqueue
+from assent.jobs.queue import JobQueue, Lane, prepare_claim
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.clock import MovedClock
@@ -39,8 +40,8 @@ async def enqueue_webhooks(database: Database, url: str, number: int, org: str =
 
 async def claimed(database: Database, limit: int, per_destination_max: int) -> list[Any]:
     async def work(connection: Connection) -> list[Any]:
-        places = await find_destinations(connection, ("", ""), 100)
-        return await claim(connection, uuid4(), places, limit, per_destination_max)
+        await prepare_claim(connection)
+        return await JobQueue("effect", uuid4(), per_destination_max).claim(connection, limit)
 
     return await database.run(work, org_id=None)
 
@@ -67,9 +68,9 @@ async def test_destination_has_so_much_under_way_and_no_more(database: Database)
     await enqueue_webhooks(database, "https://one.example/", 10)
     await enqueue_webhooks(database, "https://two.example/", 10)
     await enqueue_webhooks(database, "https://one.example/", 10, "globex")
-    assert by(await claimed(database, 100, 4), "destination") == {"one.example": 4, "two.example": 4}
+    assert by(await claimed(database, 100, 4), "lane") == {"one.example": 4, "two.example": 4}
     assert await claimed(database, 100, 4) == []
-    assert by(await claimed(database, 100, 5), "destination") == {"one.example": 1, "two.example": 1}
+    assert by(await claimed(database, 100, 5), "lane") == {"one.example": 1, "two.example": 1}
 
 
 async def test_destination_that_two_orgs_use_is_shared_between_them(database: Database) -> None:
@@ -83,10 +84,12 @@ async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(offic
     for org in ("acme", "globex"):
         await enqueue_webhooks(office.database, "https://one.example/", 50, org)
     async with second_worker(office.place) as other, office.database.transaction(None) as connection:
-        first = await claim(connection, uuid4(), [("acme", "one.example")], 100, 6)
+        acme: list[Lane] = [("acme", "one.example", 128)]
+        first = await JobQueue("effect", uuid4(), 6).claim_of(connection, acme, 100)
 
         async def work(beside: Connection) -> list[Any]:
-            return await claim(beside, uuid4(), [("globex", "one.example")], 100, 6)
+            globex: list[Lane] = [("globex", "one.example", 128)]
+            return await JobQueue("effect", uuid4(), 6).claim_of(beside, globex, 100)
 
         claiming = asyncio.create_task(other.database.run(work, org_id=None))
         await wait_until_somebody_is_blocked(connection)
@@ -99,8 +102,7 @@ async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: D
     await enqueue_webhooks(database, "https://one.example/", 2_000)
     async with database.transaction(None) as connection:
         later = (
-            "UPDATE assent.workflow_side_effects_outbox SET status = 'failed', next_retry_at = assent.now() + '1h'"
-            " WHERE org_id = 'acme'"
+            "UPDATE assent.jobs SET run_at = assent.now() + '1h' WHERE org_id = 'acme'"
         )
         await connection.execute(later)
     assert await claimed(database, 100, 10) == []
@@ -126,9 +128,9 @@ async def test_slow_destination_holds_up_its_own_effects_only(office: Office, re
         assert (await run_until_done(office.duty)).count > 0
     statuses = await fetch(
         office.database,
-        "SELECT DISTINCT status FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'",
+        "SELECT DISTINCT status FROM assent.jobs WHERE org_id = 'acme'",
     )
-    assert [row["status"] for row in statuses] == ["completed"]
+    assert [row["status"] for row in statuses] == ["done"]
     assert set(receiver.keys.values()) == {1}
 
 
@@ -155,14 +157,12 @@ async def test_attempts_under_way_at_once_are_limited(office: Office, receiver: 
 async def test_every_destination_comes_round_also_where_there_are_more_than_one_claim_looks_at(
     office: Office, receiver: Receiver, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("assent.worker.effects.DESTINATIONS_MAX", 3)
+    monkeypatch.setattr("assent.jobs.queue.LANES_MAX", 3)
     for number in range(10):
         await enqueue_webhooks(office.database, f"http://127.0.0.{number + 1}:{receiver.port}/", 1)
     duty = Effects(office.place)
     await run_until_done(duty)
-    rows = await fetch(
-        office.database, "SELECT attempts FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'"
-    )
+    rows = await fetch(office.database, "SELECT attempts FROM assent.jobs WHERE org_id = 'acme'")
     assert [row["attempts"] for row in rows] == [1] * 10
 
 
@@ -183,10 +183,10 @@ async def test_claim_that_stands_idle_is_ended_and_others_claim(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that is stopped inside of a claim keeps all others from claiming no longer than a few seconds."""
-    monkeypatch.setattr("assent.effects.outbox.CLAIM_IDLE_TIMEOUT_MS", 50)
+    monkeypatch.setattr("assent.jobs.queue.CLAIM_IDLE_TIMEOUT_MS", 50)
     await enqueue_webhooks(database, "https://one.example/", 3)
     stopped = await connect(database.url, SETTINGS)
     await stopped.execute("BEGIN")
-    places = await find_destinations(stopped, ("", ""), 100)
-    assert len(await claim(stopped, uuid4(), places, 3, 100)) == 3
+    await prepare_claim(stopped)
+    assert len(await JobQueue("effect", uuid4(), 100).claim(stopped, 3)) == 3
     assert len(await asyncio.wait_for(claimed(database, 3, 100), 20)) == 3

@@ -15,9 +15,9 @@ import pytest
 from assent.effects.addresses import Allowed
 from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
-from assent.effects.outcome import Undelivered
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
+from assent.jobs.job import Failed
 from tests.effects.offices import CERTIFICATES
 from tests.effects.receiver import Receiver, Reply, receiving, redirect_to
 from tests.effects.sending import LOCAL
@@ -32,7 +32,7 @@ def request(url: str, method: str = "POST", **headers: str) -> HttpRequest:
 
 async def send(
     url: str | HttpRequest, settings: EffectSettings = NOTHING, **options: Any
-) -> HttpResponse | Undelivered:
+) -> HttpResponse | Failed:
     sender = HttpSender(settings, **options)
     try:
         return await sender.send(request(url) if isinstance(url, str) else url, bytes_max=1_000)
@@ -55,8 +55,8 @@ def names(**hosts: str | list[str]) -> Resolve:
     return look_up
 
 
-def refused(outcome: HttpResponse | Undelivered) -> bool:
-    return isinstance(outcome, Undelivered) and outcome.code == "ADDRESS_REFUSED" and outcome.permanent
+def refused(outcome: HttpResponse | Failed) -> bool:
+    return isinstance(outcome, Failed) and outcome.code == "ADDRESS_REFUSED" and outcome.permanent
 
 
 LOOPBACK_IN_DISGUISE = [
@@ -84,7 +84,7 @@ async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, hos
 async def test_control_the_same_is_reached_where_it_is_allowed(receiver: Receiver, host: str) -> None:
     allowed = replace(NOTHING, allow=Allowed.read(["127.0.0.0/8", "0.0.0.0/32", "::1/128"]))
     outcome = await send(f"http://{host}:{receiver.port}/", allowed)
-    if host == "localhost" and isinstance(outcome, Undelivered):
+    if host == "localhost" and isinstance(outcome, Failed):
         pytest.skip("this machine has no name for itself")
     assert isinstance(outcome, HttpResponse), outcome
     assert len(receiver.received) == 1
@@ -161,14 +161,14 @@ async def test_redirect_that_changes_its_address_on_the_way_back_is_refused(rece
 async def test_redirect_to_another_protocol_is_refused(receiver: Receiver, target: str) -> None:
     receiver.will(redirect_to(target))
     outcome = await send(receiver.url, LOCAL)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert outcome.permanent
 
 
 async def test_redirects_are_followed_so_often_and_no_more(receiver: Receiver) -> None:
     receiver.otherwise = lambda _: redirect_to("/again")
     outcome = await send(receiver.url, replace(LOCAL, redirects_max=3))
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert outcome.code == "TOO_MANY_REDIRECTS"
     assert len(receiver.received) == 4
 
@@ -199,7 +199,7 @@ async def test_redirect_that_would_lose_the_body_is_a_failure_that_names_the_new
 ) -> None:
     receiver.will(redirect_to("/new", status))
     outcome = await send(receiver.url, LOCAL)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("MOVED", True)
     assert "/new" in outcome.message
     receiver.will(redirect_to("/new", status))
@@ -226,7 +226,7 @@ async def test_connecting_takes_no_longer_than_it_may_also_where_the_name_server
         return []
 
     outcome = await send("http://partner.example/", replace(NOTHING, connect_timeout_ms=50), resolve=silent)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.ambiguous, outcome.permanent) == ("TIMEOUT", False, False)
 
 
@@ -235,7 +235,7 @@ async def test_name_without_an_address_may_have_one_later() -> None:
         raise OSError("Name or service not known")
 
     outcome = await send("http://partner.example/", resolve=nowhere)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("CONNECTION_FAILED", False)
 
 
@@ -243,10 +243,10 @@ async def test_whole_attempt_takes_no_longer_than_it_may(receiver: Receiver) -> 
     """A receiver that is never silent for long, and never done."""
     receiver.otherwise = lambda _: redirect_to("/again")
     outcome = await send(receiver.url, replace(LOCAL, redirects_max=20, total_timeout_ms=10))
-    assert isinstance(outcome, Undelivered | HttpResponse)
+    assert isinstance(outcome, Failed | HttpResponse)
     receiver.will(receiver.silence())
     outcome = await send(receiver.url, replace(LOCAL, read_timeout_ms=30_000, total_timeout_ms=1_000))
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.ambiguous) == ("TIMEOUT", True)
 
 
@@ -275,7 +275,7 @@ async def test_certificate_is_verified_against_the_name_although_an_address_is_c
     for host, is_answered in (("receiver.test", True), ("other.test", False)):
         outcome = await send(f"https://{host}:{secure.port}/", LOCAL, resolve=found, ssl_context=trusting)
         assert isinstance(outcome, HttpResponse) is is_answered
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert not outcome.ambiguous
     assert [one.headers["host"] for one in secure.received] == [f"receiver.test:{secure.port}"]
 
@@ -283,7 +283,7 @@ async def test_certificate_is_verified_against_the_name_although_an_address_is_c
 async def test_certificate_that_nobody_vouches_for_is_refused(secure: Receiver) -> None:
     found = names(receiver_test="127.0.0.1")
     outcome = await send(f"https://receiver.test:{secure.port}/", LOCAL, resolve=found)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert "certificate" in outcome.message.lower()
     assert secure.received == []
 
@@ -293,7 +293,7 @@ async def test_redirect_from_encrypted_to_plain_is_refused(secure: Receiver, rec
     secure.will(redirect_to(receiver.url))
     url, found = f"https://receiver.test:{secure.port}/", names(receiver_test="127.0.0.1")
     outcome = await send(url, LOCAL, resolve=found, ssl_context=trusting)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert (outcome.code, outcome.permanent) == ("INSECURE_REDIRECT", True)
     assert receiver.received == []
 
@@ -304,7 +304,7 @@ async def test_refusal_does_not_say_what_a_name_leads_to(
 ) -> None:
     outcome = await send("http://payroll.internal/x", resolve=names(payroll_internal=address))
     assert refused(outcome)
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert "payroll.internal" in outcome.message
     assert address not in outcome.message
     (record,) = [record for record in caplog.records if record.message == "address refused"]
@@ -322,7 +322,7 @@ async def test_failed_connection_does_not_say_what_a_name_leads_to() -> None:
     outcome = await send(
         f"http://payroll.internal:{port}/x", settings, resolve=names(payroll_internal="127.0.0.1")
     )
-    assert isinstance(outcome, Undelivered)
+    assert isinstance(outcome, Failed)
     assert outcome.code == "CONNECTION_FAILED"
     assert "payroll.internal" in outcome.message
     assert "127.0.0.1" not in outcome.message

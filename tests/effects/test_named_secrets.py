@@ -63,9 +63,9 @@ async def test_secret_is_sent_and_kept_nowhere_but_in_its_table(
     assert VALUE not in caplog.text
     assert not any(VALUE in str(record.__dict__) for record in caplog.records)
     sent, failed = await office.effects()
-    assert sent["payload_json"]["secret_headers"] == {"Authorization": ["Bearer ", {"secret": "erp"}]}
-    assert "[secret erp]" in sent["response_json"]["body"]
-    assert "[secret erp]" in failed["response_json"]["body"]
+    assert sent["payload"]["secret_headers"] == {"Authorization": ["Bearer ", {"secret": "erp"}]}
+    assert "[secret erp]" in sent["output"]["body"]
+    assert "[secret erp]" in failed["output"]["body"]
 
 
 async def test_beginning_of_a_secret_at_the_end_of_a_cut_answer_is_not_kept(
@@ -75,8 +75,8 @@ async def test_beginning_of_a_secret_at_the_end_of_a_cut_answer_is_not_kept(
     await publish_webhook(office.database, headers=BEARER)
     receiver.will(Reply(200, b"x" * (4_096 - 10) + VALUE.encode() * 3))
     await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"completed": 1}
-    assert VALUE[:4] not in (await office.effect())["response_json"]["body"]
+    assert await office.send() == {"done": 1}
+    assert VALUE[:4] not in (await office.effect())["output"]["body"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_secret_is_not_sent_to_another_host(office: Office, receiver: Rece
     await keep(office.database, host.replace("{port}", str(receiver.port)))
     await publish_webhook(office.database, headers=BEARER)
     await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     assert receiver.received == []
     error = (await office.effect())["error"]
     assert error.startswith("SECRET_NOT_FOR_HOST: the secret `erp` is not for http://127.0.0.1")
@@ -99,7 +99,7 @@ async def test_secret_does_not_follow_a_redirect_elsewhere(office: Office, recei
     with receiving() as other:
         receiver.will(redirect_to(other.url))
         await office.start("telling", url=receiver.url, order=7)
-        assert await office.send() == {"completed": 1}
+        assert await office.send() == {"done": 1}
         (received,) = other.received
     assert "authorization" not in received.headers
 
@@ -109,7 +109,7 @@ async def test_secret_that_is_not_there_is_a_dead_letter(office: Office, receive
     await keep(office.database, local(receiver), org_id="globex")
     await publish_webhook(office.database, headers=BEARER)
     await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     assert (await office.effect())["error"] == "SECRET_MISSING: there is no secret `erp`"
     assert receiver.received == []
 
@@ -119,7 +119,7 @@ async def test_each_org_sends_its_own(office: Office, receiver: Receiver) -> Non
     await keep(office.database, local(receiver))
     await publish_webhook(office.database, headers=BEARER)
     await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     assert receiver.received[0].headers["authorization"] == f"Bearer {VALUE}"
 
 
@@ -131,7 +131,7 @@ async def test_data_cannot_name_a_secret(office: Office, receiver: Receiver) -> 
     )
     for note in ("{secret.erp}", json.dumps(forged)):
         await office.start("telling", url=receiver.url, order="{secret.erp}", note=note)
-    assert await office.send() == {"completed": 2}
+    assert await office.send() == {"done": 2}
     for received in receiver.received:
         assert VALUE not in received.headers["x-note"] + received.headers["x-other"]
         assert VALUE.encode() not in received.body
@@ -144,7 +144,7 @@ async def test_header_that_cannot_be_said_does_not_show_its_secret(
     await publish_webhook(office.database, headers={"X-Api-Key": "{secret.erp} {workflow.order}"})
     await office.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
     await office.start("telling", url=receiver.url, order=" ")
-    assert await office.send() == {"dead_letter": 1, "completed": 1}
+    assert await office.send() == {"dead": 1, "done": 1}
     assert await tables_with(office.database, VALUE) == {"named_secrets"}
     assert [one.headers["x-api-key"] for one in receiver.received] == [VALUE]
 

@@ -38,10 +38,10 @@ async def test_adapter_of_the_application_sends(
     await publish_step(database, notification(channel, subject="Hi", label="Tell them"))
     view = await office.start("telling", to="bea")
     assert view.status == "completed"
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     effect = await office.effect()
-    assert sent == [Message("acme", channel, "bea", "Hi", "Hello", effect["event_idempotency_key"])]
-    assert effect["response_json"]["adapter"] == {"provider_id": "p-1"}
+    assert sent == [Message("acme", channel, "bea", "Hi", "Hello", effect["key"])]
+    assert effect["output"]["adapter"] == {"provider_id": "p-1"}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
@@ -50,7 +50,7 @@ async def test_without_an_adapter_it_is_a_dead_letter_that_says_what_is_missing(
 ) -> None:
     await publish_step(office.database, notification(channel))
     view = await office.start("telling", to="bea@acme.example")
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     effect = await office.effect()
     assert effect["error"].startswith(f"NO_ADAPTER: there is no adapter for {channel}")
     assert f"app.adapter('{channel}', send)" in effect["error"]
@@ -66,11 +66,11 @@ async def test_log_takes_the_place_of_the_adapter_only_where_the_setting_says_so
     await publish_step(database, notification("sms", subject="Hi"))
     await office.start("telling", to="+49 30 1")
     with caplog.at_level(logging.INFO, "assent.effects.channels"):
-        assert await office.send() == {"completed": 1}
+        assert await office.send() == {"done": 1}
     assert sent == []
     (record,) = [record for record in caplog.records if record.message == "message not sent"]
     assert (record.to, record.text) == ("+49 30 1", "Hello")  # type: ignore[attr-defined]
-    assert (await office.effect())["response_json"]["logged"] is True
+    assert (await office.effect())["output"]["logged"] is True
 
 
 @pytest.mark.parametrize("to", ["", "   ", None, []])
@@ -93,12 +93,12 @@ async def test_several_people_are_told_each_by_an_effect_of_their_own(app: App, 
     await publish_step(database, notification("sms"))
     view = await office.start("telling", to=["ann", "bob", "ann", "", "cy"])
     assert (await office.step(view.id, "tell"))["output_json"]["told"] == ["ann", "bob", "cy"]
-    assert await office.send() == {"completed": 2, "dead_letter": 1}
+    assert await office.send() == {"done": 2, "dead": 1}
     evidence = (await office.step(view.id, "tell"))["output_json"]["evidence"]
     assert sorted(found["outcome"] for found in evidence.values()) == [
-        "completed",
-        "completed",
-        "dead_letter",
+        "dead",
+        "done",
+        "done",
     ]
 
 
@@ -110,7 +110,7 @@ async def test_adapter_that_never_ends_is_cut_off_and_ambiguous(app: App, databa
     office = office_of(app, database).sending(total_timeout_ms=50)
     await publish_step(database, notification("chat"))
     await office.start("telling", to="#orders")
-    assert await office.send() == {"failed": 1}
+    assert await office.send() == {"retrying": 1}
     effect = await office.effect()
     assert (effect["ambiguous"], effect["error"].partition(":")[0]) == (True, "NO_ANSWER")
 

@@ -10,7 +10,7 @@ from tests.effects.sending import Office, publish_webhook
 async def _sent(office: Office, receiver: Receiver, path: str, value: object) -> str:
     await publish_webhook(office.database, url=f"{receiver.url}{path}")
     await office.start("telling", order=7, client=value)
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     return receiver.received[-1].path
 
 
@@ -95,7 +95,7 @@ async def test_setting_of_the_org_is_a_base_as_it_is(office: Office, receiver: R
     await office.start("whole", order=7)
     await publish_webhook(office.database, key="base", url="{org.erp_url}&order={workflow.order}")
     await office.start("base", order="7&8")
-    assert await office.send() == {"completed": 2}
+    assert await office.send() == {"done": 2}
     assert sorted(one.path for one in receiver.received) == [
         "/api/v2?tenant=a%20b",
         "/api/v2?tenant=a%20b&order=7%268",

@@ -31,18 +31,18 @@ async def test_step_is_done_when_the_webhook_is_enqueued_and_evidence_follows(
     before = (await office.step(view.id, "tell"))["output_json"]
 
     receiver.will(reply_json({"thanks": True}))
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     (received,) = receiver.received
     assert (received.method, received.path, received.json) == ("POST", "/orders", {"order": 7})
     effect = await office.effect()
-    assert received.key == effect["event_idempotency_key"]
-    assert (effect["status"], effect["attempts"], effect["completed_at"]) == ("completed", 1, START)
-    evidence = effect["response_json"]
+    assert received.key == effect["key"]
+    assert (effect["status"], effect["attempts"], effect["ended_at"]) == ("done", 1, START)
+    evidence = effect["output"]
     assert (evidence["status"], evidence["attempt"], evidence["body"]) == (200, 1, '{"thanks": true}')
     assert evidence["headers"]["content-type"] == "application/json"
     assert evidence["took_ms"] >= 0
     after = (await office.step(view.id, "tell"))["output_json"]
-    assert after == {**before, "evidence": {str(effect["id"]): evidence}}
+    assert after == {**before, "evidence": {str(effect["id"]): {**evidence, "at": START.isoformat()}}}
 
 
 async def test_failing_receiver_is_tried_again_later_and_later_under_the_same_key(
@@ -53,13 +53,13 @@ async def test_failing_receiver_is_tried_again_later_and_later_under_the_same_ke
     receiver.will(Reply(500), Reply(502), Reply(200))
     waits = []
     for attempt in (1, 2):
-        assert await office.send() == {"failed": 1}
+        assert await office.send() == {"retrying": 1}
         effect = await office.effect()
-        assert (effect["status"], effect["attempts"]) == ("failed", attempt)
+        assert (effect["status"], effect["attempts"]) == ("retrying", attempt)
         assert await office.send() == {}, "not before its time"
-        waits.append(effect["next_retry_at"] - clock.now())
-        clock.move_to(effect["next_retry_at"])
-    assert await office.send() == {"completed": 1}
+        waits.append(effect["run_at"] - clock.now())
+        clock.move_to(effect["run_at"])
+    assert await office.send() == {"done": 1}
     assert timedelta(seconds=4) <= waits[0] <= timedelta(seconds=6)
     assert timedelta(seconds=12) <= waits[1] <= timedelta(seconds=18)
     assert list(receiver.keys.values()) == [3]
@@ -76,11 +76,11 @@ async def test_retry_after_is_obeyed(
     date = (clock.now() + timedelta(seconds=120)).strftime("%a, %d %b %Y %H:%M:%S GMT")
     receiver.will(Reply(status, headers={"Retry-After": "120" if form == "seconds" else date}))
     await office.send()
-    assert (await office.effect())["next_retry_at"] == clock.now() + timedelta(seconds=120)
+    assert (await office.effect())["run_at"] == clock.now() + timedelta(seconds=120)
     clock.advance(timedelta(seconds=119))
     assert await office.send() == {}
     clock.advance(timedelta(seconds=1))
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
 
 
 @pytest.mark.parametrize("said", ["soon", "-5", "99999999999999999999", "Sun, 99 Foo"])
@@ -91,7 +91,7 @@ async def test_retry_after_that_says_nothing_leaves_the_backoff(
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(429, headers={"Retry-After": said}))
     await office.send()
-    assert (await office.effect())["next_retry_at"] <= clock.now() + timedelta(seconds=6)
+    assert (await office.effect())["run_at"] <= clock.now() + timedelta(seconds=6)
 
 
 async def test_retry_after_is_capped(office: Office, receiver: Receiver, clock: MovedClock) -> None:
@@ -99,7 +99,7 @@ async def test_retry_after_is_capped(office: Office, receiver: Receiver, clock: 
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(503, headers={"Retry-After": "999999999"}))
     await office.send()
-    assert (await office.effect())["next_retry_at"] == clock.now() + timedelta(hours=6)
+    assert (await office.effect())["run_at"] == clock.now() + timedelta(hours=6)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 422, 300, 304])
@@ -109,13 +109,13 @@ async def test_what_the_receiver_refuses_for_good_is_a_dead_letter_at_once(
     await publish_webhook(office.database)
     view = await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(status, b"no such order"))
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     effect = await office.effect()
     assert effect["error"] == f"HTTP_{status}: the receiver answered {status}"
     assert effect["ambiguous"] is False
     step = await office.step(view.id, "tell")
     assert step["status"] == "completed"
-    assert step["output_json"]["evidence"][str(effect["id"])]["outcome"] == "dead_letter"
+    assert step["output_json"]["evidence"][str(effect["id"])]["outcome"] == "dead"
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 504])
@@ -123,7 +123,7 @@ async def test_what_may_help_later_is_tried_again(office: Office, receiver: Rece
     await publish_webhook(office.database)
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(status))
-    assert await office.send() == {"failed": 1}
+    assert await office.send() == {"retrying": 1}
 
 
 async def test_attempts_that_are_used_up_leave_a_dead_letter(
@@ -133,9 +133,9 @@ async def test_attempts_that_are_used_up_leave_a_dead_letter(
     await office.start("telling", url=receiver.url, order=7)
     receiver.otherwise = lambda _: Reply(500)
     for _ in range(7):
-        assert await office.send() == {"failed": 1}
+        assert await office.send() == {"retrying": 1}
         clock.advance("2h")
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     assert sum(receiver.keys.values()) == 8
     assert len(receiver.keys) == 1
 
@@ -143,7 +143,7 @@ async def test_attempts_that_are_used_up_leave_a_dead_letter(
 async def test_receiver_that_is_not_there_is_no_ambiguity(office: Office) -> None:
     await publish_webhook(office.database)
     await office.start("telling", url="http://127.0.0.1:9/", order=7)
-    assert await office.send() == {"failed": 1}
+    assert await office.send() == {"retrying": 1}
     effect = await office.effect()
     assert (effect["ambiguous"], effect["error"].partition(":")[0]) == (False, "CONNECTION_FAILED")
 
@@ -155,13 +155,13 @@ async def test_sent_without_an_answer_is_ambiguous_and_sent_again_under_the_same
     await publish_webhook(office.database)
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(receiver.silence() if how == "silent" else Reply(hang_up=True))
-    assert await office.send() == {"failed": 1}
+    assert await office.send() == {"retrying": 1}
     effect = await office.effect()
     assert effect["ambiguous"] is True
     assert effect["error"].endswith("(sent, and no answer came)")
-    assert effect["response_json"]["ambiguous"] is True
+    assert effect["output"]["ambiguous"] is True
     clock.advance("1m")
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     assert list(receiver.keys.values()) == [2]
     assert (await office.effect())["ambiguous"] is True, "that it may have come twice stays on record"
 
@@ -172,7 +172,7 @@ async def test_ambiguous_failure_is_given_up_where_the_node_says_so(
     await publish_webhook(office.database, on_ambiguous="give_up")
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(hang_up=True))
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     assert (await office.effect())["ambiguous"] is True
     assert len(receiver.received) == 1
 
@@ -183,9 +183,9 @@ async def test_other_failures_are_tried_again_also_where_ambiguous_ones_are_give
     await publish_webhook(office.database, on_ambiguous="give_up")
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(500))
-    assert await office.send() == {"failed": 1}
+    assert await office.send() == {"retrying": 1}
     clock.advance("1m")
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
 
 
 async def test_what_must_not_come_twice_never_uses_a_connection_for_the_second_time(
@@ -207,8 +207,8 @@ async def test_answer_that_breaks_off_was_an_answer(office: Office, receiver: Re
     await publish_webhook(office.database)
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(200, b"half", claim_bytes=100))
-    assert await office.send() == {"completed": 1}
-    assert (await office.effect())["response_json"]["body_is_whole"] is False
+    assert await office.send() == {"done": 1}
+    assert (await office.effect())["output"]["body_is_whole"] is False
 
 
 async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
@@ -217,8 +217,8 @@ async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
     await publish_webhook(office.database)
     await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(200, b"\0\xff\xfe" + b"x" * 100_000, {"X-Request-Id": "a\xe4", "X-Secret": "s"}))
-    assert await office.send() == {"completed": 1}
-    evidence = (await office.effect())["response_json"]
+    assert await office.send() == {"done": 1}
+    evidence = (await office.effect())["output"]
     assert len(evidence["body"]) <= 4_096
     assert evidence["body"].startswith("\N{REPLACEMENT CHARACTER}" * 3)
     assert evidence["body_is_whole"] is False
@@ -239,7 +239,7 @@ async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
 async def test_url_that_is_none_is_a_dead_letter(office: Office, url: str) -> None:
     await publish_webhook(office.database)
     await office.start("telling", url=url, order=7)
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     effect = await office.effect()
     assert effect["error"].startswith("BAD_URL")
     assert "pw" not in effect["error"]
@@ -260,7 +260,7 @@ async def test_author_sets_headers_but_not_those_that_are_ours(office: Office, r
     await office.send()
     (received,) = receiver.received
     assert (received.method, received.headers["x-order"]) == ("PUT", "7")
-    assert received.key == (await office.effect())["event_idempotency_key"]
+    assert received.key == (await office.effect())["key"]
     assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
     assert "webhook-id" not in received.headers
 
@@ -293,7 +293,7 @@ async def test_author_cannot_say_who_vouches_for_a_message(
     if signed:
         await rotate(office.database)
     await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     (received,) = receiver.received
     assert received.headers["x-order"] == "7"
     found = {name for name in OURS if name in received.headers}
@@ -304,7 +304,7 @@ async def test_author_cannot_say_who_vouches_for_a_message(
 async def test_header_that_would_begin_another_is_not_sent(office: Office, receiver: Receiver) -> None:
     await publish_webhook(office.database, headers={"X-Order": "{workflow.order}"})
     await office.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
-    assert await office.send() == {"dead_letter": 1}
+    assert await office.send() == {"dead": 1}
     assert receiver.received == []
     assert (await office.effect())["error"].startswith("BAD_REQUEST")
 
@@ -378,12 +378,12 @@ async def test_redirect_that_keeps_the_method_is_followed(office: Office, receiv
     await publish_webhook(office.database)
     await office.start("telling", url=f"{receiver.url}/old", order=7)
     receiver.will(redirect_to("/new", 308), Reply(204, b""))
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     assert [(one.method, one.path, one.json) for one in receiver.received] == [
         ("POST", "/old", {"order": 7}),
         ("POST", "/new", {"order": 7}),
     ]
-    assert (await office.effect())["response_json"]["redirects"] == [f"{receiver.url}/new"]
+    assert (await office.effect())["output"]["redirects"] == [f"{receiver.url}/new"]
 
 
 async def test_worker_that_loses_the_database_between_send_and_mark_marks_when_it_is_back(
@@ -405,7 +405,7 @@ async def test_worker_that_loses_the_database_between_send_and_mark_marks_when_i
     with pytest.raises(ConnectionError):
         await office.duty.run_once()
     office.database.transaction = transaction  # type: ignore[method-assign]
-    assert (await office.effect())["status"] == "processing"
+    assert (await office.effect())["status"] == "running"
     await asyncio.wait_for(office.duty.run_once(), 10)
-    assert (await office.effect())["status"] == "completed"
+    assert (await office.effect())["status"] == "done"
     assert len(receiver.received) == 1

@@ -75,8 +75,8 @@ async def drain(runtime: Runtime, limit: int = 200) -> int:
 
 
 EFFECTS = """
-SELECT e.*, j.lane AS destination, j.status, j.attempts, j.attempts_max, j.run_at, j.repeatable, j.worker_id, j.claimed_at,
-       j.losses, j.suspect, j.ended_at, a.error, a.code, a.output,
+SELECT e.*, j.lane AS destination, j.status, j.attempts, j.attempts_max, j.run_at, j.repeatable, j.worker_id,
+       j.claimed_at, j.losses, j.suspect, j.ended_at, a.error, a.code, a.output,
        EXISTS (SELECT FROM assent.job_attempts t
                 WHERE t.org_id = e.org_id AND t.job_id = e.id AND t.ambiguous) AS ambiguous
   FROM assent.effects e JOIN assent.jobs j USING (org_id, id)

@@ -224,7 +224,7 @@ SELECT count(*) AS revived, CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $
 
 -- name: list_dead_jobs
 -- The dead jobs of a kind, or of one of its lanes, newest first.
-SELECT j.org_id, j.created_at, j.id, j.lane, j.attempts, o.instance_id, o.step_id, o.awaited, o.trace_id, a.error,
+SELECT j.org_id, j.created_at, j.id, j.lane, j.attempts, j.attempts_max, o.instance_id, o.step_id, o.awaited, o.trace_id, a.error,
        a.output, EXISTS (SELECT FROM assent.job_attempts t
                           WHERE t.org_id = j.org_id AND t.job_id = j.id AND t.ambiguous) AS ambiguous
   FROM assent.jobs j CROSS JOIN LATERAL (

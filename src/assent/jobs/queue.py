@@ -45,26 +45,28 @@ class JobQueue:
 
     async def claim(self, connection: Connection, limit: int) -> list[ClaimedJob]:
         """Claim jobs that are due, fairly between orgs."""
-        return await self._claim(connection, await self._find_lanes(connection), limit, suspects=False)
+        return await self.claim_of(connection, await self._find_lanes(connection), limit)
 
     async def claim_suspect(self, connection: Connection) -> list[ClaimedJob]:
         """Claim one job that may have killed a worker; none where none is due."""
         names = list(self.lanes) if self.lanes is not None else None
         lane = await connection.fetchrow(_SQL.find_suspect_lane, self.kind, names)
-        return await self._claim(connection, [tuple(lane)] if lane else [], 1, suspects=True)
+        return await self.claim_of(connection, [tuple(lane)] if lane else [], 1, suspects=True)
 
-    async def _claim(
-        self, connection: Connection, lanes: Sequence[Lane], limit: int, *, suspects: bool
+    async def claim_of(
+        self, connection: Connection, lanes: Sequence[Lane], limit: int, *, suspects: bool = False
     ) -> list[ClaimedJob]:
+        """Claim jobs of these lanes that are due; suspects, or those that are none."""
         if not lanes:
             return []
-        if self.running_per_lane_max is not None:
-            # Who counts how many run in a lane must know of every claim before.
-            await connection.execute(_SQL.lock_claims, self.kind)
         # More than its share, for others may have less; and still bounded, however many lanes there are.
         per_lane = max(1, min(limit, 2 * limit // len(lanes) + 1))
-        orgs, names, priorities = zip(*lanes, strict=True)
         most = self.running_per_lane_max
+        if most is not None:
+            # A claim that counts how many run in a lane must know of every claim before it.
+            await connection.execute(_SQL.lock_claims, self.kind)
+            per_lane = limit
+        orgs, names, priorities = zip(*lanes, strict=True)
         which = (self.kind, orgs, names, priorities, limit, per_lane, most, self.worker_id, suspects)
         return [ClaimedJob(**row) for row in await connection.fetch(_SQL.claim_jobs, *which)]
 
