@@ -23,7 +23,7 @@ STATUS_STYLES: Final = {
     "pending": "yellow",
     "failed": "red",
     "rejected": "red",
-    "dead_letter": "red",
+    "dead": "red",
     "cancelled": "dim",
     "void": "dim",
 }

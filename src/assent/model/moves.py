@@ -31,11 +31,11 @@ STEP_MOVES = _moves(
 )
 
 EVENT_MOVES = _moves(
-    pending="processing completed failed dead_letter",
-    processing="completed failed dead_letter pending",
+    pending="processing completed failed dead",
+    processing="completed failed dead pending",
     completed="",
-    failed="pending processing completed dead_letter",
-    dead_letter="pending",
+    failed="pending processing completed dead",
+    dead="pending",
 )
 
 DEFINITION_MOVES = _moves(draft="published archived", published="archived", archived="published")

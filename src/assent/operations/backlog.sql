@@ -2,11 +2,11 @@
 -- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own index.
 SELECT * FROM (
   (SELECT id, event_type AS what, payload_json ->> 'key' AS event_key, status, instance_id, created_at, attempts,
-          next_retry_at AS retry_at, error
+          retry_at, error
      FROM assent.workflow_events_outbox
     WHERE org_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT $2)
   UNION ALL
-  (SELECT id, event_type, payload_json ->> 'key', status, instance_id, created_at, attempts, next_retry_at, error
+  (SELECT id, event_type, payload_json ->> 'key', status, instance_id, created_at, attempts, retry_at, error
      FROM assent.workflow_events_outbox
     WHERE org_id = $1 AND status = 'processing' ORDER BY created_at, id LIMIT $2)) AS open
  ORDER BY created_at, id LIMIT $2;

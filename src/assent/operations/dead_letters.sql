@@ -3,7 +3,7 @@
 SELECT * FROM (
   (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
      FROM assent.workflow_events_outbox e
-    WHERE org_id = $1 AND status = 'dead_letter' AND coalesce($2::text, 'event') = 'event'
+    WHERE org_id = $1 AND status = 'dead' AND coalesce($2::text, 'event') = 'event'
       AND ($6::text IS NULL OR $6 = coalesce(e.payload_json ->> 'partition', (
             SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = e.org_id AND i.id = e.instance_id)))
       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
@@ -24,7 +24,7 @@ SELECT * FROM (
 SELECT EXISTS (
   SELECT FROM assent.workflow_events_outbox e LEFT JOIN assent.workflow_instances i
       ON i.org_id = e.org_id AND i.id = e.instance_id
-   WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead_letter'
+   WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead'
      AND coalesce(e.payload_json ->> 'partition', i.partition_id) = $3
   UNION ALL
   SELECT FROM assent.jobs j

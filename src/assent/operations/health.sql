@@ -3,20 +3,20 @@
 WITH events AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_events_outbox
-             WHERE status IN ('pending', 'failed') AND (next_retry_at IS NULL OR next_retry_at <= $1) LIMIT $2) AS due),
+             WHERE status IN ('pending', 'failed') AND (retry_at IS NULL OR retry_at <= $1) LIMIT $2) AS due),
          (SELECT count(*) FROM (
             SELECT FROM assent.workflow_events_outbox
-             WHERE status IN ('pending', 'failed') AND next_retry_at > $1 LIMIT $2) AS later),
+             WHERE status IN ('pending', 'failed') AND retry_at > $1 LIMIT $2) AS later),
          least(
            -- Ordered as the index is: the first of those that were never put off, and of those that were.
-           (SELECT created_at FROM assent.workflow_events_outbox WHERE status = 'pending' AND next_retry_at IS NULL
-             ORDER BY status, next_retry_at, created_at LIMIT 1),
-           (SELECT next_retry_at FROM assent.workflow_events_outbox WHERE status = 'pending' AND next_retry_at <= $1
-             ORDER BY status, next_retry_at, created_at LIMIT 1),
-           (SELECT next_retry_at FROM assent.workflow_events_outbox WHERE status = 'failed' AND next_retry_at <= $1
-             ORDER BY status, next_retry_at, created_at LIMIT 1)),
+           (SELECT created_at FROM assent.workflow_events_outbox WHERE status = 'pending' AND retry_at IS NULL
+             ORDER BY status, retry_at, created_at LIMIT 1),
+           (SELECT retry_at FROM assent.workflow_events_outbox WHERE status = 'pending' AND retry_at <= $1
+             ORDER BY status, retry_at, created_at LIMIT 1),
+           (SELECT retry_at FROM assent.workflow_events_outbox WHERE status = 'failed' AND retry_at <= $1
+             ORDER BY status, retry_at, created_at LIMIT 1)),
          (SELECT count(*) FROM (
-            SELECT FROM assent.workflow_events_outbox WHERE status = 'dead_letter' LIMIT $2) AS dead)
+            SELECT FROM assent.workflow_events_outbox WHERE status = 'dead' LIMIT $2) AS dead)
 ), effects AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.jobs
@@ -78,8 +78,8 @@ SELECT * FROM (
 -- name: look_at_queues_of_partition
 -- The same of one partition: what is open is found by index, and whose it is by its instance, its request or itself.
 WITH open_events AS MATERIALIZED (
-  SELECT q.status, q.next_retry_at, q.created_at FROM assent.workflow_events_outbox q
-   WHERE q.status IN ('pending', 'failed', 'dead_letter') AND $3 = coalesce(q.payload_json ->> 'partition',
+  SELECT q.status, q.retry_at, q.created_at FROM assent.workflow_events_outbox q
+   WHERE q.status IN ('pending', 'failed', 'dead') AND $3 = coalesce(q.payload_json ->> 'partition',
          (SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = q.org_id AND i.id = q.instance_id),
          -- The instance of a new entity is to come.
          (SELECT e.partition_id FROM assent.entities e
@@ -99,11 +99,11 @@ WITH open_events AS MATERIALIZED (
    WHERE q.status = 'open' AND i.partition_id = $3 LIMIT $2
 )
 SELECT * FROM (
-  SELECT 'events', count(*) FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
-         count(*) FILTER (WHERE status <> 'dead_letter' AND next_retry_at > $1),
-         min(coalesce(next_retry_at, created_at))
-           FILTER (WHERE status <> 'dead_letter' AND coalesce(next_retry_at <= $1, true)),
-         count(*) FILTER (WHERE status = 'dead_letter') FROM open_events
+  SELECT 'events', count(*) FILTER (WHERE status <> 'dead' AND coalesce(retry_at <= $1, true)),
+         count(*) FILTER (WHERE status <> 'dead' AND retry_at > $1),
+         min(coalesce(retry_at, created_at))
+           FILTER (WHERE status <> 'dead' AND coalesce(retry_at <= $1, true)),
+         count(*) FILTER (WHERE status = 'dead') FROM open_events
   UNION ALL
   SELECT k.kind || 's', count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at <= $1),
          count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at > $1),
@@ -134,7 +134,7 @@ SELECT count(*) AS events, percentile_cont(0.5) WITHIN GROUP (ORDER BY took_s) A
 SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) AS recent
   FROM ((SELECT 'events' AS queue, event_type AS kind, created_at
            FROM assent.workflow_events_outbox q
-          WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = coalesce(payload_json ->> 'partition', (
+          WHERE status = 'dead' AND ($3::text IS NULL OR $3 = coalesce(payload_json ->> 'partition', (
                   SELECT i.partition_id FROM assent.workflow_instances i
                    WHERE i.org_id = q.org_id AND i.id = q.instance_id))) LIMIT $2)
         UNION ALL

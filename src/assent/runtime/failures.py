@@ -34,7 +34,7 @@ async def settle_failure(
     wait_s = _wait_without_attempt_s(error)
     if wait_s is not None:
         await _postpone(connection, event, error, timedelta(seconds=wait_s))
-    elif event["attempts"] + 1 < event["max_attempts"]:
+    elif event["attempts"] + 1 < event["attempts_max"]:
         wait = jittered(backoff(event["attempts"] + 1, *_RETRIES))
         await _record(connection, event, "failed", error, wait)
     else:
@@ -71,7 +71,7 @@ async def _give_up(  # noqa: PLR0913, PLR0917
         keys = [event["org_id"]], [event["created_at"]], [event["id"]]
         await connection.execute(_SQL.complete_events, *keys, [_text(error)], now)
     else:
-        await _record(connection, event, "dead_letter", error, None)
+        await _record(connection, event, "dead", error, None)
 
 
 async def _fail_step(

@@ -88,7 +88,7 @@ class Recovery(Worker):
             if event is None:
                 return None
             place = event["org_id"], instance_id
-            if event["status"] == "dead_letter":
+            if event["status"] == "dead":
                 await connection.execute(_SQL.lock_instances, [instance_id])
                 await pause_for(connection, self.advancing, BatchItem(*place), event["error"], now)
         return place

@@ -177,24 +177,24 @@ SELECT assent.set_edit_windows($1::jsonb);
 -- its instances are busy; so the caller knows where to go on. Two workers never claim the same.
 WITH RECURSIVE fresh (org_id, n) AS (
   (SELECT org_id, 1 FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at IS NULL AND org_id > $2
+    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at IS NULL AND org_id > $2
     ORDER BY org_id, created_at, id LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.next_retry_at IS NULL
+           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at IS NULL
              AND e.org_id > fresh.org_id
            ORDER BY e.org_id, e.created_at, e.id LIMIT 1), fresh.n + 1
     FROM fresh WHERE fresh.org_id IS NOT NULL AND fresh.n < $1
 ), retried (org_id, n) AS (
   (SELECT org_id, 1 FROM assent.workflow_events_outbox
-    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at < 'infinity'
-      AND next_retry_at <= (SELECT assent.now()) AND org_id > $2
-    ORDER BY org_id, next_retry_at LIMIT 1)
+    WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at < 'infinity'
+      AND retry_at <= (SELECT assent.now()) AND org_id > $2
+    ORDER BY org_id, retry_at LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
-           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.next_retry_at < 'infinity'
-             AND e.next_retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
-           ORDER BY e.org_id, e.next_retry_at LIMIT 1), retried.n + 1
+           WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL AND e.retry_at < 'infinity'
+             AND e.retry_at <= (SELECT assent.now()) AND e.org_id > retried.org_id
+           ORDER BY e.org_id, e.retry_at LIMIT 1), retried.n + 1
     FROM retried WHERE retried.org_id IS NOT NULL AND retried.n < $1
 ), org AS MATERIALIZED (
   SELECT org_id FROM (SELECT org_id FROM fresh UNION SELECT org_id FROM retried) AS found
@@ -206,16 +206,16 @@ SELECT DISTINCT org.org_id, due.instance_id
       -- Not sorted together: that would read all of a backlog. What is tried again was there before what is new.
       (SELECT e.instance_id FROM assent.workflow_events_outbox e
         WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-          AND e.next_retry_at < 'infinity' AND e.next_retry_at <= (SELECT assent.now())
+          AND e.retry_at < 'infinity' AND e.retry_at <= (SELECT assent.now())
           -- Batches that run hold their instances' locks; of those that died, recovery finds out which event did it.
           AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
         -- The limit keeps the locks above it: below, a plan that sorts would lock the whole backlog. Others may hold
         -- the oldest, so more are looked at than are wanted.
-        ORDER BY e.next_retry_at LIMIT share.events * 50)
+        ORDER BY e.retry_at LIMIT share.events * 50)
       UNION ALL
       (SELECT e.instance_id FROM assent.workflow_events_outbox e
         WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NOT NULL
-          AND e.next_retry_at IS NULL
+          AND e.retry_at IS NULL
           AND e.instance_id NOT IN (SELECT unnest(instance_ids) FROM assent.workflow_batches)
         ORDER BY e.created_at, e.id LIMIT share.events * 50)) AS first
      WHERE pg_try_advisory_xact_lock(hashtextextended(first.instance_id::text, 0))
@@ -225,7 +225,7 @@ SELECT DISTINCT org.org_id, due.instance_id
 -- name: load_open_events
 -- The open events of instances whose lock is held, in the order in which they happened.
 SELECT e.org_id, e.created_at, e.id, e.instance_id, e.entity_version, e.event_type, e.payload_json, e.attempts,
-       e.max_attempts, coalesce(e.next_retry_at <= assent.now(), true) AS is_due, e.trace_id
+       e.attempts_max, coalesce(e.retry_at <= assent.now(), true) AS is_due, e.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, instance_id)
  CROSS JOIN LATERAL (
     SELECT * FROM assent.workflow_events_outbox o
@@ -242,33 +242,33 @@ UPDATE assent.workflow_events_outbox e
 
 -- name: defer_events
 -- Events of paused instances wait, without using attempts, until the instance goes on (D27).
-UPDATE assent.workflow_events_outbox e SET next_retry_at = 'infinity'
+UPDATE assent.workflow_events_outbox e SET retry_at = 'infinity'
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS waiting (org_id, created_at, id)
  WHERE e.org_id = waiting.org_id AND e.created_at = waiting.created_at AND e.id = waiting.id;
 
 -- name: release_deferred_events
 -- The instance goes on: what waited for it is due.
-UPDATE assent.workflow_events_outbox e SET next_retry_at = NULL
+UPDATE assent.workflow_events_outbox e SET retry_at = NULL
   FROM unnest($1::text[], $2::uuid[]) AS resumed (org_id, instance_id)
  WHERE e.org_id = resumed.org_id AND e.instance_id = resumed.instance_id AND e.status IN ('pending', 'failed')
-   AND e.next_retry_at = 'infinity';
+   AND e.retry_at = 'infinity';
 
 -- name: ignore_open_events
 -- The instance has ended: whatever is still open for it is too late, and no attempt was made.
 UPDATE assent.workflow_events_outbox e
-   SET status = 'completed', completed_at = $3, error = 'ignored', next_retry_at = NULL
+   SET status = 'completed', completed_at = $3, error = 'ignored', retry_at = NULL
   FROM unnest($1::text[], $2::uuid[]) AS ended (org_id, instance_id)
  WHERE e.org_id = ended.org_id AND e.instance_id = ended.instance_id AND e.status IN ('pending', 'failed');
 
 -- name: record_failure
 -- An attempt failed: how long to wait before the next one, or a dead letter.
 UPDATE assent.workflow_events_outbox
-   SET status = $4, attempts = attempts + 1, error = $5, next_retry_at = assent.now() + $6::interval
+   SET status = $4, attempts = attempts + 1, error = $5, retry_at = assent.now() + $6::interval
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: put_off_events
 -- What stands behind an event that must wait, waits with it.
-UPDATE assent.workflow_events_outbox e SET next_retry_at = first.next_retry_at
+UPDATE assent.workflow_events_outbox e SET retry_at = first.retry_at
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[], $4::timestamptz[], $5::uuid[])
          AS behind (org_id, created_at, id, first_created_at, first_id)
   JOIN assent.workflow_events_outbox first ON first.org_id = behind.org_id
@@ -277,25 +277,25 @@ UPDATE assent.workflow_events_outbox e SET next_retry_at = first.next_retry_at
 
 -- name: revive_dead_letters
 -- Their instances are tried again, and so are they.
-UPDATE assent.workflow_events_outbox e SET status = 'pending', attempts = 0, error = NULL, next_retry_at = NULL
+UPDATE assent.workflow_events_outbox e SET status = 'pending', attempts = 0, error = NULL, retry_at = NULL
   FROM unnest($1::text[], $2::uuid[]) AS retried (org_id, instance_id)
- WHERE e.org_id = retried.org_id AND e.instance_id = retried.instance_id AND e.status = 'dead_letter';
+ WHERE e.org_id = retried.org_id AND e.instance_id = retried.instance_id AND e.status = 'dead';
 
 -- name: revive_dead_letter
 -- Somebody has looked at it and wants it tried again, with all its attempts.
-UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, next_retry_at = NULL
- WHERE org_id = $1 AND id = $2 AND status = 'dead_letter'
+UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, retry_at = NULL
+ WHERE org_id = $1 AND id = $2 AND status = 'dead'
 RETURNING instance_id;
 
 -- name: list_dead_letters
 -- What was given up, newest first.
 SELECT org_id, created_at, id, instance_id, event_type, payload_json, attempts, error, trace_id
-  FROM assent.workflow_events_outbox WHERE org_id = $1 AND status = 'dead_letter'
+  FROM assent.workflow_events_outbox WHERE org_id = $1 AND status = 'dead'
  ORDER BY created_at DESC, id DESC LIMIT $2;
 
 -- name: postpone_event
 -- Not now, and nobody's fault: later, with as many attempts as before.
-UPDATE assent.workflow_events_outbox SET error = $4, next_retry_at = assent.now() + $5::interval
+UPDATE assent.workflow_events_outbox SET error = $4, retry_at = assent.now() + $5::interval
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: lock_event_keys
@@ -339,12 +339,12 @@ RETURNING taken.place, k.org_id, k.id, k.payload, k.created_at;
 WITH RECURSIVE found (org_id, n) AS (
   (SELECT org_id, 1 FROM assent.workflow_events_outbox
     WHERE status IN ('pending', 'failed') AND instance_id IS NULL AND event_type = 'on_event'
-      AND (next_retry_at IS NULL OR next_retry_at <= (SELECT assent.now())) AND org_id > $2
+      AND (retry_at IS NULL OR retry_at <= (SELECT assent.now())) AND org_id > $2
     ORDER BY org_id, created_at, id LIMIT 1)
   UNION ALL
   SELECT (SELECT e.org_id FROM assent.workflow_events_outbox e
            WHERE e.status IN ('pending', 'failed') AND e.instance_id IS NULL AND e.event_type = 'on_event'
-             AND (e.next_retry_at IS NULL OR e.next_retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
+             AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now())) AND e.org_id > found.org_id
            ORDER BY e.org_id, e.created_at, e.id LIMIT 1), found.n + 1
     FROM found WHERE found.org_id IS NOT NULL AND found.n < $1
 ), org AS MATERIALIZED (SELECT org_id FROM found WHERE org_id IS NOT NULL),
@@ -353,14 +353,14 @@ SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival
   FROM org CROSS JOIN share LEFT JOIN LATERAL (
     SELECT e.created_at, e.id, e.payload_json, e.trace_id FROM assent.workflow_events_outbox e
      WHERE e.org_id = org.org_id AND e.status IN ('pending', 'failed') AND e.instance_id IS NULL
-       AND e.event_type = 'on_event' AND (e.next_retry_at IS NULL OR e.next_retry_at <= (SELECT assent.now()))
+       AND e.event_type = 'on_event' AND (e.retry_at IS NULL OR e.retry_at <= (SELECT assent.now()))
      ORDER BY e.created_at, e.id LIMIT share.events FOR UPDATE SKIP LOCKED) AS arrival ON true
  ORDER BY 1, 2, 3;
 
 -- name: give_up_arrivals
 -- Nobody can wait for an event without a key.
 UPDATE assent.workflow_events_outbox e
-   SET status = 'dead_letter', attempts = e.attempts + 1, error = 'it came without a key'
+   SET status = 'dead', attempts = e.attempts + 1, error = 'it came without a key'
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS lost (org_id, created_at, id)
  WHERE e.org_id = lost.org_id AND e.created_at = lost.created_at AND e.id = lost.id;
 
@@ -424,7 +424,7 @@ SELECT id, org_ids, instance_ids, started_at FROM assent.workflow_batches
 -- named orgs name none.
 UPDATE assent.workflow_events_outbox e
    SET attempts = e.attempts + 1, error = 'its worker died',
-       status = CASE WHEN e.attempts + 1 >= e.max_attempts THEN 'dead_letter' ELSE 'failed' END
+       status = CASE WHEN e.attempts + 1 >= e.attempts_max THEN 'dead' ELSE 'failed' END
   FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
          WHERE org_id = coalesce($1, org_id) AND instance_id = $2 AND status IN ('pending', 'failed')
          ORDER BY created_at, id LIMIT 1) AS first

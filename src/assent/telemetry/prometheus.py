@@ -136,7 +136,7 @@ class PrometheusMetrics:
 
     def event_failed(self, event_type: str, status: str) -> None:
         self._events.labels(event_type, status).inc()
-        (self._died if status == "dead_letter" else self._retries).labels("events").inc()
+        (self._died if status == "dead" else self._retries).labels("events").inc()
 
     def effect_sent(self, effect_type: str, took_s: float) -> None:
         self._sending.labels(effect_type).observe(took_s)

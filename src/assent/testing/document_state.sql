@@ -26,5 +26,5 @@ SELECT coalesce(completed_at, created_at) AS at, node_id, node_type, status, act
 
 -- name: find_failures_of
 -- Events of instances that could not be taken, with their errors.
-SELECT event_type, status, attempts, next_retry_at, error FROM assent.workflow_events_outbox
- WHERE org_id = $1 AND instance_id = ANY ($2::uuid[]) AND status IN ('failed', 'dead_letter') ORDER BY created_at, id;
+SELECT event_type, status, attempts, retry_at, error FROM assent.workflow_events_outbox
+ WHERE org_id = $1 AND instance_id = ANY ($2::uuid[]) AND status IN ('failed', 'dead') ORDER BY created_at, id;

@@ -96,9 +96,9 @@ def _incident(incident: Any) -> str:
 
 
 def _event_that_failed(failure: Any) -> str:
-    if failure["status"] == "dead_letter":
+    if failure["status"] == "dead":
         return f"An event was given up after {failure['attempts']} attempts: {failure['error']}"
-    again = f", again at {_moment(failure['next_retry_at'])}" if failure["next_retry_at"] else ""
+    again = f", again at {_moment(failure['retry_at'])}" if failure["retry_at"] else ""
     return f"An event failed{again}: {failure['error']}"
 
 

@@ -7,8 +7,8 @@ SELECT min(moment) FROM (
   SELECT min(expires_at) FROM assent.workflow_instances
    WHERE status = 'running' AND expires_at > assent.now()
   UNION ALL
-  SELECT min(next_retry_at) FROM assent.workflow_events_outbox
-   WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
+  SELECT min(retry_at) FROM assent.workflow_events_outbox
+   WHERE status IN ('pending', 'failed') AND retry_at > assent.now()
   UNION ALL
   SELECT min(expires_at) FROM assent.requests
    WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
