@@ -21,7 +21,7 @@ from assent.worker.results import Results
 from assent.worker.tasks import Tasks
 from tests.effects.receiver import Receiver, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
-from tests.evidence.asking import Desk, publish_vendor
+from tests.requests.asking import Desk, publish_vendor
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.postgres import SETTINGS
 from tests.runtime.flows import ORG, rows

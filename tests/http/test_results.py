@@ -15,7 +15,7 @@ from assent.http.app import create_app
 from assent.http.settings import HttpSettings
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
-from tests.evidence.bundles import item
+from tests.requests.bundles import item
 from tests.http.application import app
 from tests.http.callers import (
     AUDIENCE,

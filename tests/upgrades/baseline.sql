@@ -85,10 +85,10 @@ RETURN new_status = ANY (CASE life || ':' || old_status
   WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
   WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
   WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
-  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead_letter']
-  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead_letter', 'pending']
-  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead_letter']
-  WHEN 'outbox:dead_letter'    THEN ARRAY['pending']
+  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead']
+  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead', 'pending']
+  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead']
+  WHEN 'outbox:dead'           THEN ARRAY['pending']
   WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
   WHEN 'definition:published'  THEN ARRAY['archived']
   WHEN 'definition:archived'   THEN ARRAY['published']
@@ -99,14 +99,12 @@ RETURN new_status = ANY (CASE life || ':' || old_status
   WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
   WHEN 'outside:pending'       THEN ARRAY['partial', 'completed', 'failed', 'expired', 'cancelled']
   WHEN 'outside:partial'       THEN ARRAY['completed', 'failed', 'expired', 'cancelled']
-  WHEN 'delivery:pending'      THEN ARRAY['processed', 'dead_letter']
-  WHEN 'delivery:dead_letter'  THEN ARRAY['pending']
-  WHEN 'task:open'             THEN ARRAY['in_progress', 'cancelled']
-  WHEN 'task:in_progress'      THEN ARRAY['complete', 'error', 'dead', 'open', 'blocked', 'background', 'cancelled']
-  WHEN 'task:blocked'          THEN ARRAY['open', 'cancelled', 'dead']
-  WHEN 'task:background'       THEN ARRAY['complete', 'error', 'dead', 'open', 'cancelled']
-  WHEN 'task:error'            THEN ARRAY['open', 'in_progress', 'dead', 'cancelled']
-  WHEN 'task:dead'             THEN ARRAY['open']
+  WHEN 'job:queued'            THEN ARRAY['running', 'done', 'cancelled']
+  WHEN 'job:running'           THEN ARRAY['done', 'retrying', 'dead', 'queued', 'blocked', 'background', 'cancelled']
+  WHEN 'job:blocked'           THEN ARRAY['queued', 'cancelled', 'dead']
+  WHEN 'job:background'        THEN ARRAY['done', 'retrying', 'dead', 'queued', 'cancelled']
+  WHEN 'job:retrying'          THEN ARRAY['queued', 'running', 'done', 'dead', 'cancelled']
+  WHEN 'job:dead'              THEN ARRAY['queued']
   ELSE ARRAY[]::text[]
 END);
 -- Triggers run as the role that writes, and call it.
@@ -1355,25 +1353,25 @@ CREATE TABLE assent.workflow_events_outbox (
   trace_id              text,
   status                text        NOT NULL DEFAULT 'pending',
   attempts              integer     NOT NULL DEFAULT 0,
-  max_attempts          integer     NOT NULL DEFAULT 5,
-  next_retry_at         timestamptz,
+  attempts_max          integer     NOT NULL DEFAULT 5,
+  retry_at              timestamptz,
   claimed_at            timestamptz,
   completed_at          timestamptz,
   error                 text,
   CONSTRAINT workflow_events_outbox_pkey PRIMARY KEY (org_id, created_at, id),
-  CONSTRAINT event_status_is_known CHECK (status IN ('pending', 'processing', 'completed', 'failed', 'dead_letter')),
-  CONSTRAINT event_attempts_are_counted CHECK (attempts >= 0 AND max_attempts >= 1)
+  CONSTRAINT event_status_is_known CHECK (status IN ('pending', 'processing', 'completed', 'failed', 'dead')),
+  CONSTRAINT event_attempts_are_counted CHECK (attempts >= 0 AND attempts_max >= 1)
 ) PARTITION BY RANGE (created_at);
-CREATE INDEX events_to_process ON assent.workflow_events_outbox (status, next_retry_at, created_at)
+CREATE INDEX events_to_process ON assent.workflow_events_outbox (status, retry_at, created_at)
   WHERE status IN ('pending', 'failed');
 CREATE INDEX events_by_instance ON assent.workflow_events_outbox (org_id, instance_id);
 -- The claim goes org by org, oldest first, so that one org's backlog is not another's wait. What is due at once and what
 -- is to be tried again at some time are two indexes: so a claim finds the orgs that have work now, without a look at those
 -- that have not. What waits for a pause to end (infinity) is in neither.
 CREATE INDEX events_of_org_due ON assent.workflow_events_outbox (org_id, created_at, id)
-  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at IS NULL;
-CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, next_retry_at)
-  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at < 'infinity';
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at IS NULL;
+CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, retry_at)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND retry_at < 'infinity';
 -- The same of events under a key, which are of no instance yet.
 CREATE INDEX arrivals_of_org ON assent.workflow_events_outbox (org_id, created_at, id)
   WHERE status IN ('pending', 'failed') AND instance_id IS NULL;
@@ -1387,7 +1385,7 @@ CREATE INDEX events_claimed ON assent.workflow_events_outbox (claimed_at) WHERE 
 -- Finished rows by age, for pruning.
 CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WHERE status = 'completed';
 -- Dead letters are found without reading the events that went well.
-CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
+CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead';
 CREATE TRIGGER event_status_moves_forward BEFORE UPDATE ON assent.workflow_events_outbox
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
 CREATE TRIGGER event_claim_is_dated BEFORE UPDATE ON assent.workflow_events_outbox
@@ -2111,46 +2109,24 @@ SELECT assent.guard_by_org('assent.requests');
 GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_engine;
 GRANT SELECT ON assent.requests TO assent_client;
 
--- One row for each bundle that came: the queue while it is pending, and for ever the proof that its key was taken.
+-- One row for each bundle that came: for ever the proof that its key was taken. Its job folds it.
 CREATE TABLE assent.request_deliveries (
   org_id       text        NOT NULL,
-  id           uuid        NOT NULL,                -- also of its bundle, in request_history
+  id           uuid        NOT NULL,                -- also of its job, and of its bundle in request_history
   position     bigint      GENERATED BY DEFAULT AS IDENTITY,  -- the order in which they came
   request_id   uuid        NOT NULL,
   key          text        NOT NULL,                -- the sender's own: the same again changes nothing
   source       text        NOT NULL,
   pushed_by    text,                                -- the member who brought it, where one did
-  status       text        NOT NULL DEFAULT 'pending',
   late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended, and counts for nothing
-  attempts     integer     NOT NULL DEFAULT 0,      -- counted when they begin
-  next_try_at  timestamptz NOT NULL DEFAULT assent.now(),
-  worker_id    uuid,                                -- the worker that has claimed it
-  claimed_at   timestamptz,
-  losses       integer     NOT NULL DEFAULT 0,      -- how many workers were lost while they had it
-  suspect      boolean     NOT NULL DEFAULT false,  -- whether it may have killed one: it is folded alone
-  error        text,
   received_at  timestamptz NOT NULL DEFAULT assent.now(),
-  processed_at timestamptz,
   CONSTRAINT request_deliveries_pkey PRIMARY KEY (org_id, id),
   CONSTRAINT delivery_key_is_taken_once UNIQUE (org_id, request_id, key),
   CONSTRAINT delivery_is_to_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.requests (org_id, id),
   CONSTRAINT delivery_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
   CONSTRAINT delivery_key_is_not_blank CHECK (NOT assent.is_blank(key)),
-  CONSTRAINT delivery_source_is_known CHECK (source IN ('http', 'callback', 'sql', 'python')),
-  CONSTRAINT delivery_status_is_known CHECK (status IN ('pending', 'processed', 'dead_letter')),
-  CONSTRAINT delivery_attempts_are_counted CHECK (attempts >= 0),
-  CONSTRAINT delivery_is_processed_at_a_time CHECK ((status = 'processed') = (processed_at IS NOT NULL)),
-  CONSTRAINT only_what_was_processed_is_late CHECK (NOT late OR status = 'processed'),
-  CONSTRAINT only_a_pending_delivery_is_claimed CHECK (worker_id IS NULL OR status = 'pending')
+  CONSTRAINT delivery_source_is_known CHECK (source IN ('http', 'callback', 'sql', 'python'))
 );
-CREATE INDEX deliveries_to_process ON assent.request_deliveries (org_id, next_try_at, position)
-  WHERE status = 'pending';
-CREATE INDEX deliveries_suspect ON assent.request_deliveries (next_try_at, position)
-  WHERE status = 'pending' AND suspect;
-CREATE INDEX deliveries_of_worker ON assent.request_deliveries (worker_id) WHERE worker_id IS NOT NULL;
-CREATE INDEX deliveries_dead ON assent.request_deliveries (org_id, received_at, id) WHERE status = 'dead_letter';
-CREATE TRIGGER delivery_status_moves_forward BEFORE UPDATE ON assent.request_deliveries
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('delivery');
 CREATE TRIGGER deliveries_are_never_deleted BEFORE DELETE ON assent.request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER deliveries_are_never_emptied BEFORE TRUNCATE ON assent.request_deliveries
@@ -2158,11 +2134,8 @@ CREATE TRIGGER deliveries_are_never_emptied BEFORE TRUNCATE ON assent.request_de
 
 CREATE FUNCTION assent.guard_delivery() RETURNS trigger
 LANGUAGE plpgsql AS $$
-DECLARE
-  standing CONSTANT text[] :=
-    '{status,late,attempts,next_try_at,worker_id,claimed_at,losses,suspect,error,processed_at}';
 BEGIN
-  IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
+  IF (to_jsonb(NEW) - 'late') IS DISTINCT FROM (to_jsonb(OLD) - 'late') OR OLD.late AND NOT NEW.late THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('delivery %s keeps its key, and its request', OLD.id);
   END IF;
   RETURN NEW;
@@ -2171,8 +2144,7 @@ $$;
 CREATE TRIGGER deliveries_keep_their_key BEFORE UPDATE ON assent.request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.guard_delivery();
 SELECT assent.guard_by_org('assent.request_deliveries');
--- Only a worker folds deliveries; commands push them, and retry dead letters.
-GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_engine;
+GRANT SELECT, INSERT ON assent.request_deliveries TO assent_engine;
 
 -- What came, one by one. The first status of a cargo holds.
 CREATE TABLE assent.request_items (
@@ -2228,21 +2200,24 @@ CREATE FUNCTION assent.keep_delivery(to_request uuid, its_key text, bundle jsonb
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   org text := assent.org_id();
-  delivery uuid := gen_random_uuid();
+  delivery uuid := assent.new_id();
+  request_name text;
   is_late boolean;
 BEGIN
-  SELECT ended_at IS NOT NULL INTO is_late FROM assent.requests WHERE org_id = org AND id = to_request;
+  SELECT name, ended_at IS NOT NULL INTO request_name, is_late
+    FROM assent.requests WHERE org_id = org AND id = to_request;
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
-  INSERT INTO assent.request_deliveries
-         (org_id, id, request_id, key, source, pushed_by, status, late, next_try_at, received_at, processed_at)
-  VALUES (org, delivery, to_request, its_key, come_by, brought_by, CASE WHEN is_late THEN 'processed' ELSE 'pending' END,
-          is_late, assent.now(), assent.now(), CASE WHEN is_late THEN assent.now() END)
+  INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source, pushed_by, late, received_at)
+  VALUES (org, delivery, to_request, its_key, come_by, brought_by, is_late, assent.now())
   ON CONFLICT (org_id, request_id, key) DO NOTHING;
   IF NOT FOUND THEN
     RETURN 'repeated';
   END IF;
+  INSERT INTO assent.jobs (org_id, id, kind, lane, status, attempts_max, ended_at)
+  VALUES (org, delivery, 'result', left(request_name, 200), CASE WHEN is_late THEN 'done' ELSE 'queued' END, 5,
+          CASE WHEN is_late THEN assent.now() END);
   INSERT INTO assent.request_history (org_id, id, request_id, what, source, body, at)
   VALUES (org, delivery, to_request, 'delivered', come_by, bundle, assent.now());
   IF is_late THEN
@@ -2316,7 +2291,7 @@ GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.keep_delivery(uuid, text, jsonb, text, text) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;
 -- file: 85_jobs.sql
--- Jobs that workers run: effects and tasks; and the leases of workers, which results (request_deliveries) share.
+-- Jobs: the one queue. Effects, tasks and results (request_deliveries) are kinds of job.
 
 -- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
 -- that has claimed something has a row here. Workers belong to no org.
@@ -2329,60 +2304,106 @@ CREATE TABLE assent.worker_leases (
 ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
 
+-- One row for each job, narrow, because it changes with every attempt. What a job is about is in the row of its kind
+-- (task_submissions, effects, request_deliveries) under the same id, and the outcomes of its attempts are in job_attempts:
+-- those rows are only inserted.
+CREATE TABLE assent.jobs (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,            -- sorts by the time of creation
+  kind         text        NOT NULL,
+  lane         text        NOT NULL,            -- type of a task, destination of an effect, name of a result's request
+  status       text        NOT NULL DEFAULT 'queued',
+  priority     smallint    NOT NULL DEFAULT 128, -- the higher the sooner; then the oldest
+  attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
+  attempts_max integer     NOT NULL,
+  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after a failure, the next attempt
+  repeatable   boolean     NOT NULL DEFAULT true, -- whether it may run again after an attempt of unknown outcome
+  worker_id    uuid,                            -- the worker that has claimed it
+  claimed_at   timestamptz,
+  losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
+  suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  ended_at     timestamptz,
+  CONSTRAINT jobs_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT job_kind_is_known CHECK (kind IN ('task', 'effect', 'result')),
+  CONSTRAINT job_lane_is_a_short_name CHECK (length(lane) BETWEEN 1 AND 200),
+  CONSTRAINT job_status_is_known CHECK (status IN
+    ('queued', 'running', 'blocked', 'background', 'retrying', 'done', 'cancelled', 'dead')),
+  CONSTRAINT job_priority_is_a_byte CHECK (priority BETWEEN 0 AND 255),
+  CONSTRAINT job_attempts_are_counted CHECK (attempts BETWEEN 0 AND attempts_max AND attempts_max >= 1),
+  CONSTRAINT running_job_has_a_worker CHECK ((status = 'running') = (worker_id IS NOT NULL)),
+  CONSTRAINT job_ends_when_its_status_says_so
+    CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL))
+) WITH (fillfactor = 70);
+-- The claim goes from org to org and lane to lane, and takes from each what is due first: what is to run tomorrow stands
+-- behind what is due, and is never read.
+CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, id) WHERE status IN ('queued', 'retrying');
+CREATE INDEX jobs_suspect ON assent.jobs (kind, run_at, org_id, id) WHERE status IN ('queued', 'retrying') AND suspect;
+CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'running';
+CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead';
+CREATE INDEX jobs_ended ON assent.jobs (kind, ended_at) WHERE status IN ('done', 'cancelled');
+CREATE TRIGGER job_status_moves_forward BEFORE UPDATE ON assent.jobs
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('job');
+SELECT assent.guard_by_org('assent.jobs');
+-- Other programs see tasks, and no other job.
+CREATE POLICY clients_see_tasks ON assent.jobs AS RESTRICTIVE FOR SELECT TO assent_client USING (kind = 'task');
+GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.jobs TO assent_engine;
+GRANT SELECT ON assent.jobs TO assent_client;
+
+-- The outcome of each attempt; that of the last one is the job's own output or error.
+CREATE TABLE assent.job_attempts (
+  org_id     text        NOT NULL,
+  job_id     uuid        NOT NULL,
+  attempt    integer     NOT NULL,
+  kind       text        NOT NULL,
+  outcome    text        NOT NULL,
+  output     jsonb,                             -- what a task returned; what a receiver answered to an effect
+  code       text,
+  error      text,
+  ambiguous  boolean     NOT NULL DEFAULT false, -- whether it may have had its effect all the same
+  worker_id  uuid        NOT NULL,
+  started_at timestamptz NOT NULL,
+  ended_at   timestamptz NOT NULL,
+  CONSTRAINT job_attempts_pkey PRIMARY KEY (org_id, job_id, attempt),
+  CONSTRAINT job_attempt_outcome_is_known CHECK (outcome IN ('done', 'failed', 'lost')),
+  CONSTRAINT job_attempt_that_failed_says_why CHECK (num_nonnulls(code, error) = CASE outcome WHEN 'done' THEN 0 ELSE 2 END)
+);
+CREATE TRIGGER job_attempts_are_append_only BEFORE UPDATE OR DELETE ON assent.job_attempts
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER job_attempts_are_never_emptied BEFORE TRUNCATE ON assent.job_attempts
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.job_attempts');
+-- What receivers answered to effects is not for other programs.
+CREATE POLICY clients_see_attempts_at_tasks ON assent.job_attempts AS RESTRICTIVE FOR SELECT TO assent_client
+  USING (kind = 'task');
+GRANT SELECT, INSERT ON assent.job_attempts TO assent_engine;
+GRANT SELECT ON assent.job_attempts TO assent_client;
+
 -- Effects: HTTP calls, e-mails and messages that a step wants sent.
-CREATE TABLE assent.workflow_side_effects_outbox (
-  org_id                text        NOT NULL,
-  created_at            timestamptz NOT NULL DEFAULT assent.now(),
-  id                    uuid        NOT NULL,
-  instance_id           uuid        NOT NULL,
-  step_execution_id     uuid        NOT NULL,
-  step_created_at       timestamptz NOT NULL,   -- the step's partition, for its evidence
-  effect_type           text        NOT NULL,
-  destination           text        NOT NULL DEFAULT '',    -- the receiver; each gets a limited number at a time
-  payload_json          jsonb       NOT NULL DEFAULT '{}',
-  event_idempotency_key text        NOT NULL,
-  trace_id              text,
-  awaited               boolean     NOT NULL DEFAULT false, -- whether its step waits for the response
-  retry_ambiguous       boolean     NOT NULL DEFAULT true,  -- whether it may be sent again when it may have arrived
-  ambiguous             boolean     NOT NULL DEFAULT false, -- whether an attempt was sent and got no response
-  status                text        NOT NULL DEFAULT 'pending',
-  attempts              integer     NOT NULL DEFAULT 0,
-  max_attempts          integer     NOT NULL DEFAULT 5,
-  next_retry_at         timestamptz,
-  worker_id             uuid,                   -- the worker that has claimed it
-  claimed_at            timestamptz,
-  losses                integer     NOT NULL DEFAULT 0,     -- how many workers were lost while they had it
-  suspect               boolean     NOT NULL DEFAULT false, -- whether it may have killed one
-  completed_at          timestamptz,
-  error                 text,
-  response_json         jsonb,
-  CONSTRAINT workflow_side_effects_outbox_pkey PRIMARY KEY (org_id, created_at, id),
-  CONSTRAINT effect_type_is_known
-    CHECK (effect_type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration')),
-  CONSTRAINT effect_status_is_known CHECK (status IN ('pending', 'processing', 'completed', 'failed', 'dead_letter')),
-  CONSTRAINT effect_under_way_is_claimed_by_a_worker CHECK ((status = 'processing') = (worker_id IS NOT NULL)),
-  CONSTRAINT effect_attempts_are_counted CHECK (attempts >= 0 AND max_attempts >= 1)
-) PARTITION BY RANGE (created_at);
-CREATE INDEX effects_to_process ON assent.workflow_side_effects_outbox (status, next_retry_at, created_at)
-  WHERE status IN ('pending', 'failed');
-CREATE INDEX effects_by_instance ON assent.workflow_side_effects_outbox (org_id, instance_id);
-CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_execution_id);
--- The claim goes from destination to destination, and takes from each what is due first.
-CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_outbox
-  (org_id, destination, (coalesce(next_retry_at, created_at)), id) WHERE status IN ('pending', 'failed');
-CREATE INDEX effects_suspect ON assent.workflow_side_effects_outbox ((coalesce(next_retry_at, created_at)), id)
-  WHERE status IN ('pending', 'failed') AND suspect;
-CREATE INDEX effects_of_worker ON assent.workflow_side_effects_outbox (worker_id) WHERE status = 'processing';
-CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
-CREATE INDEX effects_completed ON assent.workflow_side_effects_outbox (completed_at) WHERE status = 'completed';
-CREATE TRIGGER effect_status_moves_forward BEFORE UPDATE ON assent.workflow_side_effects_outbox
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
-CREATE TRIGGER effect_claim_is_dated BEFORE UPDATE ON assent.workflow_side_effects_outbox
-  FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
-CREATE TABLE assent.workflow_side_effects_outbox_default PARTITION OF assent.workflow_side_effects_outbox DEFAULT;
-SELECT assent.guard_by_org('assent.workflow_side_effects_outbox');
-SELECT assent.guard_by_org('assent.workflow_side_effects_outbox_default');
-GRANT SELECT, INSERT, UPDATE ON assent.workflow_side_effects_outbox TO assent_engine;
+CREATE TABLE assent.effects (
+  org_id          text        NOT NULL,
+  id              uuid        NOT NULL,            -- of its job
+  instance_id     uuid        NOT NULL,
+  step_id         uuid        NOT NULL,
+  step_created_at timestamptz NOT NULL,            -- the step's partition, for its evidence
+  type            text        NOT NULL,
+  payload         jsonb       NOT NULL DEFAULT '{}',
+  key             text        NOT NULL,            -- what the receiver sees as Idempotency-Key
+  awaited         boolean     NOT NULL DEFAULT false, -- whether its step rests until the answer is there
+  attempts_max    integer     NOT NULL,            -- of which a dead effect gets as many again
+  trace_id        text,
+  created_at      timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT effects_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT effect_type_is_known CHECK (type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration'))
+);
+CREATE INDEX effects_by_instance ON assent.effects (org_id, instance_id);
+CREATE INDEX effects_by_step ON assent.effects (org_id, step_id);
+CREATE TRIGGER effects_are_append_only BEFORE UPDATE OR DELETE ON assent.effects
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER effects_are_never_emptied BEFORE TRUNCATE ON assent.effects
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.effects');
+GRANT SELECT, INSERT ON assent.effects TO assent_engine;
 
 -- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the
 -- engine's role has no right to this table at all. Two may be active, while receivers change from one to the other.
@@ -2419,48 +2440,10 @@ CREATE TRIGGER named_secrets_are_audited AFTER INSERT OR UPDATE OR DELETE ON ass
   EXECUTE FUNCTION assent.note_administration('secret', 'create', 'delete', 'name', '', 'hosts changed_at');
 SELECT assent.guard_by_org('assent.named_secrets');
 
--- Tasks: background work of the application. A task's row is narrow, because it changes with every attempt. What was
--- submitted, and the outcomes of attempts, are in rows that are only inserted.
-CREATE TABLE assent.tasks (
-  org_id       text        NOT NULL,
-  id           uuid        NOT NULL,            -- sorts by the time of submission
-  type         text        NOT NULL,
-  status       text        NOT NULL DEFAULT 'open',
-  priority     smallint    NOT NULL DEFAULT 128, -- the higher the sooner; then the oldest
-  attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
-  attempts_max integer     NOT NULL DEFAULT 8,
-  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after an error, the next try
-  worker_id    uuid,                            -- the worker that has claimed it
-  claimed_at   timestamptz,
-  losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
-  suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
-  ended_at     timestamptz,
-  CONSTRAINT tasks_pkey PRIMARY KEY (org_id, id),
-  CONSTRAINT task_type_is_a_short_name CHECK (length(type) BETWEEN 1 AND 200),
-  CONSTRAINT task_status_is_known CHECK (status IN
-    ('open', 'in_progress', 'blocked', 'background', 'complete', 'error', 'cancelled', 'dead')),
-  CONSTRAINT task_priority_is_a_byte CHECK (priority BETWEEN 0 AND 255),
-  CONSTRAINT task_attempts_are_counted CHECK (attempts BETWEEN 0 AND attempts_max AND attempts_max >= 1),
-  CONSTRAINT task_in_progress_is_in_somebodys_hands CHECK ((status = 'in_progress') = (worker_id IS NOT NULL)),
-  CONSTRAINT task_ends_when_its_status_says_so
-    CHECK ((status IN ('complete', 'cancelled', 'dead')) = (ended_at IS NOT NULL))
-) WITH (fillfactor = 70);
--- The claim goes from org to org, type to type, priority to priority, and takes from each what is due first: what is to
--- run tomorrow stands behind what is due, and is never read.
-CREATE INDEX tasks_to_run ON assent.tasks (org_id, type, priority, run_at, id) WHERE status IN ('open', 'error');
-CREATE INDEX tasks_suspect ON assent.tasks (run_at, org_id, id) WHERE status IN ('open', 'error') AND suspect;
-CREATE INDEX tasks_in_hand ON assent.tasks (worker_id) WHERE status = 'in_progress';
-CREATE INDEX tasks_dead ON assent.tasks (org_id, id) WHERE status = 'dead';
-CREATE INDEX tasks_ended ON assent.tasks (ended_at) WHERE status IN ('complete', 'cancelled');
-CREATE TRIGGER task_status_moves_forward BEFORE UPDATE ON assent.tasks
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('task');
-SELECT assent.guard_by_org('assent.tasks');
-GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.tasks TO assent_engine;
-GRANT SELECT ON assent.tasks TO assent_client;
-
+-- Tasks: background work of the application, as it was submitted.
 CREATE TABLE assent.task_submissions (
   org_id       text        NOT NULL,
-  id           uuid        NOT NULL,            -- of the task
+  id           uuid        NOT NULL,            -- of its job
   type         text        NOT NULL,
   input        jsonb       NOT NULL,
   key          text,
@@ -2486,30 +2469,6 @@ CREATE TRIGGER task_submissions_are_never_emptied BEFORE TRUNCATE ON assent.task
 SELECT assent.guard_by_org('assent.task_submissions');
 GRANT SELECT, INSERT ON assent.task_submissions TO assent_engine;
 GRANT SELECT ON assent.task_submissions TO assent_client;
-
--- Outcomes of attempts; that of the last one is the task's own output or error.
-CREATE TABLE assent.task_attempts (
-  org_id     text        NOT NULL,
-  task_id    uuid        NOT NULL,
-  attempt    integer     NOT NULL,
-  outcome    text        NOT NULL,
-  output     jsonb,
-  code       text,
-  error      text,
-  worker_id  uuid        NOT NULL,
-  started_at timestamptz NOT NULL,
-  ended_at   timestamptz NOT NULL,
-  CONSTRAINT task_attempts_pkey PRIMARY KEY (org_id, task_id, attempt),
-  CONSTRAINT task_attempt_outcome_is_known CHECK (outcome IN ('complete', 'error', 'lost')),
-  CONSTRAINT task_attempt_that_failed_says_why CHECK (num_nonnulls(code, error) = CASE outcome WHEN 'complete' THEN 0 ELSE 2 END)
-);
-CREATE TRIGGER task_attempts_are_append_only BEFORE UPDATE OR DELETE ON assent.task_attempts
-  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
-CREATE TRIGGER task_attempts_are_never_emptied BEFORE TRUNCATE ON assent.task_attempts
-  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
-SELECT assent.guard_by_org('assent.task_attempts');
-GRANT SELECT, INSERT ON assent.task_attempts TO assent_engine;
-GRANT SELECT ON assent.task_attempts TO assent_client;
 
 -- A key stands for one task of its type in its partition for good, also after that is pruned.
 CREATE TABLE assent.task_keys (
@@ -2577,8 +2536,8 @@ BEGIN
       RETURN known.task_id;
     END IF;
   END IF;
-  INSERT INTO assent.tasks (org_id, id, type, priority, run_at, attempts_max)
-  VALUES (org, task, type, priority, due, attempts_max);
+  INSERT INTO assent.jobs (org_id, id, kind, lane, priority, run_at, attempts_max)
+  VALUES (org, task, 'task', type, priority, due, attempts_max);
   INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by)
   VALUES (org, task, type, input, key, attempts_max, 'sql:' || assent.calling_role());
   IF due <= assent.now() THEN
@@ -2590,6 +2549,19 @@ $$;
 GRANT EXECUTE ON FUNCTION assent.input_hash(jsonb) TO assent_engine;
 GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer)
   TO assent_engine, assent_client;
+
+-- What jobs of every kind are about: the step that wants them, and how many attempts they were given.
+CREATE VIEW assent.job_origins WITH (security_invoker = true) AS
+SELECT s.org_id, s.id, 'task' AS kind, s.attempts_max, s.awaited, s.instance_id, s.step_id, s.partition_id, s.trace_id
+  FROM assent.task_submissions s
+UNION ALL
+SELECT e.org_id, e.id, 'effect', e.attempts_max, e.awaited, e.instance_id, e.step_id,
+       (SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = e.org_id AND i.id = e.instance_id), e.trace_id
+  FROM assent.effects e
+UNION ALL
+SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_execution_id, r.partition_id, r.trace_id
+  FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id;
+GRANT SELECT ON assent.job_origins TO assent_engine;
 -- file: 90_http.sql
 -- Replies that the HTTP API keeps under the keys that callers gave to their requests, to return them again.
 
@@ -2617,7 +2589,7 @@ SELECT assent.guard_by_org('assent.http_replies');
 GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, about, created_at, expires_at), DELETE
   ON assent.http_replies TO assent_engine;
 -- file: 95_upkeep.sql
--- Upkeep: partitions are made ahead of time, receipts and tasks are pruned, ended instances are deleted.
+-- Upkeep: partitions are made ahead of time, receipts and jobs are pruned, ended instances are deleted.
 --
 -- The default partition of each partitioned table catches rows of a month that was not prepared, so that no insert is ever
 -- refused at a month's turn; the next call of ensure_partitions moves such rows to where they belong.
@@ -2659,7 +2631,7 @@ DECLARE
 BEGIN
   -- Two maintenance calls at once would race for the same names.
   PERFORM pg_advisory_xact_lock(hashtextextended('assent.ensure_partitions', 0));
-  FOREACH parent IN ARRAY ARRAY['workflow_step_executions', 'workflow_events_outbox', 'workflow_side_effects_outbox']
+  FOREACH parent IN ARRAY ARRAY['workflow_step_executions', 'workflow_events_outbox']
   LOOP
     FOR month IN EXECUTE format(
       'SELECT generate_series(date_trunc(''month'', assent.now() AT TIME ZONE ''UTC''), '
@@ -2708,8 +2680,8 @@ BEGIN
 END
 $$;
 
--- Deletes tasks that went well, or were cancelled, before a time, a number at once. Their keys stay.
-CREATE FUNCTION assent.prune_tasks(ended_before timestamptz, tasks_max integer) RETURNS bigint
+-- Deletes jobs of a kind that went well, or were cancelled, before a time, a number at once. The keys of tasks stay.
+CREATE FUNCTION assent.prune_jobs(of_kind text, ended_before timestamptz, jobs_max integer) RETURNS bigint
 LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -2718,18 +2690,20 @@ DECLARE
 BEGIN
   PERFORM set_config('assent.door', 'prune', true);
   WITH old AS MATERIALIZED (
-    SELECT org_id, id FROM assent.tasks
-     WHERE status IN ('complete', 'cancelled') AND ended_at < ended_before
-     ORDER BY ended_at LIMIT tasks_max
+    SELECT org_id, id FROM assent.jobs
+     WHERE kind = of_kind AND status IN ('done', 'cancelled') AND ended_at < ended_before
+     ORDER BY ended_at LIMIT jobs_max
      FOR UPDATE SKIP LOCKED
-  ), of_tasks AS (
-    DELETE FROM assent.tasks t USING old o WHERE t.org_id = o.org_id AND t.id = o.id RETURNING 1
+  ), of_jobs AS (
+    DELETE FROM assent.jobs j USING old o WHERE j.org_id = o.org_id AND j.id = o.id RETURNING 1
+  ), of_attempts AS (
+    DELETE FROM assent.job_attempts a USING old o WHERE a.org_id = o.org_id AND a.job_id = o.id
   ), of_submissions AS (
     DELETE FROM assent.task_submissions s USING old o WHERE s.org_id = o.org_id AND s.id = o.id
-  ), of_attempts AS (
-    DELETE FROM assent.task_attempts a USING old o WHERE a.org_id = o.org_id AND a.task_id = o.id
+  ), of_effects AS (
+    DELETE FROM assent.effects e USING old o WHERE e.org_id = o.org_id AND e.id = o.id
   )
-  SELECT count(*) INTO pruned FROM of_tasks;
+  SELECT count(*) INTO pruned FROM of_jobs;
   PERFORM set_config('assent.door', former_door, true);
   RETURN pruned;
 END
@@ -2762,8 +2736,8 @@ BEGIN
      WHERE i.completed_at < p.ended_before
        AND NOT EXISTS (SELECT FROM assent.workflow_events_outbox e
                         WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status <> 'completed')
-       AND NOT EXISTS (SELECT FROM assent.workflow_side_effects_outbox e
-                        WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status <> 'completed')
+       AND NOT EXISTS (SELECT FROM assent.effects e JOIN assent.jobs j ON j.org_id = e.org_id AND j.id = e.id
+                        WHERE e.org_id = i.org_id AND e.instance_id = i.id AND j.status <> 'done')
      LIMIT instances_max
      FOR UPDATE OF i SKIP LOCKED
   ), of_instances AS (
@@ -2781,8 +2755,12 @@ BEGIN
     DELETE FROM assent.workflow_events_outbox e
      USING ended x WHERE e.org_id = x.org_id AND e.instance_id = x.id RETURNING 1
   ), of_effects AS (
-    DELETE FROM assent.workflow_side_effects_outbox e
-     USING ended x WHERE e.org_id = x.org_id AND e.instance_id = x.id RETURNING 1
+    DELETE FROM assent.effects e
+     USING ended x WHERE e.org_id = x.org_id AND e.instance_id = x.id RETURNING e.org_id, e.id
+  ), of_jobs AS (
+    DELETE FROM assent.jobs j USING of_effects e WHERE j.org_id = e.org_id AND j.id = e.id
+  ), of_attempts AS (
+    DELETE FROM assent.job_attempts a USING of_effects e WHERE a.org_id = e.org_id AND a.job_id = e.id
   ), step_receipts AS (
     DELETE FROM assent.workflow_step_receipts r
      USING ended x WHERE r.org_id = x.org_id AND r.instance_id = x.id RETURNING 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assent.model.bundle import Bundle, read_bundle
 from assent.requests.fold import Delivery, Folded, decided, fold
-from tests.evidence.bundles import item
+from tests.requests.bundles import item
 
 
 def delivery(number: int, *items, **rest) -> Delivery:

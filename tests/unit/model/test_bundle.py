@@ -3,7 +3,7 @@
 import pytest
 
 from assent.model.bundle import Bundle, read_bundle
-from tests.evidence.bundles import BAD_BUNDLES, BUNDLES, item
+from tests.requests.bundles import BAD_BUNDLES, BUNDLES, item
 
 
 @pytest.mark.parametrize("data", BUNDLES)

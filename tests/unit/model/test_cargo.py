@@ -4,7 +4,7 @@ import pytest
 
 from assent.model.cargo import Cargo, parse_cargo
 from assent.model.problems import Problem
-from tests.evidence.bundles import BAD_CARGO, CARGO
+from tests.requests.bundles import BAD_CARGO, CARGO
 
 
 @pytest.mark.parametrize("text", CARGO)

@@ -9,7 +9,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
-from tests.evidence.bundles import item
+from tests.requests.bundles import item
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
 from tests.worker.queues import run_until_done
 

@@ -6,7 +6,7 @@ from assent.model.reader import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.plans import look_up_by_index
-from tests.evidence.bundles import ID
+from tests.requests.bundles import ID
 from tests.postgres import SETTINGS, START
 
 FILL = """

@@ -9,8 +9,8 @@ from assent.model.mutation import Refused
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from assent.worker.timeouts import Timeouts
-from tests.evidence.asking import Desk, publish_vendor, vendor
-from tests.evidence.bundles import item
+from tests.requests.asking import Desk, publish_vendor, vendor
+from tests.requests.bundles import item
 from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows
 from tests.statements import StatementCounter
 from tests.worker.queues import run_until_done

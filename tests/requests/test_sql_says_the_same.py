@@ -4,7 +4,7 @@ import pytest
 
 from assent.model.bundle import Bundle, read_bundle
 from assent.model.cargo import Cargo, parse_cargo
-from tests.evidence.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
+from tests.requests.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
 from tests.worker.queues import fetch
 
 

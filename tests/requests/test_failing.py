@@ -8,8 +8,8 @@ from assent.model.mutation import Refused
 from assent.operations.dead_letters import page_of_dead_letters
 from assent.operations.queues import look_at_queues
 from assent.requests.queue import ATTEMPTS_MAX, RETRY_MAX, claim
-from tests.evidence.asking import Desk, publish_vendor
-from tests.evidence.bundles import item
+from tests.requests.asking import Desk, publish_vendor
+from tests.requests.bundles import item
 from tests.rows import insert_delivery, insert_history, insert_outside_request
 from tests.runtime.flows import ORG
 

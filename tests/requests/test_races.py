@@ -10,8 +10,8 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
-from tests.evidence.asking import Desk, publish_vendor
-from tests.evidence.bundles import item
+from tests.requests.asking import Desk, publish_vendor
+from tests.requests.bundles import item
 from tests.plain_sql import wait_until_blocked as wait_until_waiting
 from tests.processes.spawn import ChildDied, children, wait_until_blocked
 from tests.runtime.flows import ANN, ORG, drain

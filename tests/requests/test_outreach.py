@@ -20,8 +20,8 @@ from assent.worker.effects import Effects
 from assent.worker.rescue import Rescue
 from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office
-from tests.evidence.asking import Desk, publish_vendor
-from tests.evidence.bundles import item
+from tests.requests.asking import Desk, publish_vendor
+from tests.requests.bundles import item
 from tests.runtime.flows import ORG
 from tests.worker.queues import run_until_done
 from tests.worker.test_effects import until_received

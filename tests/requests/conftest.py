@@ -5,7 +5,7 @@ import pytest
 from assent.app import App
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.evidence.asking import Desk
+from tests.requests.asking import Desk
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from assent.http.statuses import TITLES
 from assent.model.actor import SYSTEM
 from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
-from tests.evidence.asking import Desk
+from tests.requests.asking import Desk
 from tests.http.callers import SETTINGS
 from tests.runtime.flows import ORG
 
