@@ -172,12 +172,16 @@ async def insert_outside_request(connection: Connection, **given: Any) -> asyncp
     return await insert(connection, "requests", **given)
 
 
-async def insert_delivery(connection: Connection, **given: Any) -> asyncpg.Record:
+async def insert_delivery(connection: Connection, **given: Any) -> dict[str, Any]:
     """A bundle that came, and its request where none is named."""
     if "request_id" not in given:
         request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
         given["request_id"] = request["id"]
-    return await insert(connection, "request_deliveries", **given)
+    about = {name: given.pop(name) for name in list(given) if name in JOB_COLUMNS}
+    delivery = await insert(connection, "request_deliveries", **given)
+    of_delivery = {"org_id": delivery["org_id"], "id": delivery["id"], "attempts_max": 5}
+    job = await insert_job(connection, **{"kind": "result", "lane": "kyc.vendor"} | of_delivery | about)
+    return dict(delivery) | dict(job)
 
 
 async def insert_item(connection: Connection, **given: Any) -> asyncpg.Record:

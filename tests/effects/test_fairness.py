@@ -101,9 +101,7 @@ async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: D
     """What is not due yet stands behind what is, in the order of the index."""
     await enqueue_webhooks(database, "https://one.example/", 2_000)
     async with database.transaction(None) as connection:
-        later = (
-            "UPDATE assent.jobs SET run_at = assent.now() + '1h' WHERE org_id = 'acme'"
-        )
+        later = "UPDATE assent.jobs SET run_at = assent.now() + '1h' WHERE org_id = 'acme'"
         await connection.execute(later)
     assert await claimed(database, 100, 10) == []
     await enqueue_webhooks(database, "https://one.example/", 1)

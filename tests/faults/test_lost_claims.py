@@ -21,20 +21,14 @@ from assent.worker.results import Results
 from assent.worker.tasks import Tasks
 from tests.effects.receiver import Receiver, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
-from tests.requests.asking import Desk, publish_vendor
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.postgres import SETTINGS
+from tests.requests.asking import Desk, publish_vendor
 from tests.runtime.flows import ORG, rows
 
 WAIT_MAX_S = 20
 
-CLAIMS = {"tasks": "claim_tasks", "effects": "claim_effects", "results": "claim_deliveries"}
-TABLES = {
-    "tasks": "tasks",
-    "effects": "workflow_side_effects_outbox",
-    "results": "request_deliveries",
-}
-ENDED = {"tasks": "complete", "effects": "completed", "results": "processed"}
+CLAIM = "claim_jobs"
 
 
 class Faulty:
@@ -71,12 +65,12 @@ class Faulty:
             await desk.push((await desk.request())["id"])
 
     async def row(self, kind: str) -> dict[str, Any]:
-        (found,) = await rows(self.database, TABLES[kind])
+        (found,) = [row for row in await rows(self.database, "jobs") if f"{row['kind']}s" == kind]
         return found
 
     async def lose_claim(self, duty: Duty, kind: str) -> None:
         """Have a run claim, and cut its connection when the server has committed and not yet said so."""
-        claiming = self.proxy.arm(Fault(CLAIMS[kind], moment="after", action="hold"))
+        claiming = self.proxy.arm(Fault(CLAIM, moment="after", action="hold"))
         running = asyncio.create_task(duty.run_once())
         async with asyncio.timeout(WAIT_MAX_S):
             await claiming.wait()
@@ -115,7 +109,7 @@ async def test_job_of_a_claim_whose_answer_was_lost_runs_without_an_attempt_less
     await faulty.lose_claim(duty, kind)
 
     async def has_ended() -> bool:
-        return bool((await faulty.row(kind))["status"] == ENDED[kind])
+        return bool((await faulty.row(kind))["status"] == "done")
 
     await faulty.run_until(duty, has_ended)
     assert (await faulty.row(kind))["attempts"] == 1
@@ -138,8 +132,8 @@ async def test_worker_with_other_work_does_not_keep_what_it_does_not_know_of(fau
     await faulty.run_until(duty, has_run)
     faulty.release.set()
     await duty.finish()
-    found = {row["type"]: (row["status"], row["attempts"]) for row in await rows(faulty.database, "tasks")}
-    assert found == {"tests.wait": ("complete", 1), "tests.note": ("complete", 1)}
+    found = {row["lane"]: (row["status"], row["attempts"]) for row in await rows(faulty.database, "jobs")}
+    assert found == {"tests.wait": ("done", 1), "tests.note": ("done", 1)}
 
 
 async def test_worker_that_ends_gives_back_what_it_does_not_know_of(faulty: Faulty) -> None:
@@ -148,7 +142,7 @@ async def test_worker_that_ends_gives_back_what_it_does_not_know_of(faulty: Faul
     await faulty.lose_claim(duty, "effects")
     await duty.finish()
     found = await faulty.row("effects")
-    assert (found["status"], found["attempts"], found["ambiguous"]) == ("pending", 0, False)
+    assert (found["status"], found["attempts"], found["losses"]) == ("queued", 0, 0)
     assert await rows(faulty.database, "worker_leases") == []
 
 
@@ -156,7 +150,7 @@ async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faul
     """Another lane of the worker renews the lease while the first has committed its claim and does not know yet."""
     duty = Tasks(faulty.place)
     await faulty.runtime.submit(ORG, "tests.note", {"what": "c"})
-    claiming = faulty.proxy.arm(Fault(CLAIMS["tasks"], moment="after", action="hold"))
+    claiming = faulty.proxy.arm(Fault(CLAIM, moment="after", action="hold"))
     first = asyncio.create_task(duty.run_once())
     async with asyncio.timeout(WAIT_MAX_S):
         await claiming.wait()
@@ -174,4 +168,4 @@ async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faul
         await duty.finish()
     assert faulty.ran == ["c"]
     found = await faulty.row("tasks")
-    assert (found["status"], found["attempts"]) == ("complete", 1)
+    assert (found["status"], found["attempts"]) == ("done", 1)

@@ -15,7 +15,6 @@ from assent.http.app import create_app
 from assent.http.settings import HttpSettings
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
-from tests.requests.bundles import item
 from tests.http.application import app
 from tests.http.callers import (
     AUDIENCE,
@@ -31,6 +30,7 @@ from tests.http.callers import (
 )
 from tests.http.test_event_sources import ask
 from tests.postgres import START
+from tests.requests.bundles import item
 from tests.runtime.flows import drain, rows
 from tests.worker.queues import run_until_done
 

@@ -21,6 +21,15 @@ def vendor(**rest: Any) -> dict[str, Any]:
     return {**asked, "body": {"client": "{workflow.client}"}, **rest}
 
 
+DELIVERIES = """
+SELECT d.*, j.status, j.attempts, j.attempts_max, j.run_at, j.worker_id, j.losses, j.suspect, j.ended_at, a.error
+  FROM assent.request_deliveries d JOIN assent.jobs j USING (org_id, id)
+  LEFT JOIN LATERAL (SELECT t.error FROM assent.job_attempts t WHERE t.org_id = d.org_id AND t.job_id = d.id
+                      ORDER BY t.attempt DESC LIMIT 1) AS a ON true
+ WHERE d.org_id <> 'aatwin' ORDER BY d.position
+"""
+
+
 async def publish_vendor(database: Database, key: str = "kyc", *, org: str = ORG, **rest: Any) -> None:
     """Completed it ends at `end`, failed at `failed`, and where there is an edge for it, in time at `late`."""
     timed = rest.pop("timed", False)
@@ -59,7 +68,8 @@ class Desk:
         return sorted(await rows(self.database, "requests"), key=lambda row: row["id"])
 
     async def deliveries(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "request_deliveries"), key=lambda row: row["position"])
+        async with self.database.transaction(None) as connection:
+            return [dict(row) for row in await connection.fetch(DELIVERIES)]
 
     async def items(self) -> list[dict[str, Any]]:
         return sorted(await rows(self.database, "request_items"), key=lambda row: row["id"])

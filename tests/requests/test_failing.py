@@ -4,14 +4,18 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from assent.jobs.queue import JobQueue
 from assent.model.mutation import Refused
 from assent.operations.dead_letters import page_of_dead_letters
 from assent.operations.queues import look_at_queues
-from assent.requests.queue import ATTEMPTS_MAX, RETRY_MAX, claim
+from assent.requests.deliveries import RESULT_RETRIES
 from tests.requests.asking import Desk, publish_vendor
 from tests.requests.bundles import item
 from tests.rows import insert_delivery, insert_history, insert_outside_request
 from tests.runtime.flows import ORG
+
+ATTEMPTS_MAX = 5
+RETRY_MAX = RESULT_RETRIES.longest
 
 POISONED = """
 CREATE FUNCTION public.poison() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -41,14 +45,14 @@ async def test_a_poisoned_bundle_holds_nobody_back_and_ends_as_a_dead_letter(des
     await desk.push(first, "a", item("poison"))
     await desk.push(first, "b", item(1))
     await desk.push(second, "c", item(2))
-    assert await desk.work() == {"processed": 2, "failed": 1}
+    assert await desk.work() == {"processed": 2, "retrying": 1}
     assert {row["received"] for row in await desk.requests()} == {1}
     for _ in range(ATTEMPTS_MAX - 1):
         assert await desk.work() == {}  # not before its time
         desk.clock.advance(RETRY_MAX * 2)
         await desk.work()
     poisoned, *_ = await desk.deliveries()
-    assert (poisoned["status"], poisoned["attempts"]) == ("dead_letter", ATTEMPTS_MAX)
+    assert (poisoned["status"], poisoned["attempts"]) == ("dead", ATTEMPTS_MAX)
     assert "this cannot be kept" in poisoned["error"]
     assert [found["cargo"] for found in await desk.items()] == ["external://vault/1", "external://vault/2"]
 
@@ -61,7 +65,7 @@ async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk
         await desk.work()
         desk.clock.advance(RETRY_MAX * 2)
     (letter,) = await desk.runtime.dead_results(ORG)
-    assert (letter["name"], letter["key"], letter["attempts"]) == ("kyc.vendor", "a", ATTEMPTS_MAX)
+    assert (letter["lane"], letter["attempts"]) == ("kyc.vendor", ATTEMPTS_MAX)
     async with desk.database.transaction(ORG) as connection:
         (shown,) = await page_of_dead_letters(connection, ORG, None, None, 10)
         queues = {queue.name: queue for queue in await look_at_queues(connection, desk.clock.now())}
@@ -86,8 +90,8 @@ async def test_what_nobody_can_read_is_given_up_at_once(desk: Desk) -> None:
                 entry = {"id": delivery["id"], "request_id": request_id, "what": "delivered", "body": body}
                 await insert_history(connection, **entry)
     await desk.push(request_id, "good", item(1))
-    assert await desk.work() == {"processed": 1, "dead_letters": 2}
-    errors = [row["error"] for row in await desk.deliveries() if row["status"] == "dead_letter"]
+    assert await desk.work() == {"processed": 1, "dead": 2}
+    errors = [row["error"] for row in await desk.deliveries() if row["status"] == "dead"]
     assert ["BAD_CARGO" in error for error in errors] == [True, False]
     assert all(error.startswith("UNREADABLE") for error in errors)
 
@@ -98,5 +102,5 @@ async def test_a_long_queue_of_one_org_does_not_keep_others_waiting(desk: Desk) 
             request = await insert_outside_request(connection, org_id=org_id)
             for _ in range(number):
                 await insert_delivery(connection, org_id=org_id, request_id=request["id"])
-        claimed = await claim(connection, uuid4(), 4)
+        claimed = await JobQueue("result", uuid4()).claim(connection, 4)
     assert sorted(one.org_id for one in claimed) == ["acme", "acme", "globex", "hooli"]

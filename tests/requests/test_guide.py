@@ -16,8 +16,8 @@ from assent.http.statuses import TITLES
 from assent.model.actor import SYSTEM
 from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
-from tests.requests.asking import Desk
 from tests.http.callers import SETTINGS
+from tests.requests.asking import Desk
 from tests.runtime.flows import ORG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()

@@ -120,7 +120,7 @@ async def test_a_result_may_come_before_the_call_is_marked_as_sent(
     await desk.push((await desk.request())["id"])
     await desk.work()
     answered.set()
-    assert await sending == {"dead_letter": 1}
+    assert await sending == {"dead": 1}
     await patient.close()
     await desk.work()
     assert ((await desk.request())["status"], await desk.ended_at()) == ("completed", "end")

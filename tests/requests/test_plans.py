@@ -6,38 +6,44 @@ from assent.model.reader import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.plans import look_up_by_index
-from tests.requests.bundles import ID
 from tests.postgres import SETTINGS, START
+from tests.requests.bundles import ID
 
 FILL = """
 INSERT INTO assent.requests (org_id, id, instance_id, step_execution_id, node_id, token_id, name, expires_at)
 SELECT 'org-' || g % 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'n', '0', 'kyc.vendor', assent.now()
   FROM generate_series(1, 3000) g;
-INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source, status, processed_at)
-SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql', CASE WHEN g > 1 THEN 'processed' ELSE 'pending' END,
-       CASE WHEN g > 1 THEN assent.now() END
-  FROM assent.requests CROSS JOIN generate_series(1, 5) g;
+INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source)
+SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql' FROM assent.requests CROSS JOIN generate_series(1, 5) g;
+INSERT INTO assent.jobs (org_id, id, kind, lane, attempts_max, status, ended_at)
+SELECT org_id, id, 'result', 'kyc.vendor', 5, CASE WHEN key > 'k1' THEN 'done' ELSE 'queued' END,
+       CASE WHEN key > 'k1' THEN assent.now() END FROM assent.request_deliveries;
 INSERT INTO assent.request_history (org_id, id, request_id, what, source)
 SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.request_deliveries;
 INSERT INTO assent.request_items (org_id, id, request_id, delivery_id, cargo, status)
 SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed' FROM assent.request_deliveries;
-ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items;
+ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items, assent.jobs;
 """
 
 READER = Reader("ann", START, ["invoice"], definitions=[ID])
 """One who may not read everything."""
 
 STATEMENTS = {
-    "queue.sql": {
-        "claim_deliveries": (200, ID),
-        "claim_suspect_delivery": (ID,),
-        "rescue_deliveries": ([ID], [1], 200, 5),
-        "give_back_unknown": (ID, [], [], []),
+    "jobs.sql": {
+        "find_lanes": ("result", "", "", -1, 500),
+        "find_suspect_lane": ("result", None),
+        "claim_jobs": ("result", ["org-1"], ["kyc.vendor"], [128], 200, 200, None, ID, False),
+        "settle_jobs_if_claimed": ([], ID),
+        "hold_jobs_if_claimed": (ID, ["org-1"], [ID], [1]),
+        "rescue_jobs": ([ID], [1], 200),
+        "give_back_unknown": ("result", ID, [], [], []),
+        "revive_jobs": ("org-1", "result", None, None),
     },
     "deliveries.sql": {
         "lock_requests": (["org-1"], [ID]),
         "find_known_cargo": (["org-1"], [ID], ["external://v/1"]),
-        "mark_processed": (["org-1"], [ID], [False], START),
+        "read_deliveries": (["org-1"], [ID]),
+        "mark_late": (["org-1"], [ID]),
         "write_folded_requests": ([],),
     },
     "notify.sql": {"read_received": (["org-1"], [ID])},
@@ -64,10 +70,11 @@ async def full(databases, template):
 
 @pytest.mark.parametrize(("file", "name", "given"), CASES, ids=[name for _, name, _ in CASES])
 async def test_nothing_is_read_as_a_whole(full, file, name, given):
-    sql = getattr(load_queries("assent.requests", file), name)
+    sql = getattr(load_queries("assent.jobs" if file == "jobs.sql" else "assent.requests", file), name)
     async with full.transaction(None) as connection:
         if file != "views.sql":  # as the worker does
             await look_up_by_index(connection)
         rows = await connection.fetch(f"EXPLAIN {sql}", *given)
     found = "\n".join(row[0] for row in rows)
     assert "Seq Scan on request" not in found, found
+    assert "Seq Scan on job" not in found, found

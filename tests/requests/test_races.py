@@ -5,15 +5,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from assent.requests.queue import claim, hold_if_claimed
+from assent.jobs.queue import JobQueue, hold_if_claimed
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
-from tests.requests.asking import Desk, publish_vendor
-from tests.requests.bundles import item
 from tests.plain_sql import wait_until_blocked as wait_until_waiting
 from tests.processes.spawn import ChildDied, children, wait_until_blocked
+from tests.requests.asking import Desk, publish_vendor
+from tests.requests.bundles import item
 from tests.runtime.flows import ANN, ORG, drain
 from tests.worker.queues import run_until_done, second_worker, wait_until_somebody_is_blocked
 
@@ -96,7 +96,7 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
             await child.kill()
         with pytest.raises(ChildDied):
             await asked
-    assert {row["status"] for row in await desk.deliveries()} == {"pending"}
+    assert {row["status"] for row in await desk.deliveries()} == {"running"}
     assert (await desk.items(), {row["received"] for row in await desk.requests()}) == ([], {0})
     assert await desk.work() == {}, "they are the dead worker's until its lease is over"
     desk.clock.advance("61s")
@@ -114,8 +114,8 @@ async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_i
     await desk.push(request_id, "a", item(1))
     worker_id = uuid4()
     async with database.transaction(None) as connection:
-        claimed = await claim(connection, worker_id, 10)
-        assert await hold_if_claimed(connection, worker_id, claimed) == claimed
-        sql = f"UPDATE assent.request_deliveries SET {change} WHERE org_id = $1"  # noqa: S608 - ours
+        (claimed,) = await JobQueue("result", worker_id).claim(connection, 10)
+        assert await hold_if_claimed(connection, worker_id, [claimed.job]) == {claimed.id}
+        sql = f"UPDATE assent.jobs SET {change} WHERE org_id = $1"  # noqa: S608 - ours
         await connection.execute(sql, ORG)
-        assert await hold_if_claimed(connection, worker_id, claimed) == []
+        assert await hold_if_claimed(connection, worker_id, [claimed.job]) == set()

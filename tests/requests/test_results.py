@@ -129,7 +129,7 @@ async def test_the_same_cargo_under_another_key_is_received_once(desk: Desk) -> 
     await desk.push(request_id, "c", item(1))
     await desk.work()
     assert ((await desk.request())["received"], len(await desk.items())) == (1, 1)
-    assert {row["status"] for row in await desk.deliveries()} == {"processed"}
+    assert {row["status"] for row in await desk.deliveries()} == {"done"}
 
 
 async def test_what_comes_after_the_end_is_kept_and_counts_for_nothing(desk: Desk) -> None:

@@ -46,7 +46,7 @@ async def until_received(receiver: Receiver, number: int) -> None:
 async def statuses(database: Database) -> list[str]:
     found = await fetch(
         database,
-        "SELECT status FROM assent.workflow_side_effects_outbox WHERE org_id <> 'aatwin' ORDER BY id",
+        "SELECT status FROM assent.jobs WHERE org_id <> 'aatwin' ORDER BY id",
     )
     return [row["status"] for row in found]
 

@@ -6,19 +6,18 @@ import pytest
 
 from assent.worker.duty import RunResult
 from assent.worker.partitions import Partitions
-from tests.rows import insert_effect, insert_event, insert_step
+from tests.rows import insert_event, insert_step
 from tests.worker.queues import fetch, with_options
 
 PLACES = """
 SELECT DISTINCT tableoid::regclass::text AS place FROM assent.workflow_step_executions
 UNION SELECT DISTINCT tableoid::regclass::text FROM assent.workflow_events_outbox
-UNION SELECT DISTINCT tableoid::regclass::text FROM assent.workflow_side_effects_outbox
 """
 
 
 async def insert_everywhere(database):
     async with database.transaction(None) as connection:
-        for insert_row in (insert_step, insert_event, insert_effect):
+        for insert_row in (insert_step, insert_event):
             await insert_row(connection)
 
 

@@ -31,11 +31,11 @@ async def fill(connection, number: int) -> None:
     await connection.execute("ANALYZE assent.workflow_step_executions")
 
 
-EFFECTS = load_queries("assent.effects", "outbox.sql")
+JOBS = load_queries("assent.jobs", "jobs.sql")
 CLAIMS = {
-    "find_destinations": ("", "", 500),
-    "claim_effects": (["acme"], ["one.example"], 100, 8, UUID(int=1), False),
-    "settle_effects": ([], UUID(int=1)),
+    "find_lanes": ("effect", "", "", -1, 500),
+    "claim_jobs": ("effect", ["acme"], ["one.example"], [128], 100, 100, 8, UUID(int=1), False),
+    "settle_jobs_if_claimed": ([], UUID(int=1)),
 }
 
 
@@ -44,17 +44,15 @@ async def test_no_backlog_of_effects_is_read_as_a_whole(database, name):
     """Ten thousand wait for one destination; a claim looks at as many as it may take."""
     async with database.transaction(None) as connection:
         await connection.execute(
-            "INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_execution_id,"
-            " step_created_at, effect_type, event_idempotency_key, destination) SELECT 'acme', assent.now(),"
-            " gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), assent.now(), 'webhook', g::text,"
-            " 'one.example' FROM generate_series(1, 10000) g"
+            "INSERT INTO assent.jobs (org_id, id, kind, lane, attempts_max)"
+            " SELECT 'acme', gen_random_uuid(), 'effect', 'one.example', 8 FROM generate_series(1, 10000) g"
         )
-        await connection.execute("ANALYZE assent.workflow_side_effects_outbox")
+        await connection.execute("ANALYZE assent.jobs")
         await look_up_by_index(connection)
-        found = await plan(connection, getattr(EFFECTS, name), CLAIMS[name])
-    assert "Seq Scan on workflow" not in found
-    if name != "settle_effects":
-        assert "effects_of_destination_to_process" in found or "destination_coalesce" in found
+        found = await plan(connection, getattr(JOBS, name), CLAIMS[name])
+    assert "Seq Scan on jobs" not in found
+    if name != "settle_jobs_if_claimed":
+        assert "jobs_to_run" in found
 
 
 @pytest.mark.parametrize("file", STATEMENTS)

@@ -26,7 +26,8 @@ OF_THE_INSTANCE = (
     "workflow_instances",
     "workflow_step_executions",
     "workflow_events_outbox",
-    "workflow_side_effects_outbox",
+    "effects",
+    "jobs",
     "workflow_step_receipts",
     "workflow_outbox_receipts",
     "workflow_forms",
@@ -42,7 +43,7 @@ async def set_policy(database: Database, days: Any, org_id: str = "acme") -> Non
 
 
 async def whole_instance(
-    database: Database, *, org_id: str = "acme", event: str = "completed", effect: str = "completed", **given
+    database: Database, *, org_id: str = "acme", event: str = "completed", effect: str = "done", **given
 ):
     """An instance of an entity with rows in every table that instances have rows in."""
     given = {"status": "completed", "updated_at": START} | given
