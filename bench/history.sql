@@ -64,10 +64,10 @@ SELECT org_id, pg_temp.stamped(instance_id, stamp), pg_temp.other(idempotency_ke
 -- name: copy_events
 -- Copies the originals' events to each second of a range.
 INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, entity_version, definition_version,
-       event_type, payload_json, event_idempotency_key, trace_id, status, attempts, max_attempts, completed_at)
+       event_type, payload_json, event_idempotency_key, trace_id, status, attempts, attempts_max, completed_at)
 SELECT org_id, created_at - ago, pg_temp.stamped(id, stamp), pg_temp.stamped(instance_id, stamp),
        entity_version, definition_version, event_type, payload_json, pg_temp.other(event_idempotency_key, second), trace_id,
-       status, attempts, max_attempts, completed_at - ago
+       status, attempts, attempts_max, completed_at - ago
   FROM pg_temp.seconds($1::integer, $2::integer)
  CROSS JOIN (SELECT e.* FROM original o JOIN assent.workflow_events_outbox e
               ON e.org_id = o.org_id AND e.instance_id = o.id ORDER BY instance_id, e.id) e;

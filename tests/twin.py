@@ -266,7 +266,7 @@ def _rows() -> Mapping[str, list[Row]]:
             "id",
             "instance_id",
             created_at=START,
-            next_retry_at=NEVER,
+            retry_at=NEVER,
             payload_json=text,
         ),
         "workflow_kept_events": [

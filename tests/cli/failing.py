@@ -25,7 +25,7 @@ async def given_up_many(runtime: Runtime, database: Database, number: int) -> li
     ids = await runtime.start_many(ORG, "confirmation", ANN, [{}] * number)
     async with database.transaction(None) as connection:
         await connection.execute(
-            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE org_id = 'acme' AND status = 'pending'"
+            "UPDATE assent.workflow_events_outbox SET attempts_max = 1 WHERE org_id = 'acme' AND status = 'pending'"
         )
     await drain(runtime)
     assert {row["status"] for row in await rows(database, "workflow_instances") if row["id"] in ids} == {

@@ -12,7 +12,7 @@ from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up, given_up_many, unsendable
 from tests.postgres import past_the_guards
 from tests.rows import insert
-from tests.runtime.flows import drain, rows
+from tests.runtime.flows import drain, effects, rows
 from tests.runtime.spoiling import projection, put_back
 
 NOTHING = {"events": 0, "effects": 0, "results": 0, "tasks": 0, "instances": 0, "refused": []}
@@ -111,8 +111,8 @@ async def test_a_dead_effect_is_sent_again(desk: Desk, runtime: Runtime, company
     await unsendable(runtime, company)
     (letter,) = await desk.json("dlq", "list", user="ops")
     assert await desk.json("dlq", "retry", letter["id"], user="ops") == {**NOTHING, "effects": 1}
-    (effect,) = await rows(company, "workflow_side_effects_outbox")
-    assert (effect["status"], effect["attempts"]) == ("pending", 0)
+    (effect,) = await effects(company)
+    assert (effect["status"], effect["attempts"]) == ("queued", 1)
 
 
 async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
@@ -125,8 +125,8 @@ async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
     refused = await desk.json("dlq", "retry", letter["id"], user="ops", code=1)
     assert [one["code"] for one in refused["refused"]] == ["EFFECT_WAS_AWAITED"]
     await desk.run("dlq", "retry", instance_id, user="ops")
-    statuses = sorted(effect["status"] for effect in await rows(company, "workflow_side_effects_outbox"))
-    assert statuses == ["dead_letter", "pending"]
+    statuses = sorted(effect["status"] for effect in await effects(company))
+    assert statuses == ["dead", "queued"]
 
 
 async def test_a_dead_task_is_among_them_and_is_tried_again(

@@ -60,7 +60,7 @@ async def settle(url: str) -> dict[str, str]:
         parts |= await _forms_and_flows(people) | await _invoices(people) | await _definitions(people)
         parts |= await _dead(app.runtime(database), clock)
         async with database.transaction(None) as connection:
-            letter = await insert_delivery(connection, org_id=ORG, status="dead_letter")
+            letter = await insert_delivery(connection, org_id=ORG, status="dead")
         return parts | {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
     finally:
         await database.close()

@@ -29,7 +29,7 @@ async def started(people) -> str:
 @pytest.fixture
 async def letters(furnished, started) -> dict[str, str]:
     """A dead event of the instance, a dead effect, and one of another org."""
-    dead = {"status": "dead_letter", "attempts": 10, "error": "it broke", "instance_id": started}
+    dead = {"status": "dead", "attempts": 10, "error": "it broke", "instance_id": started}
     async with furnished.transaction(None) as connection:
         event = await insert_event(
             connection, org_id="acme", event_type="on_poke", payload_json={"cause": "x"}, **dead
@@ -80,8 +80,8 @@ async def test_a_dead_letter_is_tried_again(people, letters, furnished):
         assert problem(await ask(people, "adam", "POST", path), 404)["code"] == "NOT_FOUND"
     awaited = await ask(people, "adam", "POST", f"/api/operations/dead-letters/{letters['awaited']}/retry")
     assert problem(awaited, 409)["code"] == "EFFECT_WAS_AWAITED"
-    status = {str(row["id"]): row["status"] for row in await rows(furnished, "workflow_side_effects_outbox")}
-    assert status == {letters["effect"]: "pending", letters["awaited"]: "dead_letter"}
+    status = {str(row["id"]): row["status"] for row in await rows(furnished, "jobs")}
+    assert status == {letters["effect"]: "queued", letters["awaited"]: "dead"}
 
 
 @pytest.fixture

@@ -114,13 +114,13 @@ async def theirs(people, furnished) -> dict[str, str]:
         letter = await insert_effect(
             connection,
             org_id="acme",
-            status="dead_letter",
+            status="dead",
             destination="mail",
             instance_id=moved["instance"]["id"],
             error=MARK,
         )
         event = await insert_event(
-            connection, org_id="acme", status="dead_letter", instance_id=survey["id"], error=MARK
+            connection, org_id="acme", status="dead", instance_id=survey["id"], error=MARK
         )
     return {
         "entity_type": "invoice",

@@ -71,10 +71,7 @@ async def test_the_server_dies_in_a_system_step_and_somebody_tries_again(databas
         again = await bob.post(path, json={"event": "approved"}, headers={"Idempotency-Key": "k1"})
         assert (again.status_code, again.content) == (200, done.content)
     assert await gate.fetchval("SELECT count(*) FROM assent.approval_decisions WHERE org_id = 'acme'") == 1
-    assert (
-        await gate.fetchval("SELECT count(*) FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'")
-        == 1
-    )
+    assert await gate.fetchval("SELECT count(*) FROM assent.effects WHERE org_id = 'acme'") == 1
 
 
 async def test_different_people_advance_different_steps(database_url):

@@ -68,7 +68,7 @@ def _app() -> App:
 
 
 async def effects(database: Database) -> list[str]:
-    return [row["effect_type"] for row in await rows(database, "workflow_side_effects_outbox")]
+    return [row["type"] for row in await rows(database, "effects")]
 
 
 @pytest.mark.parametrize("step", list(sending_steps()))
@@ -128,9 +128,9 @@ async def test_effect_commits_with_its_step_and_wakes_the_worker(
     async with database.listen("assent_effects") as listener:
         await runtime.start(ORG, "one", ANN, {})
         assert await listener.wait(10) == {"assent_effects"}
-    (effect,) = await rows(database, "workflow_side_effects_outbox")
+    (effect,) = await rows(database, "effects")
     (step,) = [row for row in await rows(database, "workflow_step_executions") if row["node_id"] == "tell"]
-    assert effect["step_execution_id"] == step["id"]
+    assert effect["step_id"] == step["id"]
     assert effect["step_created_at"] == step["created_at"]
 
 

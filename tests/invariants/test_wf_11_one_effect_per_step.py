@@ -37,15 +37,15 @@ async def test_same_step_twice_is_one_effect(database: Database, clock: MovedClo
     assert await put(database, once, once) == 0
     twin = wanted(clock.now(), n=1)
     assert await put(database, twin, twin) == 1
-    (first, second) = sorted(await rows(database, "workflow_side_effects_outbox"), key=lambda row: row["id"])
-    assert first["event_idempotency_key"] == effect_key(once.key_of_step, "webhook", once.effect.payload)
-    assert first["event_idempotency_key"] != second["event_idempotency_key"]
+    (first, second) = sorted(await rows(database, "effects"), key=lambda row: row["id"])
+    assert first["key"] == effect_key(once.key_of_step, "webhook", once.effect.payload)
+    assert first["key"] != second["key"]
 
 
 async def test_same_step_from_many_sides_at_once_is_one_effect(database: Database, clock: MovedClock) -> None:
     once = wanted(clock.now())
     assert sorted(await asyncio.gather(*(put(database, once) for _ in range(5)))) == [0, 0, 0, 0, 1]
-    assert len(await rows(database, "workflow_side_effects_outbox")) == 1
+    assert len(await rows(database, "effects")) == 1
 
 
 async def test_another_step_another_type_and_another_payload_are_other_effects(
@@ -73,9 +73,9 @@ async def test_instances_that_several_workers_process_send_once_each(
     await runtime.start_many(ORG, "telling", ANN, [{"n": n} for n in range(20)])
     async with children(database, number) as workers:
         await asyncio.gather(*(worker.ask("process_until_empty", limit=5) for worker in workers))
-    found = await rows(database, "workflow_side_effects_outbox")
-    assert sorted(row["payload_json"]["body"]["n"] for row in found) == list(range(20))
-    assert len({row["event_idempotency_key"] for row in found}) == 20
+    found = await rows(database, "effects")
+    assert sorted(row["payload"]["body"]["n"] for row in found) == list(range(20))
+    assert len({row["key"] for row in found}) == 20
     receipts = [
         row
         for row in await rows(database, "workflow_outbox_receipts")
@@ -94,8 +94,8 @@ async def test_step_that_fails_after_its_effect_and_is_tried_again_sends_once(
     for _ in range(3):
         await runtime.process_events()
         clock.advance("1h")
-    assert await rows(database, "workflow_side_effects_outbox") == []
+    assert await rows(database, "effects") == []
     runtime.advancing.operations["tests.fail"] = lambda connection, arguments: None
     clock.advance("1h")
     await runtime.process_events()
-    assert len(await rows(database, "workflow_side_effects_outbox")) == 1
+    assert len(await rows(database, "effects")) == 1

@@ -57,7 +57,7 @@ async def test_worker_whose_receipt_is_taken_runs_no_handler_and_holds_nobody_ba
     assert await calls(database) == ["written"] * 4
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert {found[instance_id] for instance_id in ids if instance_id != ids[2]} == {"completed"}
-    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead_letter"]
+    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead"]
     assert (dead["instance_id"], dead["error"].partition(":")[0]) == (ids[2], "ReceiptTaken")
     assert [s for s in await rows(database, "workflow_step_executions") if s["instance_id"] == ids[2]] == []
 
@@ -115,7 +115,7 @@ async def test_script_whose_receipt_is_taken_leaves_nothing_and_holds_nobody_bac
         clock.advance("1h")
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert found == {instance_id: "completed" for instance_id in ids if instance_id != ids[3]}
-    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead_letter"]
+    (dead,) = [r for r in await rows(database, "workflow_events_outbox") if r["status"] == "dead"]
     assert dead["instance_id"] == ids[3]
     assert dead["error"].startswith(f"ReceiptTaken: instance {ids[3]} has done {node} before")
     assert ids[3] not in {step["instance_id"] for step in await rows(database, "workflow_step_executions")}

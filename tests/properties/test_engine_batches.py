@@ -155,7 +155,7 @@ class World:
         database = self.databases[0]
         status = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
         for event in await rows(database, "workflow_events_outbox"):
-            if event["status"] not in ("completed", "dead_letter"):
+            if event["status"] not in ("completed", "dead"):
                 assert status[event["instance_id"]] == "paused", event
 
 

@@ -115,10 +115,10 @@ async def test_the_flow_of_the_example_counts_in_the_background_and_tells() -> N
         await sandbox.advance_time("30 days")
         async with sandbox.database.transaction(None) as connection:
             assert (
-                await connection.fetchval("SELECT status FROM assent.tasks WHERE org_id = 'acme'")
-                == "complete"
+                await connection.fetchval(
+                    "SELECT status FROM assent.jobs WHERE org_id = 'acme' AND kind = 'task'"
+                )
+                == "done"
             )
-            told = await connection.fetchval(
-                "SELECT payload_json FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme'"
-            )
+            told = await connection.fetchval("SELECT payload FROM assent.effects WHERE org_id = 'acme'")
     assert told["text"] == "There are 1 expenses to hand in."

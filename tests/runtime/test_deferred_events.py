@@ -115,7 +115,7 @@ async def rebuild(runtime: Runtime, database: Database, instance_id: UUID) -> No
         )
         await connection.execute(
             "UPDATE assent.workflow_events_outbox SET status = 'pending', completed_at = NULL,"
-            " next_retry_at = 'infinity' WHERE id = ANY ($1) AND org_id = $2",
+            " retry_at = 'infinity' WHERE id = ANY ($1) AND org_id = $2",
             [row["id"] for row in before],
             ORG,
         )

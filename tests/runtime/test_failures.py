@@ -74,7 +74,7 @@ async def test_one_poisoned_instance_of_two_hundred_is_a_dead_letter_and_the_oth
     assert set(done.values()) == {"completed"}
     await wait_until_given_up(runtime, clock)
     event = await event_of(database, ids[77])
-    assert (event["status"], event["attempts"]) == ("dead_letter", ATTEMPTS)
+    assert (event["status"], event["attempts"]) == ("dead", ATTEMPTS)
     assert event["error"] == "StepFailed: write: RuntimeError: 77 is poisoned"
     assert sorted(await calls(database), key=int) == [str(n) for n in range(200) if n != 77]
     assert await rows(database, "workflow_batches") == []
@@ -89,13 +89,13 @@ async def test_attempts_are_spaced_out_and_none_is_made_before_its_time(
         await drain(runtime)
         event = await event_of(database, instance_id)
         assert (event["status"], event["attempts"]) == ("failed", attempt)
-        pause_s = (event["next_retry_at"] - clock.now()).total_seconds()
+        pause_s = (event["retry_at"] - clock.now()).total_seconds()
         assert 0.8 * 2 ** (attempt - 1) <= pause_s <= 1.2 * 2 ** (attempt - 1)
         assert await drain(runtime) == 0, "it is not due"
         assert (await event_of(database, instance_id))["attempts"] == attempt
-        clock.move_to(event["next_retry_at"])
+        clock.move_to(event["retry_at"])
     await drain(runtime)
-    assert (await event_of(database, instance_id))["status"] == "dead_letter"
+    assert (await event_of(database, instance_id))["status"] == "dead"
 
 
 async def test_step_is_recorded_as_failed_and_the_instance_pauses_until_somebody_tries_again(
@@ -180,7 +180,7 @@ async def test_event_that_was_handled_is_not_blamed_for_the_one_behind_it(
     ended = {
         e["event_type"]: (e["status"], e["attempts"]) for e in await rows(database, "workflow_events_outbox")
     }
-    assert ended == {"on_poke": ("completed", 1), "on_timer": ("dead_letter", ATTEMPTS)}
+    assert ended == {"on_poke": ("completed", 1), "on_timer": ("dead", ATTEMPTS)}
 
 
 async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
@@ -321,7 +321,7 @@ async def test_event_with_a_payload_that_makes_no_sense_is_a_dead_letter(
         await insert_event(connection, **about)
     await wait_until_given_up(runtime, clock)
     (event,) = await rows(database, "workflow_events_outbox")
-    assert event["status"] == "dead_letter"
+    assert event["status"] == "dead"
     assert "tomorrow" in event["error"] or "UUID" in event["error"]
     (instance,) = await rows(database, "workflow_instances")
     assert instance["status"] == "paused"
@@ -353,7 +353,7 @@ async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_agai
     (instance_id,) = await runtime.start_many(ORG, "late", ANN, [{}])
     await wait_until_given_up(runtime, clock)
     event = await event_of(database, instance_id)
-    assert (event["status"], event["attempts"]) == ("dead_letter", ATTEMPTS)
+    assert (event["status"], event["attempts"]) == ("dead", ATTEMPTS)
     await publish(database, "late", [script("one"), END], arrows("one", "end"))
     await runtime.revive(ORG, event["id"], OPS)
     assert await statuses(database) == {instance_id: "completed"}

@@ -49,14 +49,14 @@ async def test_backlog_of_one_org_does_not_make_another_wait(
 
 QUIET = """
 INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json,
-       event_idempotency_key, next_retry_at, status)
+       event_idempotency_key, retry_at, status)
 SELECT 'quiet' || n, $1, gen_random_uuid(), gen_random_uuid(), 'on_poke', '{}', n::text, $2::text::timestamptz,
        CASE WHEN $2 = 'infinity' THEN 'pending' ELSE 'failed' END
   FROM generate_series(1, 9) AS n
 """
 ONE_EACH = """
 INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json,
-       event_idempotency_key, next_retry_at)
+       event_idempotency_key, retry_at)
 SELECT 'org' || n, $1::timestamptz + n * interval '1 microsecond', gen_random_uuid(),
        CASE WHEN $2 THEN gen_random_uuid() END,
        CASE WHEN $2 THEN 'on_poke' ELSE 'on_event' END,

@@ -276,7 +276,7 @@ async def test_handing_on_closes_a_seat_and_opens_another_where_reminders_go(
 
 
 async def _effects(database: Database) -> list[dict[str, Any]]:
-    found = await rows(database, "workflow_side_effects_outbox")
+    found = await rows(database, "effects")
     return sorted(found, key=lambda row: row["created_at"])
 
 

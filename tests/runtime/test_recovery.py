@@ -108,7 +108,7 @@ async def test_event_with_its_last_attempt_does_not_die_of_the_one_beside_it(
     ids = await start(runtime, 3, killer=1)
     async with database.transaction(None) as connection:
         await connection.execute(
-            "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE org_id = 'acme' AND instance_id <> $1",
+            "UPDATE assent.workflow_events_outbox SET attempts_max = 1 WHERE org_id = 'acme' AND instance_id <> $1",
             ids[1],
         )
     await live_until_it_survives(database)

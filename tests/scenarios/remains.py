@@ -26,7 +26,8 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
     found += _unsettled("form", forms.values(), lambda row: _rests(steps[row["id"]]))
     outside = await rows(sandbox.database, "requests")
     found += _unsettled("request", outside, lambda row: _rests(steps[row["step_execution_id"]]))
-    found += _unsettled("result", await rows(sandbox.database, "request_deliveries"), lambda _: False)
+    jobs = [row for row in await rows(sandbox.database, "jobs") if row["kind"] == "result"]
+    found += [f"a result is left {row['status']}: {row}" for row in jobs if row["status"] != "done"]
     asked = requests | forms
     found += _unsettled("seat", seats, lambda seat: asked[seat["request_id"]]["status"] in ASKING)
     unused = [row for row in requests.values() if row["status"] == "approved" and row["applied_at"] is None]

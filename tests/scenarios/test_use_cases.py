@@ -9,7 +9,7 @@ import pytest
 from assent.model.mutation import Command, Entity
 from assent.runtime import InstanceView
 from assent.testing import Sandbox
-from tests.runtime.flows import rows, steps_of
+from tests.runtime.flows import effects, rows, steps_of
 from tests.scenarios.application import app
 
 LARGE = {"number": "1", "vendor_id": "v-9", "grand_total": 2_000_000, "currency": "EUR", "cost_center": "R&D"}
@@ -131,12 +131,10 @@ class TestRoyalty:
         job = await sandbox.actor("job")
         view = await sandbox.runtime.start(sandbox.org_id, "franchise.royalty", job, given)
         await sandbox.advance_time("90 days")
-        (effect,) = await rows(sandbox.database, "workflow_side_effects_outbox")
-        assert (effect["effect_type"], effect["status"]) == ("webhook", "pending")
+        (effect,) = await effects(sandbox.database)
+        assert (effect["type"], effect["status"]) == ("webhook", "queued")
         assert effect["created_at"].isoformat() == "2026-04-01T06:00:00+00:00"
         (step,) = [
-            step
-            for step in await steps_of(sandbox.database, view.id)
-            if step["id"] == effect["step_execution_id"]
+            step for step in await steps_of(sandbox.database, view.id) if step["id"] == effect["step_id"]
         ]
         assert (step["node_id"], step["status"]) == ("deliver", "completed")

@@ -42,9 +42,9 @@ async def ways_gone(sandbox: Sandbox, workflows: Iterable[Workflow]) -> dict[str
     for step in steps.values():
         if workflow := ran[step["instance_id"]]:
             found.setdefault(workflow.key, set()).update(_of_step(workflow, step))
-    for effect in await rows(sandbox.database, "workflow_side_effects_outbox"):
+    for effect in await rows(sandbox.database, "effects"):
         if workflow := ran[effect["instance_id"]]:
-            found[workflow.key].update(_of_message(workflow, steps[effect["step_execution_id"]], effect))
+            found[workflow.key].update(_of_message(workflow, steps[effect["step_id"]], effect))
     return found
 
 
@@ -72,6 +72,6 @@ def _of_control(workflow: Workflow, output: Row) -> Iterator[str]:
 
 
 def _of_message(workflow: Workflow, step: Row, effect: Row) -> Iterator[str]:
-    occasion = effect["payload_json"].get("occasion")
+    occasion = effect["payload"].get("occasion")
     if occasion in PATIENCE.values():
         yield f"{place(workflow.nodes[step['node_id']])} {occasion}"

@@ -17,13 +17,14 @@ HISTORY = {
     "request_items": "kind",
     "request_history": "source",
     "task_submissions": "submitted_by",
-    "task_attempts": "ended_at",
+    "job_attempts": "ended_at",
+    "effects": "trace_id",
     "task_keys": "task_id",
     "workflow_start_keys": "instance_id",
 }
 """Tables that only grow, each with a column that nothing else protects."""
 
-PRUNED = ("workflow_step_receipts", "workflow_outbox_receipts", "task_submissions", "task_attempts")
+PRUNED = ("workflow_step_receipts", "workflow_outbox_receipts", "task_submissions", "job_attempts", "effects")
 
 DOORS = ("", "mutate", "advance", "prune")
 

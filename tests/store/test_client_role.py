@@ -32,9 +32,9 @@ READS = {
     "approval_delegations": ALL,
     "requests": ALL,
     "request_items": ALL,
-    "tasks": ALL,
+    "jobs": ALL,
     "task_submissions": ALL,
-    "task_attempts": ALL,
+    "job_attempts": ALL,
     "orgs": ALL + " but settings",
     "members": ALL + " but email",
     "workflow_definitions": ALL
@@ -132,6 +132,16 @@ async def test_client_sees_the_content_of_entities_by_the_view(client, two_orgs)
     rows = await client.fetch("SELECT org_id, data FROM assent.current_entities")
     assert {row["org_id"] for row in rows} == {"acme"}
     assert all(row["data"] for row in rows)
+
+
+async def test_client_sees_tasks_and_no_other_job(client, database):
+    """What receivers answered to effects is in the attempts at them."""
+    async with database.transaction(None) as connection:
+        for kind in ("task", "effect", "result"):
+            job = await insert_job(connection, kind=kind)
+            await insert(connection, "job_attempts", job_id=job["id"], kind=kind, output={"body": "secret"})
+    for table in ("jobs", "job_attempts"):
+        assert [row["kind"] for row in await client.fetch(f"SELECT kind FROM assent.{table}")] == ["task"]
 
 
 async def test_client_without_an_org_sees_nothing(client, two_orgs):

@@ -32,7 +32,7 @@ async def test_what_was_received_stays_received_and_what_ended_stays_as_it_is(ow
 
 
 async def test_a_delivery_is_never_deleted(owner):
-    delivery = await insert_delivery(owner, status="processed", processed_at=START)
+    delivery = await insert_delivery(owner, status="done")
     for door in ("", "prune"):
         await owner.execute("SELECT set_config('assent.door', $1, true)", door)
         async with refused(owner, APPEND_ONLY, saying="request_deliveries is append-only: DELETE is refused"):
@@ -64,10 +64,12 @@ async def test_a_result_from_sql_is_kept_with_its_bundle_and_once(owner):
     async with acting_for(owner, "acme"):
         pushed = [await push(owner, request["id"], key) for key in ("a", "a", "b")]
     assert pushed == ["accepted", "repeated", "accepted"]
-    kept = await owner.fetch("SELECT * FROM assent.request_deliveries ORDER BY key")
+    kept = await owner.fetch(
+        "SELECT * FROM assent.request_deliveries JOIN assent.jobs USING (org_id, id) ORDER BY key"
+    )
     assert [(row["key"], row["status"], row["source"], row["late"]) for row in kept] == [
-        ("a", "pending", "sql", False),
-        ("b", "pending", "sql", False),
+        ("a", "queued", "sql", False),
+        ("b", "queued", "sql", False),
     ]
     bodies = dict(await owner.fetch("SELECT id, body FROM assent.request_history"))
     assert bodies[kept[0]["id"]] == {
@@ -82,8 +84,8 @@ async def test_a_result_for_a_request_that_has_ended_is_kept_as_late(owner):
     request = await insert_outside_request(owner, status="cancelled", ended_at=START)
     async with acting_for(owner, "acme"):
         assert [await push(owner, request["id"]) for _ in range(2)] == ["late", "repeated"]
-    (kept,) = await owner.fetch("SELECT * FROM assent.request_deliveries")
-    assert (kept["status"], kept["late"], kept["processed_at"]) == ("processed", True, START)
+    (kept,) = await owner.fetch("SELECT * FROM assent.request_deliveries JOIN assent.jobs USING (org_id, id)")
+    assert (kept["status"], kept["late"], kept["ended_at"]) == ("done", True, START)
     assert await owner.fetchval("SELECT count(*) FROM assent.request_history") == 1
 
 

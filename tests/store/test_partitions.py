@@ -9,9 +9,9 @@ import pytest
 
 from assent.store.roles import ENGINE_ROLE
 from tests.plain_sql import CHECK, FOREIGN_KEY, IDENTITY, STATUS, check_deferred, refused, wait_until_blocked
-from tests.rows import insert, insert_effect, insert_event, insert_step, update
+from tests.rows import insert, insert_event, insert_step, update
 
-TABLES = ("workflow_step_executions", "workflow_events_outbox", "workflow_side_effects_outbox")
+TABLES = ("workflow_step_executions", "workflow_events_outbox")
 
 ENSURE = "SELECT assent.ensure_partitions()"
 TICK = timedelta(microseconds=1)
@@ -62,7 +62,7 @@ async def test_maintenance_once_a_month_over_fourteen_months_never_uses_the_defa
     for month in range(2, 16):
         clock.move_to(max(clock.now(), first_of(month) + timedelta(days=20)))
         async with database.transaction(None) as connection:
-            assert await connection.fetchval(ENSURE) == (3 if month > 2 else 0)
+            assert await connection.fetchval(ENSURE) == (2 if month > 2 else 0)
             assert await connection.fetchval(ENSURE) == 0
         clock.move_to(first_of(month + 1) - TICK)
         async with database.transaction(None) as connection:
@@ -98,9 +98,9 @@ async def test_months_turn_in_utc_whatever_the_session_says(owner, zone, date_st
     # So late in March that it is April in Kiritimati, and so early in October that it is September in Honolulu.
     march, october = 14, 21
     await _set_time(owner, first_of(march + 1) - timedelta(minutes=1))
-    assert await owner.fetchval(ENSURE) == 4 * 3
+    assert await owner.fetchval(ENSURE) == 4 * 2
     await _set_time(owner, first_of(october) + timedelta(minutes=1))
-    assert await owner.fetchval(ENSURE) == 4 * 3
+    assert await owner.fetchval(ENSURE) == 4 * 2
     for month in (*range(march, march + 4), *range(october, october + 4)):
         for moment in (first_of(month), first_of(month + 1) - TICK):
             assert await _insert_everywhere(owner, moment) == {f"_{first_of(month):%Y_%m}"}
@@ -113,7 +113,7 @@ async def test_partition_that_comes_late_takes_over_its_rows_from_the_default(ow
     await check_deferred(owner)
     before = await _rows_in_order(owner)
 
-    assert await owner.fetchval(ENSURE) == len(moments) * 3
+    assert await owner.fetchval(ENSURE) == len(moments) * 2
     assert await _count_in_defaults(owner) == 0
     assert await _rows_in_order(owner) == before
     for table in TABLES:
@@ -133,7 +133,7 @@ async def test_row_older_than_every_partition_gets_one_too(owner):
 
 async def test_how_far_ahead_can_be_said(owner):
     assert await owner.fetchval("SELECT assent.ensure_partitions(0)") == 0
-    assert await owner.fetchval("SELECT assent.ensure_partitions(5)") == 2 * 3
+    assert await owner.fetchval("SELECT assent.ensure_partitions(5)") == 2 * 2
 
 
 async def test_two_maintenance_calls_at_once_both_succeed(database, clock):
@@ -141,7 +141,7 @@ async def test_two_maintenance_calls_at_once_both_succeed(database, clock):
     clock.move_to(first_of(5))
     async with database.transaction(None) as second:
         async with database.transaction(None) as first:
-            assert await first.fetchval(ENSURE) == 3 * 3
+            assert await first.fetchval(ENSURE) == 3 * 2
             waiting = asyncio.create_task(second.fetchval(ENSURE))
             await wait_until_blocked(first, second)
             # It waits before it reads: two that had both read could only deadlock over the lock to write.
@@ -158,7 +158,7 @@ async def test_insert_into_the_default_that_is_under_way_is_waited_for_and_moved
             event = await insert_event(writer)
             waiting = asyncio.create_task(maintenance.fetchval(ENSURE))
             await wait_until_blocked(writer, maintenance)
-        assert await waiting == 4 * 3
+        assert await waiting == 4 * 2
         assert await _partition_of(maintenance, "workflow_events_outbox", event) == "_2026_09"
 
 
@@ -168,7 +168,6 @@ async def test_status_and_identity_are_guarded_in_a_new_partition(owner):
     ended = {
         "workflow_step_executions": await insert_step(owner, status="completed"),
         "workflow_events_outbox": await insert_event(owner, status="completed"),
-        "workflow_side_effects_outbox": await insert_effect(owner, status="completed"),
     }
     for table, row in ended.items():
         assert await _partition_of(owner, table, row) == "_2026_10"

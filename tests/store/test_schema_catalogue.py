@@ -47,10 +47,7 @@ TRIGGERS = {
     "deliveries_are_never_deleted": "test_outside_requests.test_a_delivery_is_never_deleted",
     "deliveries_are_never_emptied": "test_outside_requests.test_a_delivery_is_never_deleted",
     "deliveries_keep_their_key": "test_outside_requests.test_what_a_delivery_is_never_changes",
-    "delivery_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "edits_void_approvals": "test_edits_void_approvals.test_edit_voids_what_is_open_and_what_is_approved_but_unapplied",
-    "effect_claim_is_dated": "test_claims.test_claim_is_dated_by_the_database_whoever_claims",
-    "effect_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "decisions_are_of_those_who_are_asked": "test_decision_guards.test_a_decision_by_hand_is_refused",
     "entities_change_only_in_mutate": "test_truth_wall.test_plain_writes_of_the_owner_are_refused",
     "entity_rows_are_guarded": "test_truth_wall.test_content_of_a_locked_entity_is_not_edited",
@@ -84,13 +81,15 @@ TRIGGERS = {
     "step_receipts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "step_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "steps_keep_their_identity": "test_step_guards.test_identity_of_a_step_never_changes",
-    "task_attempts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
-    "task_attempts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "effects_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "effects_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "job_attempts_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "job_attempts_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "start_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "start_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "task_keys_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "task_keys_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
-    "task_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "job_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
     "task_submissions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "task_submissions_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "versions_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
@@ -118,9 +117,7 @@ SELECT i.relname, c.relname || ' ' || regexp_replace(pg_get_indexdef(i.oid), '^.
  WHERE c.relnamespace = 'assent'::regnamespace AND NOT c.relispartition
 """
 
-TO_PROCESS = (
-    "(status, next_retry_at, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'failed'::text]))"
-)
+TO_PROCESS = "(status, retry_at, created_at) WHERE (status = ANY (ARRAY['pending'::text, 'failed'::text]))"
 
 SEED_INDEXES = {
     "workflow_definitions_pkey": "workflow_definitions (org_id, id)",
@@ -150,10 +147,8 @@ SEED_INDEXES = {
     "workflow_events_outbox_pkey": "workflow_events_outbox (org_id, created_at, id)",
     "events_to_process": f"workflow_events_outbox {TO_PROCESS}",
     "events_by_instance": "workflow_events_outbox (org_id, instance_id)",
-    "workflow_side_effects_outbox_pkey": "workflow_side_effects_outbox (org_id, created_at, id)",
-    "effects_to_process": f"workflow_side_effects_outbox {TO_PROCESS}",
-    "effects_by_instance": "workflow_side_effects_outbox (org_id, instance_id)",
-    "effects_by_step": "workflow_side_effects_outbox (org_id, step_execution_id)",
+    "effects_by_instance": "effects (org_id, instance_id)",
+    "effects_by_step": "effects (org_id, step_id)",
     "workflow_outbox_receipts_pkey": (
         "workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key)"
     ),

@@ -7,20 +7,18 @@ import pytest
 from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
-from tests.rows import insert, insert_delivery, update
+from tests.rows import insert, update
 
 LIVES = {
     "workflow_instances": "instance",
     "workflow_step_executions": "step",
     "workflow_events_outbox": "outbox",
-    "workflow_side_effects_outbox": "outbox",
     "workflow_definitions": "definition",
     "approval_requests": "request",
     "workflow_seats": "seat",
     "workflow_forms": "form",
     "requests": "outside",
-    "request_deliveries": "delivery",
-    "tasks": "task",
+    "jobs": "job",
 }
 
 WORKER = UUID(int=7)
@@ -31,30 +29,21 @@ ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at", 
 COLUMNS = {
     ("requests", "partial"): {"received": 1},
     ("requests", "completed"): {"received": 2},
-    ("request_deliveries", "processed"): {"processed_at": START},
 }
 """What a row of such a status has besides."""
 
-INSERTS = {"request_deliveries": insert_delivery}
-"""Of tables whose rows need others."""
-
 
 async def _insert_at(connection, table, status):
-    given = _columns(table, status)
-    if table in INSERTS:
-        return await INSERTS[table](connection, **given)
-    return await insert(connection, table, **given)
+    return await insert(connection, table, **_columns(table, status))
 
 
 def _columns(table, status):
     """What goes with a new status."""
-    if table == "tasks":
-        ended = status in ("complete", "cancelled", "dead")
-        in_hand = WORKER if status == "in_progress" else None
-        return {"status": status, "worker_id": in_hand, "ended_at": START if ended else None}
+    if table == "jobs":
+        ended = status in ("done", "cancelled", "dead")
+        worker_id = WORKER if status == "running" else None
+        return {"status": status, "worker_id": worker_id, "ended_at": START if ended else None}
     found = {"status": status} | COLUMNS.get((table, status), {})
-    if table == "workflow_side_effects_outbox":
-        found["worker_id"] = WORKER if status == "processing" else None
     if table not in ENDED_AT:
         return found
     return found | {ENDED_AT[table]: START if is_terminal(MOVES[table], status) else None}
@@ -118,6 +107,6 @@ async def test_unknown_life_and_unknown_status_lead_nowhere(owner):
     for asked in (
         ("instance", "running", "dreaming"),
         ("instance", "dreaming", "running"),
-        ("task", "a", "b"),
+        ("job", "a", "b"),
     ):
         assert await owner.fetchval("SELECT assent.status_may_move($1, $2, $3)", *asked) is False

@@ -67,12 +67,10 @@ async def test_what_is_due_is_pending_and_what_waits_for_its_time_is_delayed(
     database: Database, clock: MovedClock, name: str, insert: Any
 ) -> None:
     await put(database, insert, created_at=START - 3 * MINUTE)
-    await put(
-        database, insert, created_at=START - 9 * MINUTE, status="failed", next_retry_at=START - 5 * MINUTE
-    )
-    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", next_retry_at=START + MINUTE)
+    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", retry_at=START - 5 * MINUTE)
+    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", retry_at=START + MINUTE)
     await put(database, insert, created_at=START - 9 * MINUTE, status="completed", completed_at=START)
-    await put(database, insert, created_at=START - 9 * MINUTE, status="dead_letter")
+    await put(database, insert, created_at=START - 9 * MINUTE, status="dead")
     assert queue(await health(database), name) == Queue(name, 2, 1, 300.0, 1)
 
 
@@ -83,7 +81,7 @@ async def test_events_of_a_paused_instance_are_delayed_for_as_long_as_it_takes(
     await put(database, insert_event, created_at=START - 90 * MINUTE)
     async with database.transaction(None) as connection:
         await connection.execute(
-            "UPDATE assent.workflow_events_outbox SET next_retry_at = 'infinity' WHERE org_id = 'acme'"
+            "UPDATE assent.workflow_events_outbox SET retry_at = 'infinity' WHERE org_id = 'acme'"
         )
     found = await health(database)
     assert queue(found, "events") == Queue("events", 0, 1, 0.0, 0)
@@ -151,10 +149,10 @@ async def test_dead_letters_are_counted_by_kind_and_only_recent_ones_are_a_probl
         database,
         insert_event,
         event_type="on_timer",
-        status="dead_letter",
+        status="dead",
         created_at=START - timedelta(days=9),
     )
-    await put(database, insert_effect, effect_type="email", status="dead_letter", created_at=START - MINUTE)
+    await put(database, insert_effect, effect_type="email", status="dead", created_at=START - MINUTE)
     found = await health(database)
     assert [(each.queue, each.kind, each.number, each.recent) for each in found.dead_letters] == [
         ("effects", "email", 1, 1),
@@ -166,7 +164,7 @@ async def test_dead_letters_are_counted_by_kind_and_only_recent_ones_are_a_probl
 async def test_org_sees_only_what_is_its_own(database: Database) -> None:
     await put(database, insert_event, org_id="acme", created_at=START - 2 * MINUTE)
     await put(database, insert_event, org_id="other", created_at=START - 9 * MINUTE)
-    await put(database, insert_event, org_id="other", status="dead_letter")
+    await put(database, insert_event, org_id="other", status="dead")
     assert queue(await health(database), "events") == Queue("events", 2, TWIN_ROWS, 540.0, 1)
     assert queue(await health(database, "acme"), "events") == Queue("events", 1, 0, 120.0, 0)
     assert queue(await health(database, "nobody"), "events") == Queue("events", 0, 0, 0.0, 0)

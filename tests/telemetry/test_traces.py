@@ -66,12 +66,10 @@ async def test_rows_of_the_way_say_the_trace(
         )
     assert (told, audited) == (traceparent(mutate), traceparent(mutate))
     await drain(runtime)
-    (effect,) = await rows(database, "workflow_side_effects_outbox")
+    (effect,) = await rows(database, "effects")
     assert effect["trace_id"] == traceparent(spans.one("node webhook_out"))
     (step,) = [
-        step
-        for step in await rows(database, "workflow_step_executions")
-        if step["id"] == effect["step_execution_id"]
+        step for step in await rows(database, "workflow_step_executions") if step["id"] == effect["step_id"]
     ]
     assert step["output_json"]["trace_id"] == trace_id(mutate)
 
@@ -213,7 +211,7 @@ async def test_trace_that_is_not_sampled_is_handed_on_and_gets_no_spans(
     await office.work()
     await office.close()
     assert set(spans.names) <= {"batch"}
-    (effect,) = await rows(database, "workflow_side_effects_outbox")
+    (effect,) = await rows(database, "effects")
     assert re.fullmatch(f"00-{NOT_SAMPLED[3:35]}-[0-9a-f]{{16}}-00", effect["trace_id"])
 
 

@@ -33,7 +33,7 @@ APP = ("--app", "tests.processes.application:app")
 WAIT_MAX_S = 60
 HOT_TABLES = (
     *("workflow_instances", "workflow_step_executions", "workflow_events_outbox", "workflow_step_receipts"),
-    *("workflow_side_effects_outbox", "workflow_outbox_receipts", "tasks", "members", "orgs", "audit_log"),
+    *("effects", "workflow_outbox_receipts", "jobs", "members", "orgs", "audit_log"),
 )
 ADDS_COLUMNS = "\n".join(
     f"ALTER TABLE assent.{table} ADD COLUMN of_the_next_release text DEFAULT 'x';" for table in HOT_TABLES
@@ -154,8 +154,9 @@ async def stop(process: Any) -> None:
 
 UNFINISHED = """
 SELECT count(*) FROM assent.workflow_instances i
-  LEFT JOIN assent.workflow_side_effects_outbox e ON e.org_id = i.org_id AND e.instance_id = i.id
- WHERE i.status = 'running' OR e.status IS DISTINCT FROM 'completed'
+  LEFT JOIN assent.effects e ON e.org_id = i.org_id AND e.instance_id = i.id
+  LEFT JOIN assent.jobs j ON j.org_id = e.org_id AND j.id = e.id
+ WHERE i.status = 'running' OR j.status IS DISTINCT FROM 'done'
 """
 
 

@@ -17,7 +17,7 @@ HOLD_GATE = f"SELECT pg_advisory_xact_lock({GATE})"
 _COMPLETE = """
 WITH open AS (
   SELECT org_id, created_at, id FROM assent.workflow_events_outbox
-   WHERE status IN ('pending', 'failed') AND next_retry_at IS NULL
+   WHERE status IN ('pending', 'failed') AND retry_at IS NULL
    ORDER BY created_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
 UPDATE assent.workflow_events_outbox e
    SET status = 'completed', completed_at = assent.now(), attempts = attempts + 1

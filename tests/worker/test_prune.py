@@ -96,8 +96,10 @@ async def test_receipts_are_deleted_by_no_other_door(database):
 
 KINDS = {
     "events": ("workflow_events_outbox", insert_event),
-    "effects": ("workflow_side_effects_outbox", insert_effect),
+    "effects": ("effects", insert_effect),
 }
+DONE = {"events": ("completed", "completed_at"), "effects": ("done", "ended_at")}
+"""The status of a row that is done, and the column that says since when."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,8 +108,9 @@ async def test_completed_rows_of_an_outbox_go_after_ninety_days_by_their_complet
 ):
     table, insert_row = KINDS[kind]
     async with database.transaction(None) as connection:
-        await insert_row(connection, status="completed", completed_at=START)
-        late = await insert_row(connection, status="completed", completed_at=START + timedelta(days=5))
+        status, when = DONE[kind]
+        await insert_row(connection, **{"status": status, when: START})
+        late = await insert_row(connection, **{"status": status, when: START + timedelta(days=5)})
     clock.advance("90d")
     assert (await Prune(place).run_once()).count == 0
     clock.advance("1d")
@@ -115,13 +118,19 @@ async def test_completed_rows_of_an_outbox_go_after_ninety_days_by_their_complet
     assert [row["id"] for row in await rows(database, table)] == [late["id"]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("status", ["dead_letter", "pending", "failed", "processing"])
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        *(("events", status) for status in ("dead", "pending", "failed", "processing")),
+        *(("effects", status) for status in ("dead", "queued", "retrying", "running")),
+    ],
+)
 async def test_dead_letters_and_unfinished_rows_stay_for_ever(place, database, clock, kind, status):
     table, insert_row = KINDS[kind]
     async with database.transaction(None) as connection:
         # Also where a time of completion is left over from an earlier life.
-        await insert_row(connection, status=status, completed_at=START)
+        given = {"completed_at": START} if kind == "events" else {}
+        await insert_row(connection, status=status, **given)
     clock.advance("3650d")
     assert (await Prune(place).run_once()).count == 0
     assert await count(database, table) == 1
@@ -131,7 +140,7 @@ async def test_dead_letters_and_unfinished_rows_stay_for_ever(place, database, c
 async def test_outbox_rows_go_in_batches(place, database, clock, kind):
     async with database.transaction(None) as connection:
         for _ in range(5):
-            await KINDS[kind][1](connection, status="completed", completed_at=START)
+            await KINDS[kind][1](connection, **{"status": DONE[kind][0], DONE[kind][1]: START})
     clock.advance(LONG)
     duty = Prune(with_options(place, prune_rows_max=2))
     first = await duty.run_once()

@@ -143,8 +143,13 @@ async def test_instance_that_has_not_ended_stays_however_old(place, database, cl
     assert (await Retention(place).run_once()).count == 0
 
 
-@pytest.mark.parametrize("queue", ["event", "effect"])
-@pytest.mark.parametrize("status", ["dead_letter", "pending", "failed", "processing"])
+@pytest.mark.parametrize(
+    ("queue", "status"),
+    [
+        *(("event", status) for status in ("dead", "pending", "failed", "processing")),
+        *(("effect", status) for status in ("dead", "queued", "retrying", "running")),
+    ],
+)
 async def test_instance_with_a_dead_letter_or_unfinished_work_stays(place, database, clock, status, queue):
     await set_policy(database, 1)
     await whole_instance(database, **{queue: status})

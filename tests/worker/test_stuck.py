@@ -49,7 +49,7 @@ async def test_instance_that_ended_its_steps_and_went_nowhere_is_found(database,
     async with database.transaction(None) as connection:
         for status in ("completed", "failed", "cancelled", "skipped"):
             await insert_step(connection, instance_id=instance["id"], status=status)
-        for status in ("completed", "dead_letter"):
+        for status in ("completed", "dead"):
             await insert_event(connection, instance_id=instance["id"], status=status)
     clock.advance("1h")
     assert [finding.instance_id for finding in await found(database)] == [instance["id"]]

@@ -18,9 +18,7 @@ SETTLED_MAX_S: Final = 90.0
 
 QUEUES: Final = {
     "events": "SELECT count(*) FROM assent.workflow_events_outbox WHERE status NOT IN ('completed')",
-    "effects": "SELECT count(*) FROM assent.workflow_side_effects_outbox WHERE status NOT IN ('completed')",
-    "tasks": "SELECT count(*) FROM assent.tasks WHERE status NOT IN ('complete')",
-    "results": "SELECT count(*) FROM assent.request_deliveries WHERE status NOT IN ('processed')",
+    "jobs": "SELECT count(*) FROM assent.jobs WHERE status NOT IN ('done')",
     "requests": "SELECT count(*) FROM assent.requests WHERE status NOT IN ('completed')",
     "batches": "SELECT count(*) FROM assent.workflow_batches",
     "errands": "SELECT count(*) FROM assent.workflow_instances WHERE entity_id IS NULL AND status <> 'completed'",
@@ -43,7 +41,7 @@ SELECT i.org_id, i.context_json ->> 'number' AS number, i.status, s.node_id, s.s
  WHERE i.entity_id IS NULL
 """
 _MARKS: Final = "SELECT what, of FROM public.marks"
-_EFFECTS: Final = "SELECT event_idempotency_key AS key FROM assent.workflow_side_effects_outbox"
+_EFFECTS: Final = "SELECT key FROM assent.effects"
 
 
 @dataclass(frozen=True)
