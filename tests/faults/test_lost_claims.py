@@ -157,12 +157,12 @@ async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faul
         answer = faulty.proxy.arm(Fault(COMMIT, moment="after", action="hold"))
         claiming.release()
         await answer.wait()
-        assert (await faulty.row("tasks"))["status"] == "in_progress"
+        assert (await faulty.row("tasks"))["status"] == "running"
         duty._jobs.lease.renewals += (
             1  # as another duty of the process does: what is recorded is to be compared
         )
         await duty.run_once()
-        assert (await faulty.row("tasks"))["status"] == "in_progress"
+        assert (await faulty.row("tasks"))["status"] == "running"
         answer.release()
         await first
         await duty.finish()

@@ -116,6 +116,6 @@ async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_i
     async with database.transaction(None) as connection:
         (claimed,) = await JobQueue("result", worker_id).claim(connection, 10)
         assert await hold_if_claimed(connection, worker_id, [claimed.job]) == {claimed.id}
-        sql = f"UPDATE assent.jobs SET {change} WHERE org_id = $1"  # noqa: S608 - ours
+        sql = f"UPDATE assent.jobs SET {change} WHERE org_id = $1 AND kind = 'result'"  # noqa: S608 - ours
         await connection.execute(sql, ORG)
         assert await hold_if_claimed(connection, worker_id, [claimed.job]) == set()

@@ -11,7 +11,7 @@ from assent.store.connect import connect
 from assent.store.roles import CLIENT_ROLE, ENGINE_ROLE
 from tests.plain_sql import PRIVILEGE, refused
 from tests.postgres import SETTINGS, START
-from tests.rows import insert, insert_one_of_each
+from tests.rows import insert, insert_job, insert_one_of_each
 from tests.store.test_grants import FUNCTIONS, RELATIONS, is_permitted, rights
 
 ALL = "every column"
