@@ -67,7 +67,7 @@ async def test_notification_wakes_the_duty_and_stopping_waits_for_what_is_under_
     supervisor.stop()
     asyncio.get_running_loop().call_later(0.15, release.set)
     assert await asyncio.wait_for(running, WAIT_MAX_S) is True
-    assert await statuses(office.database) == ["completed"]
+    assert await statuses(office.database) == ["done"]
 
 
 async def test_worker_process_sends_and_finishes_what_it_has_begun_when_it_is_told_to_stop(
@@ -85,7 +85,7 @@ async def test_worker_process_sends_and_finishes_what_it_has_begun_when_it_is_to
         await process.line("worker stopping")
         release.set()
         assert await process.ended() == 0
-    assert await statuses(office.database) == ["completed", "completed"]
+    assert await statuses(office.database) == ["done", "done"]
 
 
 async def test_attempt_that_outlives_the_grace_period_is_left_to_others(
@@ -100,7 +100,7 @@ async def test_attempt_that_outlives_the_grace_period_is_left_to_others(
         await until_received(receiver, 1)
         process.send(signal.SIGTERM)
         assert await process.ended() == 3
-    assert await statuses(office.database) == ["processing"]
+    assert await statuses(office.database) == ["running"]
 
 
 async def test_duty_without_an_application_is_refused(database: Database) -> None:
@@ -131,6 +131,6 @@ async def test_worker_that_is_killed_blocks_a_destination_no_longer_than_its_lea
     async with worker(office.database.url, *EFFECTS, "--only", "rescue", **LOCALLY, **lease):
         await until_received(receiver, 17)
         async with asyncio.timeout(60):
-            while set(await statuses(office.database)) != {"completed"}:  # noqa: ASYNC110
+            while set(await statuses(office.database)) != {"done"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     assert sorted(receiver.keys.values()) == [1] + [2] * 8

@@ -179,14 +179,14 @@ async def test_instance_that_another_worker_prunes_is_not_waited_for(place, data
         )
 
 
-@pytest.mark.parametrize(("status", "goes"), [("complete", True), ("cancelled", True), ("dead", False)])
+@pytest.mark.parametrize(("status", "goes"), [("done", True), ("cancelled", True), ("dead", False)])
 async def test_tasks_go_after_their_days_and_dead_ones_stay(place, database, clock, status, goes):
     async with database.transaction(None) as connection:
-        task = await insert(connection, "tasks", status=status, ended_at=START)
+        task = await insert(connection, "jobs", status=status, ended_at=START)
         await insert(connection, "task_submissions", id=task["id"])
     clock.advance("365d")
     assert (await Prune(place).run_once()).parts["tasks"] == goes
-    assert (await rows(database, "tasks") == []) is goes
+    assert (await rows(database, "jobs") == []) is goes
 
 
 async def keep(database, *keys, org_id="acme", at=START):
