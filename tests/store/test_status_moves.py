@@ -18,24 +18,28 @@ LIVES = {
     "approval_requests": "request",
     "workflow_seats": "seat",
     "workflow_forms": "form",
-    "requests": "outside",
-    "request_deliveries": "delivery",
+    "outside_requests": "outside",
+    "outside_request_deliveries": "delivery",
     "tasks": "task",
 }
 
 WORKER = UUID(int=7)
 
-ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at", "requests": "ended_at"}
+ENDED_AT = {
+    "workflow_instances": "completed_at",
+    "workflow_forms": "ended_at",
+    "outside_requests": "ended_at",
+}
 """Where a row ends exactly when its status does, and says when."""
 
 COLUMNS = {
-    ("requests", "partial"): {"received": 1},
-    ("requests", "completed"): {"received": 2},
-    ("request_deliveries", "processed"): {"processed_at": START},
+    ("outside_requests", "partial"): {"received": 1},
+    ("outside_requests", "completed"): {"received": 2},
+    ("outside_request_deliveries", "processed"): {"processed_at": START},
 }
 """What a row of such a status has besides."""
 
-INSERTS = {"request_deliveries": insert_delivery}
+INSERTS = {"outside_request_deliveries": insert_delivery}
 """Of tables whose rows need others."""
 
 

@@ -90,8 +90,8 @@ MOVES: Mapping[str, Moves] = {
     "approval_requests": REQUEST_MOVES,
     "workflow_seats": SEAT_MOVES,
     "workflow_forms": FORM_MOVES,
-    "requests": OUTSIDE_REQUEST_MOVES,
-    "request_deliveries": DELIVERY_MOVES,
+    "outside_requests": OUTSIDE_REQUEST_MOVES,
+    "outside_request_deliveries": DELIVERY_MOVES,
     "tasks": TASK_MOVES,
 }
 

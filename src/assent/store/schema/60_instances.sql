@@ -27,7 +27,7 @@ CREATE TABLE assent.workflow_instances (
   chain_length           integer     NOT NULL DEFAULT 0, -- automatic calls since a step last waited
   incident               jsonb,                 -- why it is paused or failed: code, message, node
   idempotency_key        text,
-  last_step_execution_id uuid,
+  last_step_id           uuid,
   started_at             timestamptz NOT NULL DEFAULT assent.now(),
   updated_at             timestamptz NOT NULL DEFAULT assent.now(),
   completed_at           timestamptz,
@@ -164,7 +164,7 @@ CREATE TABLE assent.workflow_step_receipts (
   org_id            text        NOT NULL,
   instance_id       uuid        NOT NULL,
   idempotency_key   text        NOT NULL,
-  step_execution_id uuid        NOT NULL,
+  step_id           uuid        NOT NULL,
   created_at        timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT workflow_step_receipts_pkey PRIMARY KEY (org_id, instance_id, idempotency_key)
 );

@@ -1,4 +1,4 @@
--- Jobs that workers run: effects and tasks; and the leases of workers, which results (request_deliveries) share.
+-- Jobs that workers run: effects and tasks; and the leases of workers, which results (outside_request_deliveries) share.
 
 -- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
 -- that has claimed something has a row here. Workers belong to no org.
@@ -17,7 +17,7 @@ CREATE TABLE assent.workflow_side_effects_outbox (
   created_at            timestamptz NOT NULL DEFAULT assent.now(),
   id                    uuid        NOT NULL,
   instance_id           uuid        NOT NULL,
-  step_execution_id     uuid        NOT NULL,
+  step_id               uuid        NOT NULL,
   step_created_at       timestamptz NOT NULL,   -- the step's partition, for its evidence
   effect_type           text        NOT NULL,
   destination           text        NOT NULL DEFAULT '',    -- the receiver; each gets a limited number at a time
@@ -48,7 +48,7 @@ CREATE TABLE assent.workflow_side_effects_outbox (
 CREATE INDEX effects_to_process ON assent.workflow_side_effects_outbox (status, next_retry_at, created_at)
   WHERE status IN ('pending', 'failed');
 CREATE INDEX effects_by_instance ON assent.workflow_side_effects_outbox (org_id, instance_id);
-CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_execution_id);
+CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_id);
 -- The claim goes from destination to destination, and takes from each what is due first.
 CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_outbox
   (org_id, destination, (coalesce(next_retry_at, created_at)), id) WHERE status IN ('pending', 'failed');
