@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -317,14 +317,14 @@ def _require_known(version: int, name: str, checksum: str, expected: Migration) 
 
 
 def _place(target: Database | str) -> tuple[str, Settings]:
-    return (target, Settings()) if isinstance(target, str) else (target.url, target.settings)
+    return (target, Settings.defaults()) if isinstance(target, str) else (target.url, target.settings)
 
 
 @asynccontextmanager
 async def owner_connection(target: Database | str) -> AsyncIterator[Connection]:
     """A connection whose statements may take as long as a migration needs."""
     url, settings = _place(target)
-    connection = await connect(url, replace(settings, statement_timeout_ms=0))
+    connection = await connect(url, settings.replace(statement_timeout_ms=0))
     try:
         yield connection
     finally:

@@ -15,7 +15,9 @@ BEGIN
   IF to_regclass(format('assent.%I', partition)) IS NOT NULL THEN
     RETURN false;
   END IF;
-  -- Nobody may add to the default partition between the move and the attachment.
+  -- The parent first: a statement that waits for a partition has already read the list of partitions, and finds moved rows
+  -- in none of them. Then the default partition: no row may be added between the move and the attachment.
+  EXECUTE format('LOCK TABLE ONLY assent.%I IN ACCESS EXCLUSIVE MODE', parent);
   EXECUTE format('LOCK TABLE assent.%I IN ACCESS EXCLUSIVE MODE', parent || '_default');
   EXECUTE format('CREATE TABLE assent.%I (LIKE assent.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
     partition, parent);
