@@ -1,8 +1,7 @@
 -- Outside requests: what is asked of outside parties, what they send back, and what it points to.
 --
 -- Rows that change are narrow: what was asked and what was sent, as it was, is in outside_request_history, which only grows.
--- Nothing
--- here is ever deleted, so that a key, and a cargo, is taken once for ever.
+-- Nothing here is ever deleted, so that a key, and a cargo, is taken once for ever.
 
 -- Whether a text points to something: to a thing of ours by its id, or to something of an outside system. One thing has
 -- one spelling, for it is taken once. The same as assent.model.cargo.
