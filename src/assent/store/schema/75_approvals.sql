@@ -110,7 +110,7 @@ CREATE INDEX approval_requests_by_instance ON assent.approval_requests (org_id, 
 CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, entity_id, entity_version)
   WHERE entity_id IS NOT NULL;
 CREATE TRIGGER approval_request_status_moves_forward BEFORE UPDATE ON assent.approval_requests
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('request');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('approval_requests');
 SELECT assent.guard_by_org('assent.approval_requests');
 -- Only what may change: what was asked stays.
 GRANT SELECT, INSERT,

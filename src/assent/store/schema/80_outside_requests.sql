@@ -46,7 +46,7 @@ CREATE INDEX outside_requests_by_instance ON assent.outside_requests (org_id, in
 CREATE INDEX outside_requests_by_step ON assent.outside_requests (org_id, step_id);
 CREATE INDEX outside_requests_to_expire ON assent.outside_requests (expires_at) WHERE status IN ('pending', 'partial');
 CREATE TRIGGER outside_request_status_moves_forward BEFORE UPDATE ON assent.outside_requests
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outside');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outside_requests');
 
 -- What may change of a request: its status and counts; nothing once it has ended, and what was received stays received.
 CREATE FUNCTION assent.guard_outside_request() RETURNS trigger
@@ -111,7 +111,7 @@ CREATE INDEX deliveries_suspect ON assent.outside_request_deliveries (next_try_a
 CREATE INDEX deliveries_of_worker ON assent.outside_request_deliveries (worker_id) WHERE worker_id IS NOT NULL;
 CREATE INDEX deliveries_dead ON assent.outside_request_deliveries (org_id, received_at, id) WHERE status = 'dead_letter';
 CREATE TRIGGER delivery_status_moves_forward BEFORE UPDATE ON assent.outside_request_deliveries
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('delivery');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outside_request_deliveries');
 CREATE TRIGGER deliveries_are_never_deleted BEFORE DELETE ON assent.outside_request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER deliveries_are_never_emptied BEFORE TRUNCATE ON assent.outside_request_deliveries

@@ -58,7 +58,7 @@ CREATE INDEX effects_of_worker ON assent.workflow_side_effects_outbox (worker_id
 CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
 CREATE INDEX effects_completed ON assent.workflow_side_effects_outbox (completed_at) WHERE status = 'completed';
 CREATE TRIGGER effect_status_moves_forward BEFORE UPDATE ON assent.workflow_side_effects_outbox
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_side_effects_outbox');
 CREATE TRIGGER effect_claim_is_dated BEFORE UPDATE ON assent.workflow_side_effects_outbox
   FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
 CREATE TABLE assent.workflow_side_effects_outbox_default PARTITION OF assent.workflow_side_effects_outbox DEFAULT;
@@ -135,7 +135,7 @@ CREATE INDEX tasks_in_hand ON assent.tasks (worker_id) WHERE status = 'in_progre
 CREATE INDEX tasks_dead ON assent.tasks (org_id, id) WHERE status = 'dead';
 CREATE INDEX tasks_ended ON assent.tasks (ended_at) WHERE status IN ('complete', 'cancelled');
 CREATE TRIGGER task_status_moves_forward BEFORE UPDATE ON assent.tasks
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('task');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('tasks');
 SELECT assent.guard_by_org('assent.tasks');
 GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.tasks TO assent_engine;
 GRANT SELECT ON assent.tasks TO assent_client;
