@@ -7,7 +7,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.definitions import publish_flow
-from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime import Runtime
@@ -19,6 +18,7 @@ from assent.worker.tasks import Tasks
 from tests.http.application import INVOICE_DATA, app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
+from tests.http.doors import create_app
 from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import settle_acme
 from tests.postgres import SETTINGS, START
