@@ -9,9 +9,13 @@ import random
 from typing import Any, Final
 from uuid import UUID
 
+import pytest
+
 from assent.model.mutation import Refused
 from assent.testing.sandbox import ORG
 from tests.authority.world import Company, company_with, edit_bill, new_bill, patch_with
+
+pytestmark = pytest.mark.long
 
 ROLES: Final = ("red", "green", "blue")
 NAMES: Final = ("p1", "p2", "p3", "p4", "p5")

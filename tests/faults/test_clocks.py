@@ -26,6 +26,8 @@ from tests.runtime.flows import END, ORG, arrows, publish, rows
 from tests.worker.process import ROOT, run, worker
 from tests.worker.queues import fetch
 
+pytestmark = pytest.mark.long
+
 SKEWED = {"PYTHONPATH": str(Path(__file__).parent / "skewed")}
 FAST = SKEWED | {"SKEW_S": "7200"}
 SLOW = SKEWED | {"SKEW_S": "-7200"}

@@ -32,6 +32,8 @@ from tests.faults.points import ANSWER_MAX_S, SHORT, Laboratory, Point, commits_
 from tests.faults.proxy import Proxy
 from tests.postgres import SETTINGS, START, Databases
 
+pytestmark = pytest.mark.long
+
 ORG = "acme"
 ANN = Actor("ann", roles=frozenset({"clerk"}))
 ERRANDS = 2

@@ -31,6 +31,8 @@ from tests.properties.crashing import Crash, CrashingDatabase
 from tests.properties.running_flows import flow
 from tests.runtime.flows import ANN, OPS, ORG, rows, steps_of
 
+pytestmark = pytest.mark.long
+
 INSTANCES: Final = 5
 ROUNDS: Final = 6
 MODES: Final = ("one by one", "all at once", "two workers", "two that die")

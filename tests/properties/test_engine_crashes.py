@@ -16,6 +16,8 @@ from tests.processes.application import app, keep_calls
 from tests.properties.crashing import Crash, CrashingDatabase
 from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
 
+pytestmark = pytest.mark.long
+
 STATEMENTS_MAX = 120
 INSTANCES = 3
 

@@ -17,6 +17,8 @@ from tests.processes.application import app, calls, keep_calls
 from tests.processes.spawn import ROOT
 from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows, script
 
+pytestmark = pytest.mark.long
+
 KILLS = 50
 WORKERS = 2
 INSTANCES = 300
