@@ -1,6 +1,6 @@
--- What the HTTP door keeps: replies under the keys that callers gave to their requests; and lists by what they show.
+-- Replies that the HTTP API keeps under the keys that callers gave to their requests, to return them again.
 
--- Only of the caller's own: somebody else's key may look the same.
+-- A key is the caller's own: another caller's key may look the same.
 CREATE TABLE assent.http_replies (
   org_id       text        NOT NULL,
   actor_id     text        NOT NULL,
@@ -10,6 +10,7 @@ CREATE TABLE assent.http_replies (
   headers      jsonb       NOT NULL DEFAULT '{}',
   media_type   text        NOT NULL DEFAULT 'application/json',
   body         text        NOT NULL,            -- as it was sent, to the byte
+  about        jsonb       NOT NULL DEFAULT '[]', -- what it shows: returned again only to a caller who may still read that
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   expires_at   timestamptz NOT NULL,
   CONSTRAINT http_replies_pkey PRIMARY KEY (org_id, actor_id, key),
@@ -20,8 +21,5 @@ CREATE TABLE assent.http_replies (
 );
 CREATE INDEX http_replies_to_forget ON assent.http_replies (org_id, expires_at);
 SELECT assent.guard_by_org('assent.http_replies');
-GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, created_at, expires_at), DELETE
+GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, about, created_at, expires_at), DELETE
   ON assent.http_replies TO assent_engine;
-
--- Lists go by id, newest first; neither column ever changes, so that updates in place stay possible.
-CREATE INDEX entities_by_type ON assent.entities (org_id, entity_type, id);

@@ -1,10 +1,10 @@
--- What is asked of outside parties, what they send back, and what it points to.
+-- Outside requests: what is asked of outside parties, what they send back, and what it points to.
 --
 -- Rows that change are narrow: what was asked and what was sent, as it was, is in request_history, which only grows. Nothing
 -- here is ever deleted, so that a key, and a cargo, is taken once for ever.
 
 -- Whether a text points to something: to a thing of ours by its id, or to something of an outside system. One thing has
--- one spelling, for it is taken once. See assent.model.cargo, which says the same.
+-- one spelling, for it is taken once. The same as assent.model.cargo.
 CREATE FUNCTION assent.is_cargo(pointer text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pointer ~ '^((version|document|entity|screening)://assent/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|external://[a-z0-9][a-z0-9._-]{0,62}/[!-~]{1,255})$';
@@ -45,11 +45,10 @@ CREATE INDEX requests_by_status ON assent.requests (org_id, status, created_at, 
 CREATE INDEX requests_by_instance ON assent.requests (org_id, instance_id);
 CREATE INDEX requests_by_step ON assent.requests (org_id, step_execution_id);
 CREATE INDEX requests_to_expire ON assent.requests (expires_at) WHERE status IN ('pending', 'partial');
-
 CREATE TRIGGER outside_request_status_moves_forward BEFORE UPDATE ON assent.requests
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outside');
 
--- What may change of a request: where it stands; nothing once it has ended, and what was received stays received.
+-- What may change of a request: its status and counts; nothing once it has ended, and what was received stays received.
 CREATE FUNCTION assent.guard_outside_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,6 +68,9 @@ END
 $$;
 CREATE TRIGGER outside_requests_keep_what_they_ask BEFORE UPDATE ON assent.requests
   FOR EACH ROW EXECUTE FUNCTION assent.guard_outside_request();
+SELECT assent.guard_by_org('assent.requests');
+GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_engine;
+GRANT SELECT ON assent.requests TO assent_client;
 
 -- One row for each bundle that came: the queue while it is pending, and for ever the proof that its key was taken.
 CREATE TABLE assent.request_deliveries (
@@ -108,7 +110,6 @@ CREATE INDEX deliveries_suspect ON assent.request_deliveries (next_try_at, posit
   WHERE status = 'pending' AND suspect;
 CREATE INDEX deliveries_of_worker ON assent.request_deliveries (worker_id) WHERE worker_id IS NOT NULL;
 CREATE INDEX deliveries_dead ON assent.request_deliveries (org_id, received_at, id) WHERE status = 'dead_letter';
-
 CREATE TRIGGER delivery_status_moves_forward BEFORE UPDATE ON assent.request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('delivery');
 CREATE TRIGGER deliveries_are_never_deleted BEFORE DELETE ON assent.request_deliveries
@@ -130,8 +131,11 @@ END
 $$;
 CREATE TRIGGER deliveries_keep_their_key BEFORE UPDATE ON assent.request_deliveries
   FOR EACH ROW EXECUTE FUNCTION assent.guard_delivery();
+SELECT assent.guard_by_org('assent.request_deliveries');
+-- Only a worker folds deliveries; commands push them, and retry dead letters.
+GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_engine;
 
--- What came, one by one. What was said of a cargo first is what holds.
+-- What came, one by one. The first status of a cargo holds.
 CREATE TABLE assent.request_items (
   org_id      text        NOT NULL,
   id          uuid        NOT NULL,
@@ -154,6 +158,8 @@ CREATE TRIGGER items_are_append_only BEFORE UPDATE OR DELETE ON assent.request_i
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER items_are_never_emptied BEFORE TRUNCATE ON assent.request_items
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.request_items');
+GRANT SELECT ON assent.request_items TO assent_engine, assent_client;
 
 -- Everything that happened to a request, as it was: asked, delivered, and how it ended.
 CREATE TABLE assent.request_history (
@@ -174,9 +180,11 @@ CREATE TRIGGER request_history_is_append_only BEFORE UPDATE OR DELETE ON assent.
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER request_history_is_never_emptied BEFORE TRUNCATE ON assent.request_history
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.request_history');
+GRANT SELECT, INSERT ON assent.request_history TO assent_engine;
 
 -- Keeps a bundle for a request of the transaction's org: `accepted`; `repeated`, where its key was taken before; `late`, where
--- the request has ended; nothing where there is no such request. It runs as whoever calls it, under row security.
+-- the request has ended; null where there is no such request. It runs as its caller, under row security.
 CREATE FUNCTION assent.keep_delivery(to_request uuid, its_key text, bundle jsonb, come_by text, brought_by text)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -206,7 +214,7 @@ BEGIN
 END
 $$;
 
--- What is wrong with an item of a bundle; nothing where it is right.
+-- What is wrong with an item of a bundle; null where it is right.
 CREATE FUNCTION assent.item_problem(item jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE
@@ -224,7 +232,7 @@ RETURN CASE
   WHEN length(item ->> 'error') > 2000 THEN 'the error of an item has 2000 characters at most'
 END;
 
--- What is wrong with a bundle; nothing where it is right. See assent.model.bundle, which says the same.
+-- What is wrong with a bundle; null where it is right. The same as assent.model.bundle.
 CREATE FUNCTION assent.bundle_problem(key text, items jsonb, status text, error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE
@@ -239,11 +247,12 @@ RETURN CASE
   ELSE (SELECT min(assent.item_problem(item)) FROM jsonb_array_elements(items) AS item)
 END;
 
--- Hands in what an outside party sends for a request: `accepted`, `repeated` where its key was handed in before, or `late` where
--- the request has ended. It runs as whoever calls it, for the org of the transaction (`assent.org_id`), under row security.
+-- Pushes what an outside party sends for a request: `accepted`, `repeated` where its key was pushed before, or `late` where
+-- the request has ended. For programs in any language, in their own transaction. It runs as its owner, since the caller has
+-- no right to write, and holds itself to the org of the transaction (`assent.org_id`) by name.
 CREATE FUNCTION assent.push_result(
   request_id uuid, key text, items jsonb, status text DEFAULT 'completed', error text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   problem text := assent.bundle_problem(key, items, status, error);
   pushed text;
@@ -263,16 +272,7 @@ BEGIN
   RETURN pushed;
 END
 $$;
-
-SELECT assent.guard_by_org(t) FROM unnest(ARRAY['assent.requests', 'assent.request_deliveries', 'assent.request_items',
-  'assent.request_history']::regclass[]) AS t;
-GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_engine;
--- To fold deliveries is the worker's; the application hands them in, and has dead letters tried again.
-GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_engine;
-GRANT SELECT ON assent.request_items TO assent_engine;
-GRANT SELECT, INSERT ON assent.request_history TO assent_engine;
-REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
                           assent.bundle_problem(text, jsonb, text, text),
-                          assent.keep_delivery(uuid, text, jsonb, text, text),
-                          assent.push_result(uuid, text, jsonb, text, text) TO assent_engine;
+                          assent.keep_delivery(uuid, text, jsonb, text, text) TO assent_engine;
+GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;
