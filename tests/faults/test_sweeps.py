@@ -57,7 +57,7 @@ async def neglected(databases: Databases, acme: Acme) -> AsyncIterator[Laborator
     async with databases.fresh(acme.template) as url:
         await _neglect(url, acme)
         # Partitions are made by one statement, which may take a while on a busy machine.
-        patient = replace(SHORT, statement_timeout_ms=8_000, lock_timeout_ms=7_000)
+        patient = SHORT.replace(statement_timeout_ms=8_000, lock_timeout_ms=7_000)
         yield Laboratory(databases, name_of(url), patient, NOW)
 
 
