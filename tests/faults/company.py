@@ -8,7 +8,6 @@ from uuid import UUID
 
 from assent.definitions import publish_flow
 from assent.effects.callbacks import Callbacks
-from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime import Runtime
