@@ -140,7 +140,8 @@ def _workplace(database: "Database", options: "Options", application: "App | Non
 
     if application is None:
         return WorkerContext(database, options)
-    return WorkerContext(database, options, application.runtime(database), SendingSettings.from_environment())
+    runtime, sending = application.runtime(database), SendingSettings.from_environment()
+    return WorkerContext(database, options, runtime, sending, events=application.event_processor(runtime))
 
 
 async def _run_once(
