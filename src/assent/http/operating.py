@@ -52,7 +52,7 @@ async def show_health(desk: Look) -> Any:
     A caller of one partition sees how it goes there.
     """
     require_capability(desk.caller.actor, READ_HEALTH)
-    limits, partition = HealthLimits.from_environment(), desk.caller.partition_id
+    limits, partition = HealthLimits(), desk.caller.partition_id
     return StandingBody.of(await health(desk.house.database, desk.org_id, limits, partition_id=partition))
 
 
