@@ -121,19 +121,19 @@ async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
     def closed(connection: Any, arguments: Any) -> Any:
         raise RuntimeError("the shop is closed")
 
-    runtime.advancing.operations["orders.confirm"] = closed
-    (failed,) = await runtime.start_many(ORG, "confirming", ANN, [{}])
+    runtime.core.advancing.operations["orders.confirm"] = closed
+    (failed,) = await runtime.org(ORG, ANN).instances.start_many("confirming", [{}])
     for _ in range(5):
         await drain(runtime)
         clock.advance("10m")
-    (letter,) = await runtime.dead_letters(ORG)
-    task: UUID = await runtime.submit(ORG, "report.build", {"month": "never"})
+    (letter,) = await runtime.org(ORG).dead_letters.list("event")
+    task: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "never"})
     await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
-    assert (await runtime.read_task(ORG, task)).status == "dead"
-    waiting: UUID = await runtime.submit(ORG, "report.build", {"month": "May"})
+    assert (await runtime.org(ORG).tasks.get(task)).status == "dead"
+    waiting: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "May"})
     return {
         "failed_id": str(failed),
-        "event_letter_id": str(letter["id"]),
+        "event_letter_id": str(letter.id),
         "dead_task_id": str(task),
         "task_id": str(waiting),
     }
