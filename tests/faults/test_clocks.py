@@ -52,8 +52,8 @@ from tests.runtime.flows import ANN, ORG
 async def main(url, receiver):
     database = await Database.open(url)
     runtime = app.runtime(database)
-    await runtime.submit(ORG, "tests.run", {"what": "a"})
-    await runtime.start(ORG, "telling", ANN, {"url": receiver})
+    await runtime.org(ORG).tasks.submit("tests.run", {"what": "a"})
+    await runtime.org(ORG, ANN).instances.start("telling", {"url": receiver})
     await database.close()
 
 asyncio.run(main(*sys.argv[1:]))
