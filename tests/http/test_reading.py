@@ -11,10 +11,10 @@ import pytest
 
 import assent.http
 from assent.definitions import publish_flow
-from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.test_other_orgs import CASES, ROUTES
 from tests.runtime.flows import rows
@@ -81,7 +81,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
     async with hidden("max") as client:
         kept = await client.put(f"/api/forms/{steps['fill']['step_id']}/draft", json={"data": {"note": MARK}})
         assert kept.status_code == 200, kept.text
-    (asked,) = await rows(furnished, "requests")
+    (asked,) = await rows(furnished, "outside_requests")
     (task,) = await rows(furnished, "tasks")
     definitions = await rows(furnished, "workflow_definitions")
     (flow,) = [row for row in definitions if row["key"] == "diary"]

@@ -10,19 +10,21 @@ from tests.postgres import SETTINGS, START
 from tests.requests.bundles import ID
 
 FILL = """
-INSERT INTO assent.requests (org_id, id, instance_id, step_execution_id, node_id, token_id, name, expires_at)
+INSERT INTO assent.outside_requests (org_id, id, instance_id, step_id, node_id, token_id, name, expires_at)
 SELECT 'org-' || g % 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'n', '0', 'kyc.vendor', assent.now()
   FROM generate_series(1, 3000) g;
-INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source)
-SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql' FROM assent.requests CROSS JOIN generate_series(1, 5) g;
+INSERT INTO assent.outside_request_deliveries (org_id, id, request_id, key, source)
+SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql' FROM assent.outside_requests CROSS JOIN generate_series(1, 5) g;
 INSERT INTO assent.jobs (org_id, id, kind, lane, attempts_max, status, ended_at)
 SELECT org_id, id, 'result', 'kyc.vendor', 5, CASE WHEN key > 'k1' THEN 'done' ELSE 'queued' END,
-       CASE WHEN key > 'k1' THEN assent.now() END FROM assent.request_deliveries;
-INSERT INTO assent.request_history (org_id, id, request_id, what, source)
-SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.request_deliveries;
-INSERT INTO assent.request_items (org_id, id, request_id, delivery_id, cargo, status)
-SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed' FROM assent.request_deliveries;
-ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items, assent.jobs;
+       CASE WHEN key > 'k1' THEN assent.now() END FROM assent.outside_request_deliveries;
+INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source)
+SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.outside_request_deliveries;
+INSERT INTO assent.outside_request_items (org_id, id, request_id, delivery_id, cargo, status)
+SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed'
+  FROM assent.outside_request_deliveries;
+ANALYZE assent.outside_requests, assent.outside_request_deliveries, assent.outside_request_history;
+ANALYZE assent.outside_request_items, assent.jobs;
 """
 
 READER = Reader("ann", START, ["invoice"], definitions=[ID])

@@ -22,10 +22,10 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
     ended = {row["id"] for row in instances if row["status"] in ENDED}
     found = [told for row in instances if (told := await _misplaced(sandbox, row))]
     found += _unsettled("step", steps.values(), lambda step: step["instance_id"] not in ended)
-    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_execution_id"]]))
+    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_id"]]))
     found += _unsettled("form", forms.values(), lambda row: _rests(steps[row["id"]]))
-    outside = await rows(sandbox.database, "requests")
-    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_execution_id"]]))
+    outside = await rows(sandbox.database, "outside_requests")
+    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_id"]]))
     jobs = [row for row in await rows(sandbox.database, "jobs") if row["kind"] == "result"]
     found += [f"a result is left {row['status']}: {row}" for row in jobs if row["status"] != "done"]
     asked = requests | forms
@@ -36,7 +36,7 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
 
 async def _misplaced(sandbox: Sandbox, instance: Row) -> str | None:
     """The projection is what the steps make (WF-15), and whoever has ended is nowhere."""
-    kept, folded = await sandbox.runtime.folded(sandbox.org_id, instance["id"])
+    kept, folded = await sandbox.runtime.org(sandbox.org_id).operations.fold(instance["id"])
     if kept != folded:
         return f"{instance['workflow_id']} is kept as {kept}, and its steps make {folded}"
     return (

@@ -60,7 +60,11 @@ async def test_no_table_is_read_as_a_whole(database, file):
     name, arguments = STATEMENTS[file]
     async with database.transaction(None) as connection:
         await look_up_by_index(connection)
-        found = await plan(connection, getattr(load_queries("assent.jobs" if file == "leases.sql" else "assent.worker", file), name), arguments)
+        found = await plan(
+            connection,
+            getattr(load_queries("assent.jobs" if file == "leases.sql" else "assent.worker", file), name),
+            arguments,
+        )
     assert "Seq Scan" not in found
     assert "Hash" not in found
 

@@ -26,7 +26,7 @@ async def load_requests(
         orgs, ids = zip(*generations, strict=True)
         rows = await connection.fetch(_SQL.load_requests, orgs, ids, list(generations.values()))
         for row in rows:
-            found[row["org_id"], row["instance_id"]][row["step_execution_id"]] = request_from(row)
+            found[row["org_id"], row["instance_id"]][row["step_id"]] = request_from(row)
     return found
 
 
@@ -75,7 +75,7 @@ def request_from(row: Row) -> ApprovalRequest:
         org_id=row["org_id"],
         id=row["id"],
         instance_id=row["instance_id"],
-        step_id=row["step_execution_id"],
+        step_id=row["step_id"],
         node_id=row["node_id"],
         node_name=row["node_name"],
         may_repeat=row["may_repeat"],
@@ -133,7 +133,7 @@ def _asked_row(request: ApprovalRequest) -> dict[str, Any]:
         "org_id": request.org_id,
         "id": request.id,
         "instance_id": request.instance_id,
-        "step_execution_id": request.step_id,
+        "step_id": request.step_id,
         "node_id": request.node_id,
         "node_name": request.node_name,
         "may_repeat": request.may_repeat,

@@ -12,13 +12,6 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.jobs", "jobs.sql")
 
 
-async def list_dead(
-    connection: Connection, org_id: str, kind: JobKind, lane: str | None, limit: int
-) -> list[Mapping[str, Any]]:
-    """Return the dead jobs of a kind, or of one of its lanes, newest first."""
-    return [dict(row) for row in await connection.fetch(_SQL.list_dead_jobs, org_id, kind, lane, limit)]
-
-
 async def list_open(
     connection: Connection, org_id: str, kind: JobKind, limit: int
 ) -> list[Mapping[str, Any]]:

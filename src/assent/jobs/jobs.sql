@@ -222,17 +222,6 @@ WITH dead AS MATERIALIZED (
 )
 SELECT count(*) AS revived, CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $2 || 's', '') END FROM revived;
 
--- name: list_dead_jobs
--- The dead jobs of a kind, or of one of its lanes, newest first.
-SELECT j.org_id, j.created_at, j.id, j.lane, j.attempts, j.attempts_max, o.instance_id, o.step_id, o.awaited, o.trace_id, a.error,
-       a.output, EXISTS (SELECT FROM assent.job_attempts t
-                          WHERE t.org_id = j.org_id AND t.job_id = j.id AND t.ambiguous) AS ambiguous
-  FROM assent.jobs j CROSS JOIN LATERAL (
-    SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
-  LEFT JOIN assent.job_attempts a ON a.org_id = j.org_id AND a.job_id = j.id AND a.attempt = j.attempts
- WHERE j.org_id = $1 AND j.status = 'dead' AND j.kind = $2 AND ($3::text IS NULL OR j.lane = $3)
- ORDER BY j.created_at DESC, j.id DESC LIMIT $4;
-
 -- name: list_open_jobs
 -- The jobs of a kind that have not ended, the oldest first. Two parts, because each has its own small index.
 SELECT open.id, open.what, open.status, open.created_at, open.attempts, open.retry_at, o.instance_id, a.error

@@ -87,7 +87,8 @@ WITH open_events AS MATERIALIZED (
    LIMIT $2
 ), open_jobs AS MATERIALIZED (
   SELECT j.kind, j.status, j.run_at FROM assent.jobs j
-   CROSS JOIN LATERAL (SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+   CROSS JOIN LATERAL (
+     SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
    WHERE j.status IN ('queued', 'retrying', 'dead') AND o.partition_id = $3 LIMIT $2
 ), open_timers AS MATERIALIZED (
   SELECT q.resume_at FROM assent.workflow_step_executions q

@@ -15,4 +15,4 @@ RETURNING a.org_id, a.id, a.instance_id, a.step_id, a.trace_id;
 
 -- name: find_request_of_step
 -- What a step asked of an outside party.
-SELECT id FROM assent.requests WHERE org_id = $1 AND step_execution_id = $2;
+SELECT id FROM assent.outside_requests WHERE org_id = $1 AND step_id = $2;

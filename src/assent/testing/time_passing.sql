@@ -10,7 +10,7 @@ SELECT min(moment) FROM (
   SELECT min(retry_at) FROM assent.workflow_events_outbox
    WHERE status IN ('pending', 'failed') AND retry_at > assent.now()
   UNION ALL
-  SELECT min(expires_at) FROM assent.requests
+  SELECT min(expires_at) FROM assent.outside_requests
    WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
   UNION ALL
   SELECT min(run_at) FROM assent.jobs

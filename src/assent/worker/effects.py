@@ -50,7 +50,7 @@ class Effects(JobDuty[ClaimedEffect]):
         super().__init__(place, running_per_lane_max=options.effects_per_destination_max)
         self.pace = Schedule(options.effects_interval_ms / 1000, ("assent_effects",))
         self._retries = retry_policy(place.sending.effects)
-        self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
+        self._deliverer = place.sending.deliverer(place.runtime.core.outlets or Outlets())
         self._under_way_max = options.effects_under_way_max
         self._under_way: dict[asyncio.Task[JobOutcome], ClaimedEffect] = {}
         self._results: list[EffectResult] = []

@@ -38,7 +38,7 @@ class Tasks(JobDuty[ClaimedTask]):
             raise ValueError(
                 "Tasks need a runtime, for the functions of its application; give the workplace one."
             )
-        options, self._types = place.options, place.runtime.tasks
+        options, self._types = place.options, place.runtime.core.task_types
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         super().__init__(place, lanes=self._types)
         self._under_way_max = options.tasks_under_way_max

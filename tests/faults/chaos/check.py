@@ -19,7 +19,7 @@ SETTLED_MAX_S: Final = 90.0
 QUEUES: Final = {
     "events": "SELECT count(*) FROM assent.workflow_events_outbox WHERE status NOT IN ('completed')",
     "jobs": "SELECT count(*) FROM assent.jobs WHERE status NOT IN ('done')",
-    "requests": "SELECT count(*) FROM assent.requests WHERE status NOT IN ('completed')",
+    "requests": "SELECT count(*) FROM assent.outside_requests WHERE status NOT IN ('completed')",
     "batches": "SELECT count(*) FROM assent.workflow_batches",
     "errands": "SELECT count(*) FROM assent.workflow_instances WHERE entity_id IS NULL AND status <> 'completed'",
 }

@@ -76,36 +76,6 @@ BEGIN
 END
 $$;
 
--- The allowed moves of every status. assent.model.moves is the same table in Python; a test compares every pair.
-CREATE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN new_status = ANY (CASE life || ':' || old_status
-  WHEN 'instance:running'      THEN ARRAY['paused', 'completed', 'failed', 'cancelled']
-  WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
-  WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
-  WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
-  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead']
-  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead', 'pending']
-  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead']
-  WHEN 'outbox:dead'           THEN ARRAY['pending']
-  WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
-  WHEN 'definition:published'  THEN ARRAY['archived']
-  WHEN 'definition:archived'   THEN ARRAY['published']
-  WHEN 'request:pending'       THEN ARRAY['approved', 'rejected', 'returned', 'void', 'cancelled']
-  WHEN 'request:approved'      THEN ARRAY['void']
-  WHEN 'seat:later'            THEN ARRAY['open', 'closed']
-  WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
-  WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
-  WHEN 'outside:pending'       THEN ARRAY['partial', 'completed', 'failed', 'expired', 'cancelled']
-  WHEN 'outside:partial'       THEN ARRAY['completed', 'failed', 'expired', 'cancelled']
-  WHEN 'job:queued'            THEN ARRAY['running', 'done', 'cancelled']
-  WHEN 'job:running'           THEN ARRAY['done', 'retrying', 'dead', 'queued', 'blocked', 'background', 'cancelled']
-  WHEN 'job:blocked'           THEN ARRAY['queued', 'cancelled', 'dead']
-  WHEN 'job:background'        THEN ARRAY['done', 'retrying', 'dead', 'queued', 'cancelled']
-  WHEN 'job:retrying'          THEN ARRAY['queued', 'running', 'done', 'dead', 'cancelled']
-  WHEN 'job:dead'              THEN ARRAY['queued']
-  ELSE ARRAY[]::text[]
-END);
 -- Triggers run as the role that writes, and call it.
 GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_engine;
 

@@ -1,4 +1,4 @@
--- Jobs: the one queue. Effects, tasks and results (request_deliveries) are kinds of job.
+-- Jobs: the one queue. Effects, tasks and results (outside_request_deliveries) are kinds of job.
 
 -- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
 -- that has claimed something has a row here. Workers belong to no org.
@@ -12,7 +12,7 @@ ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
 CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
 
 -- One row for each job, narrow, because it changes with every attempt. What a job is about is in the row of its kind
--- (task_submissions, effects, request_deliveries) under the same id, and the outcomes of its attempts are in job_attempts:
+-- (task_submissions, effects, outside_request_deliveries) under the same id, and the outcomes of its attempts are in job_attempts:
 -- those rows are only inserted.
 CREATE TABLE assent.jobs (
   org_id       text        NOT NULL,
@@ -50,7 +50,7 @@ CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'runni
 CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead';
 CREATE INDEX jobs_ended ON assent.jobs (kind, ended_at) WHERE status IN ('done', 'cancelled');
 CREATE TRIGGER job_status_moves_forward BEFORE UPDATE ON assent.jobs
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('job');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('jobs');
 SELECT assent.guard_by_org('assent.jobs');
 -- Other programs see tasks, and no other job.
 CREATE POLICY clients_see_tasks ON assent.jobs AS RESTRICTIVE FOR SELECT TO assent_client USING (kind = 'task');
@@ -266,6 +266,6 @@ SELECT e.org_id, e.id, 'effect', e.attempts_max, e.awaited, e.instance_id, e.ste
        (SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = e.org_id AND i.id = e.instance_id), e.trace_id
   FROM assent.effects e
 UNION ALL
-SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_execution_id, r.partition_id, r.trace_id
-  FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id;
+SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_id, r.partition_id, r.trace_id
+  FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id;
 GRANT SELECT ON assent.job_origins TO assent_engine;
