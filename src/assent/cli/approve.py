@@ -83,7 +83,7 @@ def _chosen(*, reject: bool, abstain: bool, answer: str | None) -> str:
 
 
 async def _request_id(session: ActorSession, given: GivenId) -> UUID:
-    from assent.approvals.lookup import find_requests
+    from assent.approvals.requests import find_requests
     from assent.model.mutation import Refused, Rejection
 
     async with session.reading() as connection:

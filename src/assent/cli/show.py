@@ -65,7 +65,7 @@ async def _with_history(
 ) -> "InstancePage":
     from dataclasses import replace
 
-    from assent.approvals.lookup import requests_of_instance
+    from assent.approvals.requests import requests_of_instance
     from assent.runtime.description import describe
 
     org_id, runtime = session.org_id, session.runtime
