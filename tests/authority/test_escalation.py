@@ -9,7 +9,7 @@ import os
 import random
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from assent.http.app import ROUTERS, create_app
+from assent.http.app import ROUTERS
 from assent.model.actor import Actor
 from assent.model.policy import check_policy
 from assent.store.clock import MovedClock
@@ -25,6 +25,7 @@ from assent.store.database import Connection, Database
 from tests.authority.known_capabilities import all_capabilities, unexplained
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, client_of, token
+from tests.http.doors import create_app
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.postgres import START, Databases
 
@@ -33,8 +34,7 @@ CONTRACTS = list(app.registry.contracts.values())
 CAPABILITIES = all_capabilities(CONTRACTS)
 ADMINISTERING = {"members:manage", "roles:manage", "keys:manage", "approvals:delegate"}
 # The clock stands still, so a limit that is reached once would refuse all that follows.
-UNLIMITED = replace(
-    SETTINGS,
+UNLIMITED = SETTINGS.replace(
     rate_workflows_per_minute=0,
     rate_entities_per_minute=0,
     rate_reads_per_minute=0,

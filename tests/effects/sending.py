@@ -33,7 +33,7 @@ class Office:
     def sending(self, smtp: SmtpSettings | None = None, **settings: Any) -> "Office":
         """The same office with other settings for sending."""
         sending = self.place.sending
-        changed = replace(sending, effects=replace(sending.effects, **settings), smtp=smtp or sending.smtp)
+        changed = replace(sending, effects=sending.effects.replace(**settings), smtp=smtp or sending.smtp)
         return Office(replace(self.place, sending=changed))
 
     def with_options(self, **options: Any) -> "Office":
@@ -57,7 +57,7 @@ class Office:
         await drain(self.runtime)
 
     async def start(self, flow: str, **data: Any) -> InstanceView:
-        return await self.runtime.start(ORG, flow, ANN, data)
+        return await self.runtime.org(ORG, ANN).instances.start(flow, data)
 
     async def effects(self) -> list[dict[str, Any]]:
         found = await rows(self.database, "workflow_side_effects_outbox")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -20,7 +19,7 @@ from tests.runtime.flows import ORG
 from tests.runtime.invoices import FIN, LARGE, create, open_shop, request_id, submitted
 
 COUNT = LANES + 10
-IMPATIENT = replace(SETTINGS, outcome_lookup_timeout_ms=300)
+IMPATIENT = SETTINGS.replace(outcome_lookup_timeout_ms=300)
 
 
 @pytest.fixture
@@ -86,7 +85,9 @@ async def test_approvers_whose_decisions_stand_hear_so(
     views = [await submitted(runtime) for _ in range(COUNT)]
     fault = arm_group(proxy)
     decided = await at_once(
-        lambda number: runtime.decide(ORG, request_id(views[number], "finance"), "approved", FIN)
+        lambda number: runtime.org(ORG, FIN).approvals.decide(
+            request_id(views[number], "finance"), "approved"
+        )
     )
     assert fault.struck
     assert [view.id for view in decided] == [view.id for view in views]

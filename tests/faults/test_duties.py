@@ -32,13 +32,15 @@ from tests.faults.points import ANSWER_MAX_S, SHORT, Laboratory, Point, commits_
 from tests.faults.proxy import Proxy
 from tests.postgres import SETTINGS, START, Databases
 
+pytestmark = pytest.mark.long
+
 ORG = "acme"
 ANN = Actor("ann", roles=frozenset({"clerk"}))
 ERRANDS = 2
 AT_ONCE = 6
 ROUNDS_MAX = 60
 """A second each, by the clock of the test: by then no job may stand still."""
-SENDING = SendingSettings(replace(LOCAL, backoff_min_ms=100, backoff_max_ms=500))
+SENDING = SendingSettings(LOCAL.replace(backoff_min_ms=100, backoff_max_ms=500))
 
 STAGES = (
     *("events", "timers", "events", "effects", "events", "tasks", "events", "effects", "results", "events"),
@@ -137,18 +139,20 @@ class Shop:
         """As the outside party does, straight to the database, again and again."""
         async with self._direct() as database:
             runtime = app.runtime(database)
-            for request in await self.fetch("SELECT id FROM assent.requests WHERE ended_at IS NULL"):
+            for request in await self.fetch("SELECT id FROM assent.outside_requests WHERE ended_at IS NULL"):
                 items = [{"cargo": f"external://vault/{request['id']}"}]
-                await runtime.push_result(ORG, request["id"], "k", items)
+                await runtime.org(ORG).requests.push_result(request["id"], "k", items)
 
     async def start(self) -> list[str]:
         """Start the errands, and pay for them."""
         numbers = [uuid4().hex for _ in range(ERRANDS)]
         async with self._direct() as database:
             runtime = app.runtime(database)
-            await runtime.start_many(ORG, "errand", ANN, [{"number": number} for number in numbers])
+            await runtime.org(ORG, ANN).instances.start_many(
+                "errand", [{"number": number} for number in numbers]
+            )
             for number in numbers:
-                await runtime.emit(ORG, f"paid:{number}", {})
+                await runtime.org(ORG).events.emit(f"paid:{number}", {})
         return numbers
 
     async def left(self) -> dict[str, int]:

@@ -1,18 +1,17 @@
 """Two companies, and the HTTP door of the application on a database of the test's own."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
 
-from assent.http.app import create_app
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.http.application import app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
+from tests.http.doors import create_app
 from tests.postgres import SETTINGS, START, Databases
 from tests.twin import Twin
 
@@ -42,7 +41,7 @@ def furnished(database: Database) -> Database:
 @pytest.fixture
 def door(furnished: Database) -> FastAPI:
     # Streams end soon, for clients of this kind hear of an answer when it is complete.
-    return create_app(app, furnished, replace(HTTP_SETTINGS, stream_s_max=1), CALLBACKS)
+    return create_app(app, furnished, HTTP_SETTINGS.replace(stream_s_max=1), CALLBACKS)
 
 
 @pytest.fixture

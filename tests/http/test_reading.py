@@ -5,17 +5,16 @@ takes a capability and may read nothing; a secret is planted in the content of e
 """
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import assent.http
 from assent.definitions import publish_flow
-from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.test_other_orgs import CASES, ROUTES
 from tests.runtime.flows import rows
@@ -58,7 +57,7 @@ async def hidden(furnished, clock) -> People:
         await connection.execute(
             "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'chief', '*')"
         )
-    settings = replace(SETTINGS, stream_s_max=1)
+    settings = SETTINGS.replace(stream_s_max=1)
     return People(create_app(app, furnished, settings, CALLBACKS), clock.now())
 
 
@@ -82,7 +81,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
     async with hidden("max") as client:
         kept = await client.put(f"/api/forms/{steps['fill']['step_id']}/draft", json={"data": {"note": MARK}})
         assert kept.status_code == 200, kept.text
-    (asked,) = await rows(furnished, "requests")
+    (asked,) = await rows(furnished, "outside_requests")
     (task,) = await rows(furnished, "tasks")
     definitions = await rows(furnished, "workflow_definitions")
     (flow,) = [row for row in definitions if row["key"] == "diary"]

@@ -1,14 +1,12 @@
 """The answer to COMMIT is lost while a server works: what its clients hear, and what a repeat does."""
 
-from dataclasses import replace
-
 import pytest
 
-from assent.http.app import create_app
 from assent.store.database import Database
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.test_approvals import submitted
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.runtime.flows import rows
@@ -37,7 +35,7 @@ async def proxy(database_url):
 @pytest.fixture
 async def far(proxy, database):
     """The server's database by way of the proxy; `furnished` is the same one without it."""
-    settings = replace(STORE_SETTINGS, outcome_lookup_timeout_ms=300)
+    settings = STORE_SETTINGS.replace(outcome_lookup_timeout_ms=300)
     far = await Database.open(proxy.url, settings=settings, clock=database.clock)
     try:
         yield far

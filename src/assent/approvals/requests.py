@@ -30,7 +30,18 @@ _SQL: Final = load_queries("assent.approvals", "requests.sql")
 SeatKind = Literal["approval", "form"]
 
 _ASKED: Final = (
-    *("org_id", "id", "instance_id", "node_id", "node_name", "may_repeat", "token_id", "generation", "slot"),
+    *(
+        "org_id",
+        "id",
+        "instance_id",
+        "step_id",
+        "node_id",
+        "node_name",
+        "may_repeat",
+        "token_id",
+        "generation",
+        "slot",
+    ),
     *(
         "entity_type",
         "entity_id",
@@ -68,7 +79,7 @@ async def load_requests(
         orgs, ids = zip(*generations, strict=True)
         rows = await connection.fetch(_SQL.load_requests, orgs, ids, list(generations.values()))
         for row in rows:
-            loaded[row["org_id"], row["instance_id"]][row["step_execution_id"]] = request_from(row)
+            loaded[row["org_id"], row["instance_id"]][row["step_id"]] = request_from(row)
     return loaded
 
 
@@ -144,7 +155,6 @@ def request_from(row: Row) -> ApprovalRequest:
     return from_row(
         ApprovalRequest,
         row,
-        step_id=row["step_execution_id"],
         groups=tuple(Group(**group) for group in approvers["groups"]),
         originators=frozenset(row["originators"]),
         figure=plain_decimal(row["figure"]),
@@ -176,7 +186,6 @@ def _asked_row(request: ApprovalRequest) -> RowValues:
     return to_row(
         request,
         only=_ASKED,
-        step_execution_id=request.step_id,
         approvers=_approvers(request),
         originators=sorted(request.originators),
         figure=plain_number(request.figure),

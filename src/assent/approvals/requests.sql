@@ -18,14 +18,14 @@ SELECT status, reason FROM assent.approval_requests WHERE org_id = $1 AND id = $
 
 -- name: insert_requests
 -- New requests, as they are asked: open.
-INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, node_name, may_repeat, token_id,
+INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, node_name, may_repeat, token_id,
        generation, slot, entity_type, entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode,
        approvers, requested_by, originators, partition_id, title, figure, due_at, created_at)
-SELECT org_id, id, instance_id, step_execution_id, node_id, node_name, may_repeat, token_id, generation, slot, entity_type,
+SELECT org_id, id, instance_id, step_id, node_id, node_name, may_repeat, token_id, generation, slot, entity_type,
        entity_id, entity_version, snapshot_version_id, content_hash, chain_id, mode, approvers, requested_by,
        originators, partition_id, title, figure, due_at, created_at
   FROM jsonb_to_recordset($1::jsonb) AS r (
-    org_id text, id uuid, instance_id uuid, step_execution_id uuid, node_id text, node_name text, may_repeat boolean, token_id text,
+    org_id text, id uuid, instance_id uuid, step_id uuid, node_id text, node_name text, may_repeat boolean, token_id text,
     generation integer, slot text, entity_type text, entity_id uuid, entity_version integer, snapshot_version_id uuid,
     content_hash text, chain_id uuid, mode text, approvers jsonb, requested_by text, originators text[],
     partition_id text, title text, figure numeric, due_at timestamptz, created_at timestamptz);

@@ -98,8 +98,8 @@ def create_app(
     callbacks: CallbackSettings | None = None,
 ) -> FastAPI:
     """The HTTP door of an application on an open database, which stays the caller's to close."""
-    settings = settings or HttpSettings.from_environment()
-    callbacks = callbacks or CallbackSettings.from_environment()
+    settings = settings or HttpSettings()
+    callbacks = callbacks or CallbackSettings()
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)

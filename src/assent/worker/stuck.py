@@ -3,15 +3,13 @@
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from uuid import UUID
 
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from assent.operations.stuck import StuckInstance, find_stuck
-from assent.store.environment import bad_setting, variable
 from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.options import PREFIX
+from assent.worker.options import Options
 
 _log = logging.getLogger(__name__)
 
@@ -61,11 +59,16 @@ def _chosen_repair(place: WorkerContext) -> Repair | None:
     if chosen == "none":
         return None
     if runtime is None:
-        name = variable(PREFIX, "stuck_repair")
-        raise Invalid([bad_setting(name, f"{chosen} needs an application: name it with --app")])
-    repairs: dict[str, Repair] = {
-        "rebuild": runtime.rebuild,
-        "reenqueue": runtime.reenqueue,
-        "force_fail": partial(runtime.force_fail, actor=SYSTEM, reason="it was stuck"),
-    }
-    return repairs[chosen]
+        raise Invalid([Options.bad("stuck_repair", f"{chosen} needs an application: name it with --app")])
+
+    def repair(org_id: str, instance_id: UUID) -> Awaitable[object]:
+        org = runtime.org(org_id, SYSTEM)
+        match chosen:
+            case "rebuild":
+                return org.operations.rebuild(instance_id)
+            case "reenqueue":
+                return org.operations.reenqueue(instance_id)
+            case _:
+                return org.instances.force_fail(instance_id, "it was stuck")
+
+    return repair
