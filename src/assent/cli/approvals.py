@@ -57,15 +57,8 @@ def decide(  # noqa: PLR0913, PLR0917
     fields = given_data(data, json_data)
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
-        return await session.runtime.decide(
-            session.org_id,
-            request_id,
-            answer,
-            session.actor,
-            reason=reason,
-            on_behalf_of=on_behalf_of,
-            group=group,
-            data=fields,
+        return await session.commands.approvals.decide(
+            request_id, answer, reason=reason, on_behalf_of=on_behalf_of, group=group, data=fields
         )
 
     _command(ActorOptions(app, org, user, json), request, work, answer)
@@ -78,7 +71,7 @@ def claim(
     """Claim a request that several people could decide, so that the others leave it alone."""
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
-        return await session.runtime.claim(session.org_id, request_id, session.actor)
+        return await session.commands.approvals.claim(request_id)
 
     _command(ActorOptions(app, org, user, json), request, work, "claimed")
 
@@ -90,7 +83,7 @@ def release(
     """Release a request that was claimed."""
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
-        return await session.runtime.release(session.org_id, request_id, session.actor)
+        return await session.commands.approvals.release(request_id)
 
     _command(ActorOptions(app, org, user, json), request, work, "released")
 
@@ -109,8 +102,8 @@ def reassign(  # noqa: PLR0913, PLR0917
     """Ask another member instead of an approver."""
 
     async def work(session: ActorSession, request_id: UUID) -> "InstanceView":
-        return await session.runtime.reassign(
-            session.org_id, request_id, session.actor, from_user=from_user, to_user=to_user, reason=reason
+        return await session.commands.approvals.reassign(
+            request_id, from_user=from_user, to_user=to_user, reason=reason
         )
 
     _command(ActorOptions(app, org, user, json), request, work, f"reassigned to {to_user}")

@@ -59,7 +59,7 @@ def start(  # noqa: PLR0913, PLR0917
 
 
 async def _start(session: ActorSession, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
-    return await session.runtime.start(session.org_id, flow, session.actor, data, idempotency_key=key)
+    return await session.commands.instances.start(flow, data, idempotency_key=key)
 
 
 class StatusFilter(StrEnum):
@@ -127,10 +127,10 @@ async def _list(
     from assent.runtime.views import list_instances as read_instances
 
     async with session.reading() as connection:
-        reader = await reader_of(session.runtime, connection, session.org_id, session.actor)
+        reader = await reader_of(session.runtime.core, connection, session.org_id, session.actor)
         seen = replace(wanted, reader=reader)
         rows = await read_instances(connection, session.org_id, seen, after, limit)
-        places = await names_of_nodes(connection, session.runtime.definitions, rows)
+        places = await names_of_nodes(connection, session.runtime.core.definitions, rows)
     return InstanceList(rows, places, session.now())
 
 
@@ -209,17 +209,17 @@ async def _advance(
 ) -> "InstanceView":
     from assent.kernel.read import read_entity
 
-    runtime, org_id, actor = session.runtime, session.org_id, session.actor
+    commands = session.commands
     async with session.reading() as connection:
         meant = await find_meant(session, connection, given)
         instance_id = meant.instance_id
         if meant.entity_id is not None and step is not None:
-            entity = await read_entity(connection, org_id, meant.entity_id)
+            entity = await read_entity(connection, session.org_id, meant.entity_id)
             instance_id = entity.instance_id if entity else None
     if instance_id is None:
         assert meant.entity_id is not None
-        return await runtime.transition(org_id, meant.entity_id, event, actor, data)
-    return await runtime.advance(org_id, instance_id, event, actor, data, step=step)
+        return await commands.entities.transition(meant.entity_id, event, data)
+    return await commands.instances.advance(instance_id, event, data, step=step)
 
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit log.")]
@@ -240,7 +240,7 @@ def cancel(  # noqa: PLR0913, PLR0917
     """
 
     async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
-        return await session.runtime.cancel(session.org_id, instance_id, session.actor, reason)
+        return await session.commands.instances.cancel(instance_id, reason)
 
     _control(ActorOptions(app, org, user, json), instance, work, "cancelled")
 
@@ -257,7 +257,7 @@ def pause(  # noqa: PLR0913, PLR0917
     """Pause an instance: events, timers and results wait until it is resumed. Takes `workflows:pause`."""
 
     async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
-        return await session.runtime.pause(session.org_id, instance_id, session.actor, reason)
+        return await session.commands.instances.pause(instance_id, reason)
 
     _control(ActorOptions(app, org, user, json), instance, work, "paused")
 
@@ -269,7 +269,7 @@ def resume(
     """Resume a paused instance. Takes the capability `workflows:resume`."""
 
     async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
-        return await session.runtime.resume(session.org_id, instance_id, session.actor)
+        return await session.commands.instances.resume(instance_id)
 
     _control(ActorOptions(app, org, user, json), instance, work, "resumed")
 
@@ -286,7 +286,7 @@ def retry(  # noqa: PLR0913, PLR0917
     """Run the failed steps of an instance again, or one of them. Takes the capability `workflows:retry`."""
 
     async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
-        return await session.runtime.retry(session.org_id, instance_id, session.actor, step)
+        return await session.commands.instances.retry(instance_id, step)
 
     _control(ActorOptions(app, org, user, json), instance, work, "retried")
 
@@ -305,7 +305,7 @@ def skip(  # noqa: PLR0913, PLR0917
     """Skip a step that failed, and go on by one of its edges. Takes the capability `workflows:repair`."""
 
     async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
-        return await session.runtime.skip(session.org_id, instance_id, session.actor, step, edge, reason)
+        return await session.commands.instances.skip(instance_id, step, edge, reason)
 
     _control(ActorOptions(app, org, user, json), instance, work, f"skipped {step}")
 

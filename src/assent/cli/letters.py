@@ -1,7 +1,7 @@
 """Dead letters of all queues in one list: events, effects, results and tasks."""
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -11,7 +11,7 @@ from assent.cli.output import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import page_of_dead_letters, retry_letter
+from assent.operations.dead_letters import DeadLetter, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 Kind = Literal["event", "effect", "result", "task"]
@@ -66,9 +66,7 @@ async def dead_letters(session: ActorSession, limit: int) -> list[Letter]:
     may_operate(session.actor, "retry")
     async with session.reading() as connection:
         found = await page_of_dead_letters(connection, session.org_id, None, None, limit)
-    return [
-        Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)}) for letter in found
-    ]
+    return [_letter(letter) for letter in found]
 
 
 async def retry_each(session: ActorSession, ids: Sequence[UUID]) -> Retried:
@@ -84,9 +82,9 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Retry every dead letter of the org: each event by itself, the other kinds in one statement each."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
-    done.counts["result"] += await session.runtime.retry_results(session.org_id, session.actor)
-    done.counts["task"] += await session.runtime.retry_tasks(session.org_id, actor=session.actor)
+    done.counts["effect"] += await session.commands.dead_letters.retry_all("effect")
+    done.counts["result"] += await session.commands.dead_letters.retry_all("result")
+    done.counts["task"] += await session.commands.tasks.retry_all()
     tried: set[UUID] = set()
     with Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
@@ -100,13 +98,13 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
 
 async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[Letter]:
     """Return the next ones; those that were refused are still in the list."""
-    rows = await session.runtime.dead_letters(session.org_id, BATCH + len(tried))
-    return [_event(row) for row in rows if row["id"] not in tried]
+    rows = await session.commands.dead_letters.list("event", limit=BATCH + len(tried))
+    return [_letter(row) for row in rows if row.id not in tried]
 
 
 async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
     try:
-        await session.runtime.revive(session.org_id, letter.id, session.actor)
+        await session.commands.dead_letters.retry(letter.id, "event")
     except Refused as refused:
         # Events of one instance are retried together: the others are no longer dead when their turn comes.
         if refused.code != "NOT_FOUND" or letter.instance_id is None:
@@ -115,13 +113,14 @@ async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
 
 
 async def _retry(session: ActorSession, letter_id: UUID) -> Kind:
-    found = await retry_letter(session.runtime, session.org_id, letter_id, session.actor)
-    if found is None:
+    try:
+        return await session.commands.dead_letters.retry(letter_id)
+    except Refused as refused:
+        if refused.code != "NOT_FOUND":
+            raise
         hint = "an instance is retried by `assent instances retry`"
-        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("id",), hint=hint))
-    return found
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("id",), hint=hint)) from None
 
 
-def _event(row: Mapping[str, Any]) -> Letter:
-    where = row["instance_id"], row["error"]
-    return Letter(row["id"], "event", row["event_type"], row["created_at"], row["attempts"], *where)
+def _letter(letter: DeadLetter) -> Letter:
+    return Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)})

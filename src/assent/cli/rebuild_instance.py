@@ -74,12 +74,12 @@ async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[U
 async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) -> Rebuilt:
     """Rebuild an instance; return an error instead of raising it, so that the others are rebuilt."""
     try:
-        kept, rebuilt = await session.runtime.folded(session.org_id, instance_id)
+        kept, rebuilt = await session.commands.operations.fold(instance_id)
         differences = differences_of(kept, rebuilt)
         if check or not differences:
             return Rebuilt(instance_id, differences)
         # Under its lock now: a command that ran meanwhile may have corrected it.
-        changed = await session.runtime.rebuild(session.org_id, instance_id, session.actor)
+        changed = await session.commands.operations.rebuild(instance_id)
         return Rebuilt(instance_id, differences if changed else {}, changed)
     except Exception as error:
         surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from assent.model.contract import Contract
     from assent.model.origin import By, Origin
     from assent.runtime import Runtime
+    from assent.runtime.runtime import OrgRuntime
     from assent.store.database import Connection, Database
 
 
@@ -87,6 +88,11 @@ class ActorSession:
     runtime: "Runtime"
     org_id: str
     actor: "Actor"
+
+    @property
+    def commands(self) -> "OrgRuntime":
+        """Return the commands of the runtime, bound to the org and the member."""
+        return self.runtime.org(self.org_id, self.actor)
 
     @property
     def contracts(self) -> "Mapping[str, Contract]":
@@ -185,7 +191,7 @@ async def find_seen_instance(session: ActorSession, connection: "Connection", gi
     found = await find_one(connection, session.org_id, "instance", given, find_instances)
     row = await find_instance(connection, session.org_id, found) if found else None
     if row is not None:
-        await may_read_instance(session.runtime, connection, SeenInstance.of(row), session.actor)
+        await may_read_instance(session.runtime.core, connection, SeenInstance.of(row), session.actor)
     return found
 
 

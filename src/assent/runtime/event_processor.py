@@ -1,0 +1,256 @@
+"""Processing of events by workers: batches of instances, one transaction each.
+
+A batch is noted before it starts and forgotten with its commit. A batch that fails is halved until the one that
+fails is alone; only then is an attempt counted (D10).
+
+A batch whose worker died leaves its note. Its instances are run again one by one before they are claimed with others,
+so that the event which kills workers is found (D26). Which instance of a batch killed its worker is not known, so none
+of them has used an attempt by that. An instance that was run alone when its worker died has.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from assent.model.ids import new_id
+from assent.model.keys import InstanceKey
+from assent.runtime.batch import BatchItem
+from assent.runtime.core import Core
+from assent.runtime.failures import pause_for, settle_failure
+from assent.runtime.keyed_events import route_arrivals
+from assent.runtime.open_events import load_events
+from assent.runtime.rotation import OrgRotation
+from assent.runtime.watch import watching
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+BATCH_MAX: Final = 200
+ARRIVALS_EVERY: Final = 8
+_NOT_YET: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+"""The start of a note of one instance that was split off and has not run yet: before all that have."""
+
+Claim = Callable[[Connection, datetime], Awaitable[list[InstanceKey]]]
+
+
+@dataclass
+class EventBatch:
+    """What a worker has claimed, and the note that says so."""
+
+    note: UUID
+    events_max: int | None = None
+    """How many of each instance's events are taken; all, unless something was wrong with them together."""
+    places: list[InstanceKey] = field(default_factory=list)
+    works: list[BatchItem] = field(default_factory=list)
+
+
+class EventProcessor:
+    """Processes the engine's outbox for one worker; any number of them may run, in any number of processes."""
+
+    def __init__(self, core: Core) -> None:
+        self.database = core.database
+        self.advancing = core.advancing
+        self._batches = 0
+        self._rotation = OrgRotation()
+        """Whose turn it is among the orgs in claims of instances."""
+        self._arrival_rotation = OrgRotation()
+        """The same for events that belong to no instance yet."""
+
+    async def process_events(self, limit: int = BATCH_MAX) -> int:
+        """Claim a batch and process it, then batches of dead workers if there is room; return how many events."""
+        handled = await self._process_claimed_and_arrived(limit)
+        return handled if handled >= limit else handled + await self.recover_batches()
+
+    async def _process_claimed_and_arrived(self, limit: int) -> int:
+        handled = await self._process_claimed(limit)
+        # Arrivals are few; a full batch goes before them, but not for ever.
+        self._batches += 1
+        if handled < limit or self._batches % ARRIVALS_EVERY == 0:
+            handled += await self.route_arrivals(limit)
+        return handled
+
+    async def route_arrivals(self, limit: int = BATCH_MAX) -> int:
+        """Events under a key: to every step that waits for it, else kept for the first that will (D32)."""
+
+        async def work(connection: Connection) -> int:
+            return await route_arrivals(connection, self._arrival_rotation, limit, self.database.clock.now())
+
+        return await self.database.run(work, org_id=None)
+
+    async def _process_claimed(self, limit: int) -> int:
+        async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
+            async def of_next_orgs(after: str) -> list[Any]:
+                return await connection.fetch(_SQL.claim_instances, limit, after)
+
+            rows = await self._rotation.claim(of_next_orgs, limit, "instance_id")
+            return [(row["org_id"], row["instance_id"]) for row in rows]
+
+        batch = self._batch()
+        try:
+            return await self._process(batch, claim)
+        except Exception:
+            if not batch.places:
+                raise
+            return await self._halve(batch.places)
+
+    async def _process(self, batch: EventBatch, claim: Claim) -> int:
+        async def work(connection: Connection) -> int:
+            now = self.database.clock.now()
+            if watch is not None:
+                watch.begin([])  # of an attempt before this one nothing happened
+            batch.works, batch.places = [], await claim(connection, now)
+            if not batch.places:
+                return 0
+            async with self._noted(connection, batch, now):
+                batch.works, put_off = await load_events(connection, batch.places, batch.events_max)
+                await self.advancing.advance(connection, batch.works, now, as_owner=True, watch=watch)
+            return put_off + sum(len(item.events) for item in batch.works)
+
+        with watching(self.database.clock.now, alone=batch.events_max == 1) as watch:
+            return await self.database.run(work, org_id=None)
+
+    @asynccontextmanager
+    async def _noted(self, connection: Connection, batch: EventBatch, now: datetime) -> AsyncIterator[None]:
+        """Note a batch while it runs, by another connection, so that the note is there if this process dies (D26).
+
+        Whoever sees a note whose lock is free knows that its worker is gone: the lock is taken before the note is
+        there, and held until the note is gone.
+        """
+        await connection.fetchval(_SQL.hold_batch, batch.note)
+        async with self.database.transaction(None) as other:
+            orgs, instances = zip(*batch.places, strict=True)
+            await other.execute(_SQL.note_batch, batch.note, orgs, instances, now)
+        try:
+            yield
+        except Exception:
+            await self._forget(batch.note)
+            raise
+        await connection.execute(_SQL.forget_batch, batch.note)
+
+    async def _halve(self, places: Sequence[InstanceKey]) -> int:
+        if len(places) == 1:
+            return await self._process_alone(self._batch(), those_free(places))
+        handled = 0
+        middle = len(places) // 2
+        for half in (places[:middle], places[middle:]):
+            try:
+                handled += await self._process(self._batch(), those_free(half))
+            except Exception:
+                handled += await self._halve(half)
+        return handled
+
+    async def _process_alone(self, batch: EventBatch, claim: Claim) -> int:
+        """One instance by itself, and one event of it: what fails now is this event's own failure."""
+        batch.events_max = 1
+        try:
+            return await self._process(batch, claim)
+        except Exception as error:
+            if not batch.works:
+                raise
+            await self._settle(batch.works[0], error)
+            return 1  # its turn is over: others may be waiting behind it
+
+    async def _settle(self, attempted: BatchItem, error: Exception) -> None:
+        """Write down that an attempt failed, unless somebody else was at the event in the meantime."""
+        (event,) = attempted.events.values()
+
+        async def work(connection: Connection) -> None:
+            now = self.database.clock.now()
+            places = await those_free([attempted.key])(connection, now)
+            works, _ = await load_events(connection, places, 1, due_only=False)
+            if works and _is_as_it_was(works[0], event):
+                await settle_failure(connection, self.advancing, works[0], error, now)
+
+        await self.database.run(work, org_id=None)
+
+    async def recover_batches(self, limit: int = 100) -> int:
+        """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
+        async with self.database.transaction(None) as connection:
+            notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
+        return sum([await self._recover(row) for row in notes])
+
+    async def _recover(self, row: asyncpg.Record) -> int:
+        note, places = row["id"], _places(row["org_ids"], row["instance_ids"])
+        if len(places) == 1:
+            return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
+        async with self.database.transaction(None) as connection:
+            # Whoever comes second has nothing to split any more.
+            if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
+                notes = [new_id(self.database.clock.now()) for _ in places]
+                orgs, instances = zip(*places, strict=True)
+                await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _NOT_YET)
+        return len(places)
+
+    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID, *, was_alone: bool) -> int:
+        counted: list[InstanceKey | None] = []
+
+        async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
+            if not await connection.fetchval(_SQL.hold_batch, note):
+                return []  # somebody else is at it
+            if not counted:
+                counted.append(await self._begin(note, org_id, instance_id, now, was_alone=was_alone))
+            place = counted[0]
+            found = await those_free([place])(connection, now) if place is not None else []
+            if not found:
+                await connection.execute(_SQL.forget_batch, note)
+            return found
+
+        await self._process_alone(EventBatch(note), claim)
+        return 1
+
+    async def _begin(
+        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime, *, was_alone: bool
+    ) -> InstanceKey | None:
+        """Note that the instance is about to run alone, and count the attempt of a worker that died over it alone.
+
+        Where that was the last attempt, the instance pauses. Committed at once: it counts, should this process die of
+        the event too.
+        """
+        async with self.database.transaction(None) as connection:
+            # To the end of the line, before others that may be innocent.
+            if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
+                return None
+            if org_id is not None and not was_alone:
+                return org_id, instance_id
+            event = await connection.fetchrow(_SQL.count_lost_attempt, org_id, instance_id)
+            if event is None:
+                return None
+            place = event["org_id"], instance_id
+            if event["status"] == "dead_letter":
+                await connection.execute(_SQL.lock_instances, [instance_id])
+                await pause_for(connection, self.advancing, BatchItem(*place), event["error"], now)
+        return place
+
+    def _batch(self) -> EventBatch:
+        return EventBatch(new_id(self.database.clock.now()))
+
+    async def _forget(self, note: UUID) -> None:
+        async with self.database.transaction(None) as connection:
+            await connection.execute(_SQL.forget_batch, note)
+
+
+def those_free(places: Sequence[InstanceKey]) -> Claim:
+    """The lock of each instance that nobody is busy with; the others' turn comes again."""
+
+    async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
+        rows = await connection.fetch(_SQL.try_lock_instances, [instance_id for _, instance_id in places])
+        free = {row["id"] for row in rows}
+        return [place for place in places if place[1] in free]
+
+    return claim
+
+
+def _is_as_it_was(work: BatchItem, event: Any) -> bool:
+    (found,) = work.events.values()
+    return bool(found["id"] == event["id"] and found["attempts"] == event["attempts"])
+
+
+def _places(org_ids: Sequence[str], instance_ids: Sequence[UUID]) -> list[tuple[str | None, UUID]]:
+    """The instances of a note with their orgs, which a worker of an older version did not name."""
+    return [(org_ids[n] if org_ids else None, instance_id) for n, instance_id in enumerate(instance_ids)]
