@@ -3,7 +3,7 @@
 import asyncpg
 from rich.text import Text
 
-from assent.cli.report import console, print_json, safe
+from assent.cli.output import console, print_json, safe
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, format_path
 from assent.runtime.errors import ReceiptTaken, StepFailed

@@ -223,7 +223,7 @@ def _refuse_contracts(sources: list[Source]) -> None:
     found = [source for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
     if found:
         message = f"`{found[0].name}` declares a contract, which is everybody's"
-        hint = "`assent publish` publishes contracts, for whoever runs the server"
+        hint = "`assent definitions publish` publishes contracts, for whoever runs the server"
         raise Refused(Rejection("POLICY_DENIED", message, ("sources",), hint=hint))
 
 
