@@ -77,10 +77,8 @@ BEGIN
 END
 $$;
 
--- Triggers run as the role that writes, and call it.
-GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_engine;
-
--- Refuses a move of a status that is not allowed; its argument is the first argument of status_may_move.
+-- Refuses a move of a status that status_may_move does not allow; its argument is the table, since a partition has another
+-- name.
 CREATE FUNCTION assent.restrict_status_regression() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
