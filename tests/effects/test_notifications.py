@@ -102,6 +102,20 @@ async def test_several_people_are_told_each_by_an_effect_of_their_own(app: App, 
     ]
 
 
+async def test_errors_with_any_text_can_be_kept(app: App, database: Database) -> None:
+    """PostgreSQL keeps no NUL and no half of a surrogate pair; the attempt is recorded all the same."""
+
+    async def send(message: Message) -> None:
+        raise RuntimeError("\0 and \ud800" + "x" * 5_000)
+
+    app.adapter("chat", send)
+    office = office_of(app, database)
+    await publish_step(database, notification("chat"))
+    await office.start("telling", to="#orders")
+    assert await office.send() == {"retrying": 1}
+    assert len((await office.effect())["error"]) <= 2_100
+
+
 async def test_adapter_that_never_ends_is_cut_off_and_ambiguous(app: App, database: Database) -> None:
     async def send(message: Message) -> None:
         await asyncio.sleep(60)

@@ -57,6 +57,20 @@ async def test_a_poisoned_bundle_holds_nobody_back_and_ends_as_a_dead_letter(des
     assert [found["cargo"] for found in await desk.items()] == ["external://vault/1", "external://vault/2"]
 
 
+async def test_errors_with_any_text_can_be_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL keeps no NUL and no half of a surrogate pair; the attempt is recorded all the same."""
+
+    async def odd(*_: object) -> None:
+        raise RuntimeError("\0 and \ud800" + "x" * 5_000)
+
+    (request_id,) = await ask(desk)
+    await desk.push(request_id, "a", item(1))
+    monkeypatch.setattr("assent.worker.results.process_deliveries", odd)
+    assert await desk.work() == {"retrying": 1}
+    (delivery,) = await desk.deliveries()
+    assert (delivery["attempts"], len(delivery["error"])) == (1, 2_000)
+
+
 async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk) -> None:
     (request_id,) = await ask(desk)
     await as_owner(desk, POISONED)

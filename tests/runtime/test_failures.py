@@ -81,6 +81,23 @@ async def test_one_poisoned_instance_of_two_hundred_is_a_dead_letter_and_the_oth
     assert await rows(database, "workflow_batches") == []
 
 
+async def test_errors_with_any_text_can_be_kept(
+    runtime: Runtime, database: Database, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL keeps no NUL and no half of a surrogate pair; the event is counted and ends all the same."""
+
+    def odd(connection: object, arguments: Any) -> None:
+        raise RuntimeError("\0 and \ud800" + "x" * 5_000)
+
+    monkeypatch.setitem(runtime.core.advancing.operations, "tests.fail", odd)  # type: ignore[arg-type]
+    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    (instance_id,) = await start(runtime, 1, {0})
+    await wait_until_given_up(runtime, clock)
+    event = await event_of(database, instance_id)
+    assert (event["status"], event["attempts"]) == ("dead", ATTEMPTS)
+    assert len(event["error"]) <= 2_000
+
+
 async def test_attempts_are_spaced_out_and_none_is_made_before_its_time(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:

@@ -11,7 +11,7 @@ from assent.model.effect import OutsideWork
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What an adapter is to tell somebody."""
+    """A message that an adapter is to deliver."""
 
     org_id: str
     channel: str
@@ -31,11 +31,11 @@ OutsideOperation = Callable[..., Any]
 
 
 class CannotBeSent(Exception):
-    """Raised by adapters and operations: trying again helps nobody."""
+    """Raised by adapters and operations: trying again cannot help."""
 
 
 class NotAnswered(Exception):
-    """Raised by adapters and operations: it was sent, and nobody can tell whether it arrived."""
+    """Raised by adapters and operations: it was sent, and it is not known whether it arrived."""
 
 
 class TryLater(Exception):

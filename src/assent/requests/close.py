@@ -12,7 +12,7 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.requests", "close.sql")
 
 Lost = tuple[str, UUID, str]
-"""An org, a request, and why its call was given up."""
+"""An org, a request, and why its call is dead."""
 
 
 async def expire_requests(connection: Connection, limit: int, now: datetime) -> int:
@@ -23,7 +23,7 @@ async def expire_requests(connection: Connection, limit: int, now: datetime) -> 
 
 
 async def fail_requests(connection: Connection, lost: Sequence[Lost], now: datetime) -> None:
-    """End requests of which nobody was told; one that has results by now was told all the same."""
+    """End requests whose call did not arrive; one that has results by now did arrive."""
     if lost:
         rows = await connection.fetch(_SQL.fail_requests, *map(list, zip(*lost, strict=True)), now)
         await notify_steps(connection, [dict(row) for row in rows], now)

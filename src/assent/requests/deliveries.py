@@ -118,7 +118,7 @@ def _read(
 
 
 async def _fold_all(connection: Connection, readable: Readable) -> list[Fold]:
-    """Lock, then read: what the requests have is asked when nobody else can add to it any more."""
+    """Lock, then read: the items of requests are read when no other transaction can add to them."""
     deliveries: dict[RequestKey, list[Delivery]] = {}
     for claimed, bundle in readable:
         deliveries.setdefault(claimed.place, []).append(Delivery(claimed.id, bundle))

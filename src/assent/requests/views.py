@@ -1,4 +1,4 @@
-"""Requests as whoever asks sees them: in pages, and one with all that came for it. Reads, and never writes."""
+"""Views of requests: pages of them, and one with all that came for it. Reads, and never writes."""
 
 from dataclasses import dataclass
 from datetime import datetime

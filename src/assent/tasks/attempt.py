@@ -37,7 +37,7 @@ class Ended:
     written: bool = False
     """Whether it was written down already, in the transaction of the function's own rows."""
     error: Exception | None = None
-    """What nobody expected."""
+    """The exception, where it was not expected."""
 
 
 class _TookTooLong(Exception):
@@ -60,7 +60,7 @@ class Attempts:
         self._turns = asyncio.Semaphore(self.database.settings.task_transactions_max)
 
     def close(self) -> None:
-        """Let threads end that have nothing to do; whoever is not done goes on."""
+        """Let threads end that have nothing to do; those that run go on."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
             self._threads = None

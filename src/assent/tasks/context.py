@@ -77,7 +77,7 @@ class TaskContext:
         """Write to the database together with the task's completion: both happen when the function returns, or neither.
 
         Acts for the task's org, under row security. Raises `ClaimLost` where the task was cancelled or given to
-        another worker; and from here to the end of the function nobody can do either.
+        another worker; and from here to the end of the function neither can happen.
         """
         async with self._opening:
             if self._connection is None:

@@ -72,8 +72,10 @@ async def _known(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> d
 
 def _require_same(row: Mapping[str, Any], found: Any) -> None:
     if found is None:
-        # A transaction that sees the past cannot see who was faster; whoever runs it again can.
-        raise asyncpg.SerializationError(f"key {row['key']!r} was taken by somebody at this moment")
+        # A transaction that sees the past cannot see which caller was faster; a second run can.
+        raise asyncpg.SerializationError(
+            f"key {row['key']!r} was taken by another transaction at this moment"
+        )
     if not found["same"]:
         message = (
             f"key `{row['key']}` of {row['type']} was used for another input, by task {found['task_id']}"

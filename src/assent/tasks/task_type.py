@@ -127,7 +127,7 @@ def _is_whole(annotation: Any) -> bool:
 
 
 def _model_of(name: str, parameters: list[inspect.Parameter]) -> type[BaseModel]:
-    # Whatever a function does not ask for is a mistake of whoever submits, and not to be lost without a word.
+    # An input that the function does not take is a mistake of the caller, and is refused.
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
     fields = {one.name: (_type_of(one), _default_of(one)) for one in parameters}
     return create_model(name, __config__=config, **fields)  # type: ignore[no-any-return, call-overload]

@@ -1,5 +1,5 @@
 -- name: take_keys
--- Takes the keys that are nobody's yet, in order, so that no two submissions wait for each other; the rest are taken.
+-- Takes the keys that are free, in order, so that no two submissions wait for each other; the rest are taken.
 INSERT INTO assent.task_keys (org_id, type, partition_id, key, task_id, input_hash)
 SELECT org_id, type, coalesce(partition_id, ''), key, id, assent.input_hash(input)
   FROM jsonb_to_recordset($1::jsonb) AS t (org_id text, type text, partition_id text, key text, id uuid, input jsonb)

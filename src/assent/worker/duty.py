@@ -77,7 +77,7 @@ class Duty(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DutyRun:
-    """One run of a duty, for whoever keeps count."""
+    """One run of a duty, for observers."""
 
     duty: str
     took_s: float

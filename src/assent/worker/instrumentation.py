@@ -1,4 +1,4 @@
-"""Looking on at what duties do and what is sent: spans, metrics, and errors for whoever collects them."""
+"""Instrumentation of duties and attempts: spans, metrics and error reports."""
 
 import time
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from assent.worker.duty import DutyRun
 
 
 def watch_run(run: DutyRun) -> None:
-    """An observer of runs: counts them, and reports the errors that nobody expected."""
+    """An observer of runs: counts them, and reports unexpected errors."""
     if hooks.metrics is not None:
         parts = run.done.parts or {"all": run.done.count}
         hooks.metrics.duty(run.duty, run.took_s, parts, failed=run.error is not None)

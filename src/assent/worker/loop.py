@@ -39,7 +39,7 @@ class Loop:
         """Since when a round has begun and none has finished; a run that was cut off has not finished."""
         self._woken = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._wake_duty: Callable[[], None] = getattr(duty, "wake", _nobody)
+        self._wake_duty: Callable[[], None] = getattr(duty, "wake", _nothing)
 
     def wake(self) -> None:
         """There may be something to do. What comes during a run is looked at after it, or in it."""
@@ -119,7 +119,7 @@ async def _cut_off(running: "asyncio.Task[RunResult]", held: HeldConnection) -> 
         await asyncio.wait({running}, timeout=CANCEL_TIMEOUT_S)
         held.terminate()
     if not running.cancelled():
-        running.exception()  # or asyncio reports that nobody asked for it
+        running.exception()  # or asyncio reports that it was never retrieved
 
 
 def _log_failure(duty: Duty, error: Exception) -> None:
@@ -150,7 +150,7 @@ async def finish(duty: Duty) -> None:
         _log_failure(duty, error)
 
 
-def _nobody() -> None:
+def _nothing() -> None:
     """Most duties wait for nothing inside of a run."""
 
 

@@ -98,7 +98,7 @@ class Options(EnvironmentSettings):
     prune_rows_max: int = _batch(5_000)
     """Completed rows of an outbox that are deleted in one batch."""
     prune_kept_events_after_days: int = number(90, 1, 36_500)
-    """How long an event that nobody waits for is kept for the first who will."""
+    """How long an event that no instance waits for is kept for the first that will."""
     prune_kept_events_per_key_max: int = number(1_000, 1, 1_000_000)
     """How many of them under one key; the oldest stay, for they are found first."""
 

@@ -5,7 +5,7 @@ from assent.worker.duty import RunResult, Schedule, WorkerContext
 
 
 class Partitions:
-    """Makes the partitions of the months ahead, and moves rows that came for a month that nobody had prepared."""
+    """Makes the partitions of the months ahead, and moves rows that came for a month without a partition."""
 
     name = "partitions"
 

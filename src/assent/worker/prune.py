@@ -1,6 +1,6 @@
 """Prune: receipts of instances that ended long ago, finished rows of both outboxes and finished tasks are deleted.
 
-So are events that nobody has waited for in a long time, and those that are too many under one key.
+So are events that no instance has waited for in a long time, and those that are too many under one key.
 Dead letters and the keys of tasks are kept for ever, and so is everything of an instance that has not ended.
 """
 
@@ -14,7 +14,7 @@ _SQL: Final = load_queries("assent.worker", "prune.sql")
 
 
 class Prune:
-    """Deletes what nobody asks for any more, a batch of each kind in a transaction of its own."""
+    """Deletes what is not needed any more, a batch of each kind in a transaction of its own."""
 
     name = "prune"
 
