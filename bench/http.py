@@ -14,7 +14,7 @@ import httpx
 
 from assent.app import App
 from assent.definitions import publish_flow
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.model.actor import SYSTEM
 from assent.store.database import Database
 from bench.report import Measurement, Report, progress

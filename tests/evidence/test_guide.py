@@ -12,7 +12,7 @@ import yaml
 from assent.definitions import publish_flow
 from assent.effects.callback_settings import PREFIX, CallbackSettings
 from assent.http.app import bare_app
-from assent.http.statuses import TITLES
+from assent.refusals import TITLES
 from assent.model.actor import SYSTEM
 from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from assent.effects.named_secrets import put_secret
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused
 from assent.people.roles import set_capabilities

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
-from assent.http.entrance import KNOWN_MAX, SignInThrottle
-from assent.http.rates import Rates
+from assent.http.auth.throttle import KNOWN_MAX, SignInThrottle
+from assent.http.auth.throttle import Rates
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from tests.http.application import app

@@ -4,9 +4,9 @@ import re
 from dataclasses import MISSING, fields
 
 from assent.http.app import bare_app
-from assent.http.scopes import SCOPES
+from assent.people.api_keys import SCOPES
 from assent.http.settings import PREFIX, HttpSettings
-from assent.http.statuses import STATUS_OF
+from assent.refusals import STATUS_OF
 from tests.http.callers import SETTINGS
 from tests.http.process import ROOT
 

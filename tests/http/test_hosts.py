@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from assent.http.app import create_app
-from assent.http.hosts import AllowedHosts, hosts_of
+from assent.http.middleware import AllowedHosts, hosts_of
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from tests.http.application import app

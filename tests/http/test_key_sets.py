@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from assent.http.app import create_app
-from assent.http.key_sets import KEY_SET_BYTES_MAX, KeySet, keys_of
+from assent.http.auth.key_sets import KEY_SET_BYTES_MAX, KeySet, keys_of
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from tests.http.application import app

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.people.roles import lock_grants
 from tests.http.application import INVOICE_DATA, app

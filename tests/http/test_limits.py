@@ -2,9 +2,9 @@
 
 import pytest
 
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
-from assent.http.rates import BUCKETS_MAX, Rates
+from assent.http.auth.throttle import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from assent.http import changes, event_stream
-from assent.http.api_keys import create_api_key
+from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
@@ -24,7 +24,7 @@ class Served:
 
     def __init__(self, serving, door, url, now) -> None:
         self.serving = serving
-        self.house = door.state.house
+        self.house = door.state.services
         self._url = url
         self._now = now
 
@@ -212,7 +212,7 @@ async def test_whoever_does_not_read_is_dropped(furnished, clock, monkeypatch):
     async with asyncio.timeout(WAIT_S):
         await door(scope, asyncio.Event().wait, send)
     assert sent == ["http.response.start"] + ["http.response.body"] * 2
-    assert door.state.house.changes._topics == {}
+    assert door.state.services.changes._topics == {}
 
 
 async def test_what_is_another_orgs_or_partitions_is_not_there(house):
