@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants chaos check format bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants chaos check format baseline bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ check: $(VENV)/.dev ## format, lint, strict types, import contracts
 format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+baseline: $(VENV)/.dev ## freeze the schema folder as version 0001; only before the first release; see docs/store.md
+	$(BIN)/python -m tests.upgrades.baseline
 
 bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs one of them
 	$(BIN)/python -m bench $(ONLY)

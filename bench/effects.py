@@ -40,7 +40,7 @@ async def measure() -> Report:
             ("50 at a time", 50, False),
             ("50 at a time, signed", 50, True),
         ):
-            options = replace(place.options, effects_per_destination_max=per_destination)
+            options = place.options.replace(effects_per_destination_max=per_destination)
             rates = await _rates(replace(place, options=options), f"http://127.0.0.1:{port}/", is_signed)
             measurements.append(Measurement(name, "effects/s", rates))
         totals = await counted()

@@ -32,7 +32,7 @@ async def _run(app: App, org: str, listening: socket) -> None:
     try:
         await migrate(database)
         await publish(database, org, app.sources)
-        service = serving(app, database, listening, SendingSettings.from_environment())
+        service = serving(app, database, listening, SendingSettings())
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):
             print(f"Serving {org} on http://{host}:{port}; Ctrl-C ends it.", flush=True)
@@ -69,8 +69,8 @@ async def publish(database: Database, org: str, sources: Sequence[Source]) -> No
 
 def serving(app: App, database: Database, listening: socket, sending: SendingSettings) -> Serving:
     """The API and a worker on one socket."""
-    settings = HttpSettings.from_environment()
-    worker = worker_of(app, database, sending, Options.from_environment())
+    settings = HttpSettings()
+    worker = worker_of(app, database, sending, Options())
     return Serving(create_app(app, database, settings), listening, settings, worker)
 
 

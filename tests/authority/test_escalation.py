@@ -9,7 +9,7 @@ import os
 import random
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,8 +33,7 @@ CONTRACTS = list(app.registry.contracts.values())
 CAPABILITIES = all_capabilities(CONTRACTS)
 ADMINISTERING = {"members:manage", "roles:manage", "keys:manage", "approvals:delegate"}
 # The clock stands still, so a limit that is reached once would refuse all that follows.
-UNLIMITED = replace(
-    SETTINGS,
+UNLIMITED = SETTINGS.replace(
     rate_workflows_per_minute=0,
     rate_entities_per_minute=0,
     rate_reads_per_minute=0,

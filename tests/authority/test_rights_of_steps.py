@@ -1,4 +1,4 @@
-"""A step never acts with a right that neither its person nor its `run_as` holds, whatever was waited for before."""
+"""Whose rights a step acts with: accounts, joins, delegates; `test_rights_matrix` has every wait."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -9,6 +9,7 @@ from assent.model.actor import SYSTEM
 from assent.model.mutation import Command
 from assent.people import NewDelegation, delegate
 from assent.testing.sandbox import ORG
+from tests.authority.rights import BEGIN, SALARY
 from tests.authority.world import (
     ASK_IN_SLOT,
     BETWEENS,
@@ -23,15 +24,6 @@ from tests.authority.world import (
     submit,
 )
 
-SALARY: Final[dict[str, Any]] = {
-    "contract": "salary",
-    "version": 1,
-    "workflow": "none",
-    "fields": {"amount": {"type": "money", "required": True}},
-    "lifecycle": {"initial": "open", "states": {"open": {"edit": "editable"}}},
-    "permissions": {"create": ["hr"], "update": ["hr"]},
-}
-BEGIN: Final = {"id": "begin", "type": "script", "set": {"begun": "true"}}
 WRITE: Final = {
     "id": "write",
     "type": "mutation",
@@ -87,50 +79,6 @@ async def audit_of_write(company: Company, salary: UUID) -> Any:
         "SELECT * FROM assent.audit_log WHERE entity_id = $1 AND action = 'salary.update'", salary
     )
     return row
-
-
-@pytest.mark.parametrize("between", BETWEENS, ids=lambda between: between.name)
-async def test_step_without_the_right_writes_nothing(between: Between, postgres_url: str) -> None:
-    async with company_with(postgres_url, SALARY, raising(between)) as company:
-        salary = await open_company(company)
-        await company.sandbox.people(kim=["helper"])
-        await start(company, "wim", salary)
-        await between.pass_(company)
-        await check_denied(company, salary)
-
-
-@pytest.mark.parametrize("between", BETWEENS, ids=lambda between: between.name)
-async def test_step_writes_on_behalf_of_its_person_and_one_row_says_so(
-    between: Between, postgres_url: str
-) -> None:
-    async with company_with(postgres_url, SALARY, raising(between)) as company:
-        salary = await open_company(company)
-        await start(company, "hans", salary)
-        await between.pass_(company)
-        assert await amount(company, salary) == 1
-        row = await audit_of_write(company, salary)
-        expected = {
-            "nothing": ("hans", None),
-            "another's form": ("kim", ["hans"]),
-            "retry by an operator": ("olga", ["hans"]),
-            "skip by an operator": ("olga", ["hans"]),
-        }.get(between.name, ("system", ["hans"]))
-        assert (row["actor_id"], row["on_behalf_of"]) == expected
-        assert "hans" in row["contributors"]
-
-
-@pytest.mark.parametrize("loss", ["deactivated", "role taken"])
-@pytest.mark.parametrize("between", [b for b in BETWEENS if b.nodes], ids=lambda between: between.name)
-async def test_right_that_was_lost_during_the_wait_is_lost(
-    between: Between, loss: str, postgres_url: str
-) -> None:
-    async with company_with(postgres_url, SALARY, raising(between)) as company:
-        salary = await open_company(company)
-        await start(company, "hans", salary)
-        changed: Any = {"roles": ["hr"], "active": False} if loss == "deactivated" else []
-        await company.sandbox.people(hans=changed, kim=["helper"])
-        await between.pass_(company)
-        await check_denied(company, salary)
 
 
 async def test_denial_takes_the_error_edge_where_there_is_one(postgres_url: str) -> None:

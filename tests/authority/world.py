@@ -305,11 +305,13 @@ MATRIX_BETWEENS: Final = (*BETWEENS, AMENDMENT)
 def in_slot(between: Between, slot: str, ends: tuple[str, str] = ("in", "out")) -> dict[str, Any]:
     """The nodes of a slot that has these between its ends."""
     first, last = ends
-    edges = [{"from": a, "to": b, **({"on": on} if on else {})} for a, b, on in _edges(between, first, last)]
+    edges = [
+        {"from": a, "to": b, **({"on": on} if on else {})} for a, b, on in edges_between(between, first, last)
+    ]
     return {"nodes": list(between.nodes), "edges": edges}
 
 
-def _edges(between: Between, first: str, last: str) -> list[tuple[str, str, str | None]]:
+def edges_between(between: Between, first: str, last: str) -> list[tuple[str, str, str | None]]:
     names = [node["id"] for node in between.nodes]
     if between.edges is not None:
         return [(first, names[0], None), *between.edges, (names[-1], last, None)]
@@ -330,7 +332,7 @@ def flow_of(
     nodes = [{**n, "type": _FLOW_TYPES.get(n["type"], n["type"])} for n in between.nodes]
     steps = [*before, *nodes, *after, {"id": "end", "type": "terminal"}]
     arrows = [{"from": a["id"], "to": b["id"]} for a, b in pairwise(before)]
-    arrows += [{"from": a, "to": b} for a, b, _ in _edges(between, before[-1]["id"], after[0]["id"])]
+    arrows += [{"from": a, "to": b} for a, b, _ in edges_between(between, before[-1]["id"], after[0]["id"])]
     for step, following in pairwise([*after, {"id": "end"}]):
         asks = step["type"] == "approval"
         arrows.append(

@@ -24,7 +24,7 @@ class Mailbox:
         """What is said to the next mails instead of 250; none hangs up."""
         self.refused: dict[str, str] = {}
         """Recipient → what is said to whoever writes to them."""
-        self.port = 0
+        self.port = 25  # until the server is started
 
     @property
     def mails(self) -> list[EmailMessage]:

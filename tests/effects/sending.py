@@ -33,7 +33,7 @@ class Office:
     def sending(self, smtp: SmtpSettings | None = None, **settings: Any) -> "Office":
         """The same office with other settings for sending."""
         sending = self.place.sending
-        changed = replace(sending, effects=replace(sending.effects, **settings), smtp=smtp or sending.smtp)
+        changed = replace(sending, effects=sending.effects.replace(**settings), smtp=smtp or sending.smtp)
         return Office(replace(self.place, sending=changed))
 
     def with_options(self, **options: Any) -> "Office":

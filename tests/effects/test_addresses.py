@@ -5,6 +5,7 @@ import pytest
 from assent.effects.addresses import Allowed, refusal_of
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.model.problems import Invalid
+from tests.settings import read_from
 
 REFUSED = {
     "loopback": ["127.0.0.1", "127.8.8.8", "::1"],
@@ -59,19 +60,20 @@ def test_allowed_network_is_allowed_in_every_form_and_no_further() -> None:
 
 
 def test_settings_are_read_from_the_environment() -> None:
-    found = EffectSettings.from_environment(
-        {"ASSENT_EFFECTS_ALLOW": "10.0.0.0/8, Billing.Internal", "ASSENT_EFFECTS_LOG": "sms,chat"}
+    found = read_from(
+        EffectSettings,
+        {"ASSENT_EFFECTS_ALLOW": "10.0.0.0/8, Billing.Internal", "ASSENT_EFFECTS_LOG": "sms,chat"},
     )
     assert found.allow == Allowed.read(["10.0.0.0/8", "billing.internal"])
     assert found.allow.has_host("billing.internal.")
     assert found.log == {"sms", "chat"}
-    assert EffectSettings.from_environment({"ASSENT_EFFECTS_LOG": "all"}).log == {
+    assert read_from(EffectSettings, {"ASSENT_EFFECTS_LOG": "all"}).log == {
         "email",
         "sms",
         "in_app",
         "chat",
     }
-    assert "secret" not in repr(SmtpSettings.from_environment({"ASSENT_SMTP_PASSWORD": "secret"}))
+    assert "secret" not in repr(read_from(SmtpSettings, {"ASSENT_SMTP_PASSWORD": "secret"}))
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_settings_are_read_from_the_environment() -> None:
 )
 def test_bad_setting_is_told_by_its_name(name: str, text: str) -> None:
     with pytest.raises(Invalid, match=f"ASSENT_EFFECTS_{name}"):
-        EffectSettings.from_environment({f"ASSENT_EFFECTS_{name}": text})
+        read_from(EffectSettings, {f"ASSENT_EFFECTS_{name}": text})
 
 
 def test_bad_mode_of_the_mail_server_is_told_by_its_name() -> None:
     with pytest.raises(Invalid, match="ASSENT_SMTP_TLS"):
-        SmtpSettings.from_environment({"ASSENT_SMTP_TLS": "maybe"})
+        read_from(SmtpSettings, {"ASSENT_SMTP_TLS": "maybe"})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Mails, to a real SMTP server: what arrives, what is refused, and what nobody can tell."""
 
 import ssl
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -182,7 +181,7 @@ async def test_name_and_password_are_given_over_an_encrypted_connection(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(CERTIFICATES / "receiver.pem", CERTIFICATES / "receiver.key")
     with mail_server(context) as mailbox:
-        settings = replace(mailbox.settings, tls="starttls", user="assent", password="wrong")
+        settings = mailbox.settings.replace(tls="starttls", user="assent", password="wrong")
         effect = await told(office.sending(settings))
         assert "certificate" in effect["error"], "nobody vouches for it"
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / "receiver.pem"))
@@ -191,7 +190,7 @@ async def test_name_and_password_are_given_over_an_encrypted_connection(
         effect = await office.effect()
         assert (effect["status"], effect["error"][:8]) == ("failed", "SMTP_535")
         clock.advance("1m")
-        assert await office.sending(replace(settings, password="secret")).send() == {"completed": 1}
+        assert await office.sending(settings.replace(password="secret")).send() == {"completed": 1}
         assert len(mailbox.mails) == 1
 
 

@@ -6,7 +6,6 @@ Each is tried against a server that really listens there; the control of each sh
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -22,7 +21,7 @@ from tests.effects.offices import CERTIFICATES
 from tests.effects.receiver import Receiver, Reply, receiving, redirect_to
 from tests.effects.sending import LOCAL
 
-NOTHING = replace(LOCAL, allow=Allowed())
+NOTHING = LOCAL.replace(allow=Allowed())
 PUBLIC = "8.8.8.8"
 
 
@@ -82,7 +81,7 @@ async def test_loopback_is_refused_however_it_is_written(receiver: Receiver, hos
 
 @pytest.mark.parametrize("host", LOOPBACK_IN_DISGUISE)
 async def test_control_the_same_is_reached_where_it_is_allowed(receiver: Receiver, host: str) -> None:
-    allowed = replace(NOTHING, allow=Allowed.read(["127.0.0.0/8", "0.0.0.0/32", "::1/128"]))
+    allowed = NOTHING.replace(allow=Allowed.read(["127.0.0.0/8", "0.0.0.0/32", "::1/128"]))
     outcome = await send(f"http://{host}:{receiver.port}/", allowed)
     if host == "localhost" and isinstance(outcome, Undelivered):
         pytest.skip("this machine has no name for itself")
@@ -98,7 +97,7 @@ async def test_name_that_leads_inside_is_refused(receiver: Receiver) -> None:
 
 async def test_control_name_that_an_operator_allows_is_reached(receiver: Receiver) -> None:
     url = f"http://partner.example:{receiver.port}/"
-    allowed = replace(NOTHING, allow=Allowed.read(["partner.example"]))
+    allowed = NOTHING.replace(allow=Allowed.read(["partner.example"]))
     assert isinstance(await send(url, allowed, resolve=names(partner_example="127.0.0.1")), HttpResponse)
 
 
@@ -118,7 +117,7 @@ async def test_dns_that_changes_between_judgement_and_connection_gains_nothing(r
         asked += 1
         return ["127.0.0.1"] if asked == 1 else ["127.0.0.2"]
 
-    allowed = replace(NOTHING, allow=Allowed.read(["127.0.0.1"]))
+    allowed = NOTHING.replace(allow=Allowed.read(["127.0.0.1"]))
     url = f"http://partner.example:{receiver.port}/"
     assert isinstance(await send(url, allowed, resolve=changing), HttpResponse)
     assert asked == 1
@@ -130,7 +129,7 @@ async def test_redirect_to_loopback_is_refused() -> None:
     """From a receiver that is allowed to a server that is not: it really listens, and hears nothing."""
     with receiving() as outside, receiving() as inside:
         outside.will(redirect_to(f"http://127.0.0.1:{inside.port}/secrets"))
-        allowed = replace(NOTHING, allow=Allowed.read(["outside.example"]))
+        allowed = NOTHING.replace(allow=Allowed.read(["outside.example"]))
         url = f"http://outside.example:{outside.port}/"
         outcome = await send(url, allowed, resolve=names(outside_example="127.0.0.1"))
         assert refused(outcome)
@@ -143,7 +142,7 @@ async def test_redirect_to_a_name_that_leads_inside_is_refused_and_allowed_it_is
         url = f"http://outside.example:{outside.port}/"
         for allow, reached in ((["outside.example"], 0), (["outside.example", "inside.example"], 1)):
             outside.will(redirect_to(f"http://inside.example:{inside.port}/"))
-            settings = replace(NOTHING, allow=Allowed.read(allow))
+            settings = NOTHING.replace(allow=Allowed.read(allow))
             outcome = await send(url, settings, resolve=names(**hosts))
             assert refused(outcome) is not bool(reached)
             assert len(inside.received) == reached
@@ -152,7 +151,7 @@ async def test_redirect_to_a_name_that_leads_inside_is_refused_and_allowed_it_is
 async def test_redirect_that_changes_its_address_on_the_way_back_is_refused(receiver: Receiver) -> None:
     """The receiver redirects to itself, and its name leads elsewhere by then."""
     receiver.will(Reply(307, b"", {"Location": "/again", "Connection": "close"}))
-    allowed = replace(NOTHING, allow=Allowed.read(["127.0.0.1"]))
+    allowed = NOTHING.replace(allow=Allowed.read(["127.0.0.1"]))
     changing = names(partner_example=["127.0.0.1", "169.254.169.254"])
     assert refused(await send(f"http://partner.example:{receiver.port}/", allowed, resolve=changing))
 
@@ -167,7 +166,7 @@ async def test_redirect_to_another_protocol_is_refused(receiver: Receiver, targe
 
 async def test_redirects_are_followed_so_often_and_no_more(receiver: Receiver) -> None:
     receiver.otherwise = lambda _: redirect_to("/again")
-    outcome = await send(receiver.url, replace(LOCAL, redirects_max=3))
+    outcome = await send(receiver.url, LOCAL.replace(redirects_max=3))
     assert isinstance(outcome, Undelivered)
     assert outcome.code == "TOO_MANY_REDIRECTS"
     assert len(receiver.received) == 4
@@ -225,7 +224,7 @@ async def test_connecting_takes_no_longer_than_it_may_also_where_the_name_server
         await asyncio.sleep(30)
         return []
 
-    outcome = await send("http://partner.example/", replace(NOTHING, connect_timeout_ms=50), resolve=silent)
+    outcome = await send("http://partner.example/", NOTHING.replace(connect_timeout_ms=50), resolve=silent)
     assert isinstance(outcome, Undelivered)
     assert (outcome.code, outcome.ambiguous, outcome.permanent) == ("TIMEOUT", False, False)
 
@@ -242,10 +241,10 @@ async def test_name_without_an_address_may_have_one_later() -> None:
 async def test_whole_attempt_takes_no_longer_than_it_may(receiver: Receiver) -> None:
     """A receiver that is never silent for long, and never done."""
     receiver.otherwise = lambda _: redirect_to("/again")
-    outcome = await send(receiver.url, replace(LOCAL, redirects_max=20, total_timeout_ms=10))
+    outcome = await send(receiver.url, LOCAL.replace(redirects_max=20, total_timeout_ms=10))
     assert isinstance(outcome, Undelivered | HttpResponse)
     receiver.will(receiver.silence())
-    outcome = await send(receiver.url, replace(LOCAL, read_timeout_ms=30_000, total_timeout_ms=1_000))
+    outcome = await send(receiver.url, LOCAL.replace(read_timeout_ms=30_000, total_timeout_ms=1_000))
     assert isinstance(outcome, Undelivered)
     assert (outcome.code, outcome.ambiguous) == ("TIMEOUT", True)
 
@@ -316,7 +315,7 @@ async def test_refusal_does_not_say_what_a_name_leads_to(
 
 async def test_failed_connection_does_not_say_what_a_name_leads_to() -> None:
     """A name that an operator allows may lead to the inside, where its address is nobody's business."""
-    settings = replace(LOCAL, allow=Allowed.read(["payroll.internal"]))
+    settings = LOCAL.replace(allow=Allowed.read(["payroll.internal"]))
     with receiving() as receiver:
         port = receiver.port
     outcome = await send(

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from uuid import UUID
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 from assent.definitions import publish_flow
-from assent.effects.callback_settings import PREFIX, CallbackSettings
+from assent.effects.callback_settings import CallbackSettings
 from assent.http.app import bare_app
 from assent.refusals import TITLES
 from assent.model.actor import SYSTEM
@@ -19,6 +18,7 @@ from assent.model.moves import OUTSIDE_REQUEST_MOVES
 from tests.evidence.asking import Desk
 from tests.http.callers import SETTINGS
 from tests.runtime.flows import ORG
+from tests.settings import defaults_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
 
@@ -93,5 +93,5 @@ def test_every_answer_to_a_callback_is_on_the_page() -> None:
 
 
 def test_every_variable_is_on_the_page_with_its_default() -> None:
-    told = dict(re.findall(rf"^\| `({PREFIX}\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
-    assert told == {PREFIX + one.name.upper(): str(one.default) for one in fields(CallbackSettings)}
+    told = dict(re.findall(r"^\| `(ASSENT_CALLBACKS_\w+)` \| (\w*) ?\|", PAGE, re.MULTILINE))
+    assert told == defaults_of(CallbackSettings)

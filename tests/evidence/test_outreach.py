@@ -23,6 +23,7 @@ from tests.effects.sending import LOCAL, Office
 from tests.evidence.asking import Desk, publish_vendor
 from tests.evidence.bundles import item
 from tests.runtime.flows import ORG
+from tests.settings import read_from
 from tests.worker.queues import run_until_done
 from tests.worker.test_effects import until_received
 
@@ -193,14 +194,14 @@ async def test_a_vendor_calls_back_over_http(desk: Desk, receiver: Receiver) -> 
 def test_a_bad_setting_is_told_by_its_name_and_never_with_the_key(given: dict[str, str], named: str) -> None:
     environment = {f"ASSENT_CALLBACKS_{name}": text for name, text in given.items()}
     with pytest.raises(Invalid) as caught:
-        CallbackSettings.from_environment(environment)
+        read_from(CallbackSettings, environment)
     assert [problem.path for problem in caught.value.problems] == [(named,)]
     assert "short" not in str(caught.value)
 
 
 def test_good_settings_are_read_and_the_key_is_not_shown() -> None:
-    found = CallbackSettings.from_environment(
-        {"ASSENT_CALLBACKS_URL": "https://a.example/assent/", "ASSENT_CALLBACKS_KEY": KEY}
+    found = read_from(
+        CallbackSettings, {"ASSENT_CALLBACKS_URL": "https://a.example/assent/", "ASSENT_CALLBACKS_KEY": KEY}
     )
     assert (found.url, found.days) == ("https://a.example/assent", 90)
     assert KEY not in repr(found)

@@ -23,8 +23,7 @@ from tests.postgres import SETTINGS, START, Databases
 
 R = TypeVar("R")
 
-SHORT: Final = replace(
-    SETTINGS,
+SHORT: Final = SETTINGS.replace(
     pool_connections_max=5,
     pool_wait_timeout_ms=10_000,
     statement_timeout_ms=2_000,

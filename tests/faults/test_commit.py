@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -20,7 +19,7 @@ from tests.runtime.flows import ORG
 from tests.runtime.invoices import FIN, LARGE, create, open_shop, request_id, submitted
 
 COUNT = LANES + 10
-IMPATIENT = replace(SETTINGS, outcome_lookup_timeout_ms=300)
+IMPATIENT = SETTINGS.replace(outcome_lookup_timeout_ms=300)
 
 
 @pytest.fixture

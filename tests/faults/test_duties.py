@@ -38,7 +38,7 @@ ERRANDS = 2
 AT_ONCE = 6
 ROUNDS_MAX = 60
 """A second each, by the clock of the test: by then no job may stand still."""
-SENDING = SendingSettings(replace(LOCAL, backoff_min_ms=100, backoff_max_ms=500))
+SENDING = SendingSettings(LOCAL.replace(backoff_min_ms=100, backoff_max_ms=500))
 
 STAGES = (
     *("events", "timers", "events", "effects", "events", "tasks", "events", "effects", "results", "events"),

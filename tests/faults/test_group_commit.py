@@ -85,7 +85,7 @@ KINDS = {
 async def test_each_caller_is_given_the_truth(laboratory: Laboratory, name: str) -> None:
     kind = KINDS[name]
     # With its connections open, the first two commands are always alone, and the others wait for them together.
-    laboratory = replace(laboratory, settings=replace(SHORT, pool_connections_min=3))
+    laboratory = replace(laboratory, settings=SHORT.replace(pool_connections_min=3))
 
     async def give_all(trial: Trial[Any]) -> dict[Any, Any]:
         runtime = app.runtime(trial.database)

@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -28,8 +27,7 @@ from tests.worker.test_supervisor import PATIENT
 NEVER_MS = 3_600_000
 """A limit that is never the reason that a test passes."""
 
-QUICK = replace(
-    SETTINGS,
+QUICK = SETTINGS.replace(
     statement_timeout_ms=600,
     statement_slack_ms=400,
     cancel_timeout_ms=200,
@@ -118,7 +116,7 @@ async def test_one_silent_connection_costs_one_attempt_however_many_are_idle(pro
 
 
 async def test_every_connection_that_is_in_use_when_it_goes_silent_is_free_again(proxy: Proxy) -> None:
-    settings = replace(QUICK, pool_connections_max=3, pool_wait_timeout_ms=NEVER_MS // 100)
+    settings = QUICK.replace(pool_connections_max=3, pool_wait_timeout_ms=NEVER_MS // 100)
     async with opened(proxy, settings) as database:
         together = asyncio.Barrier(4)
 
@@ -140,7 +138,7 @@ async def test_every_connection_that_is_in_use_when_it_goes_silent_is_free_again
 
 async def test_cancelling_a_caller_does_not_wait_for_a_silent_server(proxy: Proxy) -> None:
     """Whose client has gone, or whose watchdog has had enough, keeps no connection."""
-    settings = replace(QUICK, statement_timeout_ms=NEVER_MS, pool_connections_max=1)
+    settings = QUICK.replace(statement_timeout_ms=NEVER_MS, pool_connections_max=1)
     async with opened(proxy, settings) as database:
         fault = proxy.arm(Fault("SELECT 1", moment="before", action="freeze"))
         asking = asyncio.create_task(answer(database))
@@ -153,7 +151,7 @@ async def test_cancelling_a_caller_does_not_wait_for_a_silent_server(proxy: Prox
 
 async def test_connection_that_was_idle_is_checked_before_it_is_used(proxy: Proxy) -> None:
     """A balancer that forgets idle connections costs the next request a moment, and no error."""
-    settings = replace(QUICK, statement_timeout_ms=NEVER_MS, idle_check_after_ms=0)
+    settings = QUICK.replace(statement_timeout_ms=NEVER_MS, idle_check_after_ms=0)
     async with opened(proxy, settings, warm=3) as database:
         proxy.freeze()
         async with asyncio.timeout(WITHIN_S):
@@ -161,7 +159,7 @@ async def test_connection_that_was_idle_is_checked_before_it_is_used(proxy: Prox
 
 
 async def test_closing_does_not_wait_for_silent_connections(proxy: Proxy) -> None:
-    settings = replace(QUICK, statement_timeout_ms=NEVER_MS)
+    settings = QUICK.replace(statement_timeout_ms=NEVER_MS)
     database = await Database.open(proxy.url, settings=settings)
     await use_at_once(database, 4)
     assert proxy.freeze() == 4
@@ -170,7 +168,7 @@ async def test_closing_does_not_wait_for_silent_connections(proxy: Proxy) -> Non
 
 
 async def test_connections_are_replaced_after_their_lifetime(proxy: Proxy) -> None:
-    async with opened(proxy, replace(QUICK, connection_lifetime_max_ms=1)) as database:
+    async with opened(proxy, QUICK.replace(connection_lifetime_max_ms=1)) as database:
         pids = set()
         for _ in range(3):
             async with database.transaction(None) as connection:
@@ -180,7 +178,7 @@ async def test_connections_are_replaced_after_their_lifetime(proxy: Proxy) -> No
 
 
 async def test_sockets_are_watched_by_the_kernel(proxy: Proxy) -> None:
-    settings = replace(QUICK, tcp_keepalive_ms=6_000, tcp_user_timeout_ms=7_000)
+    settings = QUICK.replace(tcp_keepalive_ms=6_000, tcp_user_timeout_ms=7_000)
     async with opened(proxy, settings) as database, database.transaction(None) as connection:
         used = connection._transport.get_extra_info("socket")
         assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -207,7 +205,7 @@ async def test_leaving_a_silent_listener_ends(proxy: Proxy) -> None:
 
 
 async def test_http_server_whose_pool_is_silent_answers_again(proxy: Proxy) -> None:
-    settings = replace(QUICK, pool_connections_max=4, pool_wait_timeout_ms=5_000)
+    settings = QUICK.replace(pool_connections_max=4, pool_wait_timeout_ms=5_000)
     async with opened(proxy, settings, warm=4) as database:
         door = create_app(App(), database, HttpSettings())
         async with httpx.AsyncClient(

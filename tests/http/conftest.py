@@ -1,7 +1,6 @@
 """Two companies, and the HTTP door of the application on a database of the test's own."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -42,7 +41,7 @@ def furnished(database: Database) -> Database:
 @pytest.fixture
 def door(furnished: Database) -> FastAPI:
     # Streams end soon, for clients of this kind hear of an answer when it is complete.
-    return create_app(app, furnished, replace(HTTP_SETTINGS, stream_s_max=1), CALLBACKS)
+    return create_app(app, furnished, HTTP_SETTINGS.replace(stream_s_max=1), CALLBACKS)
 
 
 @pytest.fixture

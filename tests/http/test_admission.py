@@ -1,6 +1,5 @@
 """Who calls is asked before the body is read, for every route; and what a body may be is asked before it is parsed."""
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -68,8 +67,8 @@ async def test_no_body_is_read_of_a_callback_whose_token_is_none(door):
 
 
 async def test_no_body_is_read_of_a_caller_who_asks_too_often(furnished, clock):
-    settings = replace(
-        SETTINGS, rate_workflows_per_minute=1, rate_entities_per_minute=1, rate_checks_per_minute=1
+    settings = SETTINGS.replace(
+        rate_workflows_per_minute=1, rate_entities_per_minute=1, rate_checks_per_minute=1
     )
     narrow = create_app(app, furnished, settings, CALLBACKS)
     alice = bearer(token(clock.now(), "alice"))
@@ -83,14 +82,14 @@ async def test_no_body_is_read_of_a_caller_who_asks_too_often(furnished, clock):
 
 
 async def test_requests_without_credentials_are_counted_by_address(furnished):
-    door = create_app(app, furnished, replace(SETTINGS, rate_failed_sign_ins_per_minute=3), CALLBACKS)
+    door = create_app(app, furnished, SETTINGS.replace(rate_failed_sign_ins_per_minute=3), CALLBACKS)
     async with client_of(door) as client:
         found = [(await client.post("/api/entities/expense", json={})).status_code for _ in range(5)]
     assert found == [401, 401, 401, 429, 429]
 
 
 async def test_tries_of_callbacks_are_counted_by_address_before_their_bodies(furnished):
-    door = create_app(app, furnished, replace(SETTINGS, rate_workflows_per_minute=3), CALLBACKS)
+    door = create_app(app, furnished, SETTINGS.replace(rate_workflows_per_minute=3), CALLBACKS)
     async with client_of(door) as client:
         found = [(await client.post("/callbacks/x", content=b"{")).status_code for _ in range(5)]
     assert found == [401, 401, 401, 429, 429]
@@ -117,7 +116,7 @@ HOSTILE = {
 
 @pytest.fixture
 async def hostile_client(furnished, clock):
-    unlimited = replace(SETTINGS, rate_workflows_per_minute=0, rate_entities_per_minute=0, roles_from="token")
+    unlimited = SETTINGS.replace(rate_workflows_per_minute=0, rate_entities_per_minute=0, roles_from="token")
     door = create_app(app, furnished, unlimited, CALLBACKS)
     roles = ["clerk", "approver", "finance_manager", "manager", "operator", "admin"]
     async with client_of(door, bearer(token(clock.now(), "adam", roles=roles))) as client:

@@ -4,7 +4,6 @@ import asyncio
 import socket
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -22,7 +21,7 @@ WAIT_S = 20
 def serving(url: str, **changes):
     """A server in a thread of its own; gives its address."""
     listening = listen("127.0.0.1", 0)
-    settings = replace(SETTINGS, **changes)
+    settings = SETTINGS.replace(**changes)
     ready, held = threading.Event(), []
 
     async def run() -> None:

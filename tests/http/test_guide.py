@@ -1,14 +1,14 @@
 """The pages say what is so: their routes, settings, codes and scopes are those of the code."""
 
 import re
-from dataclasses import MISSING, fields
 
 from assent.http.app import bare_app
+from assent.http.settings import HttpSettings
 from assent.people.api_keys import SCOPES
-from assent.http.settings import PREFIX, HttpSettings
 from assent.refusals import STATUS_OF
 from tests.http.callers import SETTINGS
 from tests.http.process import ROOT
+from tests.settings import defaults_of
 
 DOOR = (ROOT / "docs" / "http.md").read_text()
 SIGNING_IN = (ROOT / "docs" / "signing-in.md").read_text()
@@ -21,13 +21,8 @@ def test_every_route_is_on_the_page():
 
 
 def test_every_setting_is_on_one_of_the_pages_with_its_default():
-    told = dict(re.findall(rf"^\| `({PREFIX}\w+)` \|(?: (\w+))? +\|", DOOR + SIGNING_IN, re.MULTILINE))
-    assert told == {PREFIX + each.name.upper(): _default(each) for each in fields(HttpSettings)}
-
-
-def _default(field) -> str:
-    assert field.default is not MISSING
-    return "" if field.default in (None, ()) else str(field.default)
+    told = dict(re.findall(r"^\| `(ASSENT_HTTP_\w+)` \|(?: (\w+))? +\|", DOOR + SIGNING_IN, re.MULTILINE))
+    assert told == defaults_of(HttpSettings)
 
 
 def test_codes_have_the_status_that_the_page_says():

@@ -1,7 +1,5 @@
 """A server answers only to its own names, its pages are nobody's to frame, and keys come by ways nobody can change."""
 
-from dataclasses import replace
-
 import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -28,7 +26,7 @@ from tests.http.test_reference import browser
     ],
 )
 def test_without_a_word_only_names_of_this_machine_reach_a_server_of_this_machine(bound, changes, hosts):
-    assert tuple(hosts_of(replace(SETTINGS, **changes), bound)) == hosts
+    assert tuple(hosts_of(SETTINGS.replace(**changes), bound)) == hosts
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_without_a_word_only_names_of_this_machine_reach_a_server_of_this_machin
 )
 async def test_a_request_to_another_name_is_refused(furnished, host, status):
     allowed = ("a.example", "*.b.example", "[::1]")
-    async with client_of(create_app(app, furnished, replace(SETTINGS, allowed_hosts=allowed))) as client:
+    async with client_of(create_app(app, furnished, SETTINGS.replace(allowed_hosts=allowed))) as client:
         answer = await client.get("/healthz", headers={"Host": host})
     assert answer.status_code == status
     if status == 400:

@@ -1,7 +1,6 @@
 """API keys through HTTP: shown once, for oneself or a machine, and never more than one has."""
 
 import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -188,7 +187,7 @@ async def test_a_key_made_by_token_expires_with_the_token_unless_a_setting_says_
     hour, month = clock.now() + timedelta(hours=1), clock.now() + timedelta(days=30)
     assert datetime.fromisoformat((await make(people)).json()["expires_at"]) == hour
     assert problem(await make(people, expires_at=month.isoformat()), 403)["code"] == "POLICY_DENIED"
-    settings = replace(SETTINGS, key_days_max_by_token=30)
+    settings = SETTINGS.replace(key_days_max_by_token=30)
     others = People(create_app(app, furnished, settings), clock.now())
     assert datetime.fromisoformat((await make(others)).json()["expires_at"]) == month
     late = (month + timedelta(seconds=1)).isoformat()
@@ -238,7 +237,7 @@ async def test_the_keys_that_a_leavers_key_made_for_an_account_end_too(people, d
 
 
 async def test_a_member_has_so_many_valid_keys_and_no_more(furnished, clock):
-    settings = replace(SETTINGS, keys_of_member_max=2)
+    settings = SETTINGS.replace(keys_of_member_max=2)
     people = People(create_app(app, furnished, settings), clock.now())
     first, _ = [(await make(people)).json() for _ in range(2)]
     refused = problem(await make(people), 409)

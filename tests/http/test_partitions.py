@@ -3,8 +3,6 @@
 The routes come from the route table and the cases from `test_other_orgs`, so that a new route is tried here as well.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from assent.definitions import publish_flow
@@ -238,7 +236,7 @@ async def test_a_dead_letter_of_ones_own_partition_is_tried_again(people, theirs
 
 async def test_metrics_of_all_orgs_are_not_shown_to_a_caller_of_one_partition(furnished, clock):
 
-    shown = People(create_app(app, furnished, replace(SETTINGS, metrics="operators"), CALLBACKS), clock.now())
+    shown = People(create_app(app, furnished, SETTINGS.replace(metrics="operators"), CALLBACKS), clock.now())
     async with shown("adam", **NORTH) as client:
         assert problem(await client.get("/metrics"), 404)["code"] == "NO_SUCH_ROUTE"
     async with shown("adam") as client:

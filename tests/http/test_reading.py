@@ -5,7 +5,6 @@ takes a capability and may read nothing; a secret is planted in the content of e
 """
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +57,7 @@ async def hidden(furnished, clock) -> People:
         await connection.execute(
             "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', 'chief', '*')"
         )
-    settings = replace(SETTINGS, stream_s_max=1)
+    settings = SETTINGS.replace(stream_s_max=1)
     return People(create_app(app, furnished, settings, CALLBACKS), clock.now())
 
 

@@ -1,7 +1,6 @@
 """The page on which people read and try the API."""
 
 import re
-from dataclasses import replace
 
 import httpx
 
@@ -10,7 +9,7 @@ from tests.http.callers import SETTINGS
 
 
 def browser(**settings):
-    transport = httpx.ASGITransport(bare_app(replace(SETTINGS, **settings)))
+    transport = httpx.ASGITransport(bare_app(SETTINGS.replace(**settings)))
     return httpx.AsyncClient(transport=transport, base_url="http://assent", follow_redirects=True)
 
 

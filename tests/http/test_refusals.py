@@ -1,7 +1,6 @@
 """Refused sign-ins and refused commands leave a trace: a line, a count, and a row where a person was signed in."""
 
 import logging
-from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -47,7 +46,7 @@ async def test_a_refused_sign_in_is_a_line_and_a_count(door, caplog, counted):
 
 
 async def test_a_flood_of_sign_ins_writes_no_flood_of_lines(furnished, caplog):
-    door = create_app(app, furnished, replace(SETTINGS, rate_failed_sign_ins_per_minute=3), CALLBACKS)
+    door = create_app(app, furnished, SETTINGS.replace(rate_failed_sign_ins_per_minute=3), CALLBACKS)
     with caplog.at_level(logging.WARNING):
         async with client_of(door) as client:
             for _ in range(50):
@@ -103,7 +102,7 @@ async def test_there_is_one_row_for_each_refused_command(people, furnished, comm
 
 
 async def test_what_is_taken_read_or_too_many_is_no_row(furnished, clock):
-    door = create_app(app, furnished, replace(SETTINGS, rate_entities_per_minute=2), CALLBACKS)
+    door = create_app(app, furnished, SETTINGS.replace(rate_entities_per_minute=2), CALLBACKS)
     async with client_of(door, bearer(token(clock.now(), "alice"))) as client:
         found = [(await client.post("/api/entities/expense", json=TAXI)).status_code for _ in range(20)]
         assert found == [201, 201] + [429] * 18
@@ -135,7 +134,7 @@ async def test_each_request_is_a_line_of_the_log_without_what_is_secret(people, 
 
 
 async def test_the_access_log_can_be_turned_off(furnished, clock, caplog):
-    door = create_app(app, furnished, replace(SETTINGS, access_log="off"), CALLBACKS)
+    door = create_app(app, furnished, SETTINGS.replace(access_log="off"), CALLBACKS)
     with caplog.at_level(logging.INFO):
         async with client_of(door, bearer(token(clock.now(), "alice"))) as client:
             assert (await client.get("/ui/workflows")).status_code == 200

@@ -1,7 +1,5 @@
 """The answer to COMMIT is lost while a server works: what its clients hear, and what a repeat does."""
 
-from dataclasses import replace
-
 import pytest
 
 from assent.http.app import create_app
@@ -37,7 +35,7 @@ async def proxy(database_url):
 @pytest.fixture
 async def far(proxy, database):
     """The server's database by way of the proxy; `furnished` is the same one without it."""
-    settings = replace(STORE_SETTINGS, outcome_lookup_timeout_ms=300)
+    settings = STORE_SETTINGS.replace(outcome_lookup_timeout_ms=300)
     far = await Database.open(proxy.url, settings=settings, clock=database.clock)
     try:
         yield far

@@ -82,7 +82,7 @@ class Mutant:
     def room(self) -> str:
         """The part of the product that the edit is in."""
         place = Path(self.file).relative_to("src/assent")
-        return "migrations" if "migrations" in place.parts else place.parts[0].removesuffix(".py")
+        return "schema" if "schema" in place.parts else place.parts[0].removesuffix(".py")
 
     def applied_to(self, text: str) -> str:
         """Return the file's text with the edit; raise `ValueError` unless `before` is there exactly once."""
@@ -211,7 +211,7 @@ def try_mutant(bench: Bench, mutant: Mutant, tests: Sequence[str] = ()) -> Resul
         before = bench.templates()
         with bench.with_edit(mutant):
             code, output = bench.run(tests or [mutant.test], own_server=mutant.own_server)
-        if mutant.room == "migrations":
+        if mutant.room == "schema":
             bench.drop_templates(before)
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         return Result(mutant, BROKEN, output=str(error), seconds=time.monotonic() - started)

@@ -133,6 +133,77 @@ async def test_second_event_is_kept_for_the_next_wait_however_soon_it_comes(
     assert (found["status"], found["context_json"]) == ("completed", {"order": "7", "a": 1, "b": 2})
 
 
+TELL = {"id": "tell", "type": "emit", "key": KEY, "data": {"amount": "{workflow.amount}"}}
+
+
+async def publish_tell(database: Database, *more: dict[str, Any]) -> None:
+    steps = [TELL, *more, END]
+    await publish(database, "tell", steps, arrows(*[step["id"] for step in steps]))
+
+
+async def test_event_of_a_step_reaches_every_step_that_waits_for_its_key(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_paid(database)
+    await publish_tell(database)
+    for order in ("7", "7", "8"):
+        await start(runtime, order)
+    teller = await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    assert teller.status == "completed"
+    await drain(runtime)
+    assert await amounts(database) == [12, 12, None, 12]
+    assert await open_rows(database) == []
+
+
+async def test_event_of_a_step_is_kept_for_the_first_that_will_wait(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_paid(database)
+    await publish_tell(database)
+    await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    await drain(runtime)
+    assert (await runtime.start(ORG, "paid", ANN, {"order": "7"})).status == "completed"
+
+
+async def test_step_emits_its_event_once_under_its_own_key(runtime: Runtime, database: Database) -> None:
+    """A later step fails and is tried again; the step that emitted is not."""
+    await publish_tell(database, call("broken", "not.there"))
+    teller = await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    assert teller.status == "paused"
+    await runtime.retry(ORG, teller.id, OPS)
+    (told,) = await rows(database, "workflow_events_outbox")
+    (step,) = [one for one in await steps_of(database, teller.id) if one["node_type"] == "emit"]
+    assert told["payload_json"]["cause"] == f"step:{step['idempotency_key']}"
+    assert told["payload_json"]["key"] == step["output_json"]["event_key"] == "payment:7"
+
+
+async def test_event_of_a_step_is_for_the_partition_of_its_instance(
+    runtime: Runtime, database: Database
+) -> None:
+    await publish_paid(database)
+    await publish_tell(database)
+    for partition in ("north", "south", None):
+        await runtime.start(ORG, "paid", ANN, {"order": "7"}, partition_id=partition)
+    await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12}, partition_id="north")
+    await drain(runtime)
+    assert await amounts(database) == [12, None, None, 12]
+
+
+async def test_event_of_a_step_goes_with_the_transaction_of_the_step(
+    runtime: Runtime, database: Database
+) -> None:
+    async def start_and_fail() -> None:
+        async with database.transaction(ORG) as connection:
+            async with runtime.inside(connection, ORG) as here:
+                await here.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+            raise ZeroDivisionError
+
+    await publish_tell(database)
+    with pytest.raises(ZeroDivisionError):
+        await start_and_fail()
+    assert await rows(database, "workflow_events_outbox") == []
+
+
 async def test_time_that_is_over_is_not_an_event_without_data(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:

@@ -57,6 +57,11 @@ USES = {
         "`pay` calls the operation payroll.reimburse",
     ),
     "service": (flow(CALL), "service:billing:use", "`call` calls the service billing"),
+    "event": (
+        flow({"id": "paid", "type": "emit", "key": "order:paid"}),
+        "events:emit",
+        "`paid` emits events under the key order:paid",
+    ),
     "task": (flow(REPORT), "tasks:submit", "`report` submits the task report.build"),
     "as the system": (
         flow({**REPORT, "run_as": "system"}),

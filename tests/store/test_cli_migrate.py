@@ -18,7 +18,7 @@ def run(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
 
 def test_migrate_applies_everything_once_and_says_so(empty_database_url: str) -> None:
     first = json.loads(run("migrate", "--json", url=empty_database_url).stdout)
-    assert first["applied"][0] == "0001_ground"
+    assert first["applied"][0] == "0001_baseline"
     assert (first["known"], first["pending"]) == ([], [])
     again = run("migrate", url=empty_database_url)
     assert (again.returncode, again.stdout) == (0, f"up to date: {len(first['applied'])} migrations\n")
@@ -27,7 +27,7 @@ def test_migrate_applies_everything_once_and_says_so(empty_database_url: str) ->
 def test_status_changes_nothing(empty_database_url: str) -> None:
     for _ in range(2):
         status = json.loads(run("migrate", "--status", "--json", url=empty_database_url).stdout)
-        assert (status["applied"], status["pending"][0]) == ([], "0001_ground")
+        assert (status["applied"], status["pending"][0]) == ([], "0001_baseline")
 
 
 def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:

@@ -69,7 +69,7 @@ def test_database_without_the_schema_is_sent_to_migrate(empty_database_url: str)
     said = json.loads(doctor(empty_database_url, "--json").stdout)
     (finding,) = said["findings"]
     assert (said["healthy"], finding["check"], finding["remedy"]) == (False, "schema", "run `assent migrate`")
-    assert finding["problem"].startswith("the database lacks 0001_ground, ")
+    assert finding["problem"].startswith("the database lacks 0001_baseline")
 
 
 async def test_schema_that_is_too_old_or_too_new_is_said(connection: Connection, database: Database) -> None:

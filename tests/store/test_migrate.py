@@ -1,6 +1,7 @@
-"""Migrations: forward only, once each, by one process at a time, and never edited afterwards."""
+"""A new database gets the schema folder, an older one its migrations: forward only, once, by one process at a time."""
 
 import asyncio
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.errors import StoreError
-from assent.store.migrate import Migration, load_migrations, migrate, status
+from assent.store.migrate import Migration, load_migrations, load_schema, migrate, status
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 from tests.postgres import START
@@ -179,28 +180,43 @@ def test_line_ends_do_not_change_a_checksum(tmp_path):
     assert load_migrations(tmp_path)[0].checksum == Migration(1, "a", "select\n1").checksum
 
 
-async def test_our_own_migrations_apply_to_an_empty_database_and_the_template_has_them_all(
-    empty_database_url, database
+async def test_a_new_database_gets_the_schema_folder_and_the_template_has_it_all(
+    empty_database_url, connection, database
 ):
     ours = load_migrations()
-    assert ours
+    assert ours[0] == load_schema()
     assert await migrate(empty_database_url) == ours
+    noted = await connection.fetch("select version, name, checksum from assent.schema_migrations order by 1")
+    assert [tuple(row) for row in noted] == [(m.version, m.name, m.checksum) for m in ours]
     assert (await status(database)).pending == []
 
 
-async def test_who_made_themselves_a_stand_in_before_stands_in_no_more(empty_database_url, connection):
-    ours = load_migrations()
-    seats = next(number for number, migration in enumerate(ours) if migration.name == "seats")
-    await migrate(empty_database_url, ours[:seats])
-    for to_user, created_by in (("bob", "bob"), ("cid", "bea"), ("dan", "ada")):
-        await connection.execute(
-            "INSERT INTO assent.approval_delegations (org_id, id, from_user, to_user, starts_at, created_by)"
-            " VALUES ('acme', gen_random_uuid(), 'bea', $1, now(), $2)",
-            to_user,
-            created_by,
-        )
-    await migrate(empty_database_url, ours)
-    rows = await connection.fetch(
-        "SELECT to_user FROM assent.approval_delegations WHERE revoked_at IS NOT NULL"
-    )
-    assert [row["to_user"] for row in rows] == ["bob"]
+async def test_a_new_database_has_what_migrations_do_and_runs_none(empty_database_url, connection):
+    schema = Migration(1, "baseline", "create table assent.things (id int, name text);", is_schema=True)
+    name = Migration(2, "name", "alter table assent.things add column name text;")
+    assert await migrate(empty_database_url, [schema, name]) == [schema, name]
+    assert await migrate(empty_database_url, [schema, name]) == []
+
+
+async def test_an_older_database_is_brought_forward_whatever_the_schema_folder_says_now(empty_database_url):
+    before = Migration(1, "baseline", "create table assent.things (id int);", is_schema=True)
+    after = replace(before, sql="create table assent.things (id int, name text);")
+    name = Migration(2, "name", "alter table assent.things add column name text;")
+    assert await migrate(empty_database_url, [before]) == [before]
+    assert await migrate(empty_database_url, [after, name]) == [name]
+
+
+async def test_a_schema_that_fails_names_its_file_and_line_and_leaves_nothing(
+    empty_database_url, connection, tmp_path
+):
+    (tmp_path / "10_things.sql").write_text("-- Things.\ncreate table assent.things (id int);\n")
+    (tmp_path / "20_more.sql").write_text("-- More.\n\nselect from assent.nothing;\n")
+    with pytest.raises(StoreError, match=r"0001_baseline failed at line 3 of 20_more.sql: relation"):
+        await migrate(empty_database_url, [load_schema(tmp_path)])
+    assert await connection.fetchval("select to_regnamespace('assent')") is None
+
+
+async def test_a_database_of_migrations_from_before_the_schema_folder_is_refused(empty_database_url):
+    await migrate(empty_database_url, [FIRST])
+    with pytest.raises(StoreError, match="before its first release"):
+        await migrate(empty_database_url)

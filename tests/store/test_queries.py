@@ -60,8 +60,8 @@ def test_an_unknown_statement_fails_loudly_and_suggests_a_name():
         _ = queries.count_thing
 
 
-def test_all_statements_finds_the_files_of_the_package_and_leaves_migrations_aside():
+def test_all_statements_finds_the_files_of_the_package_and_leaves_the_schema_aside():
     sources = {statement.source for statement in all_statements()}
     assert "assent.store/store.sql" in sources
-    assert not any("migrations" in source for source in sources)
+    assert not any(".schema" in source or ".migrations" in source for source in sources)
     assert {s.name for s in load_queries("assent.store", "store.sql")} <= {s.name for s in all_statements()}

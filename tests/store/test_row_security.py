@@ -212,7 +212,7 @@ async def test_partition_shows_an_org_its_own_rows_even_where_somebody_granted_i
 
 
 async def test_rows_of_nobody_stay_hidden_even_where_somebody_granted_them(owner):
-    batch = "INSERT INTO assent.workflow_batches VALUES (gen_random_uuid(), '{}', assent.now())"
+    batch = "INSERT INTO assent.workflow_batches VALUES (gen_random_uuid(), '{}', '{}', assent.now())"
     await owner.execute(batch)
     await owner.execute("INSERT INTO assent.worker_leases VALUES (gen_random_uuid(), assent.now())")
     for table in ROWS_OF_NOBODY:

@@ -1,26 +1,30 @@
 """Settings from the environment."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from assent.store.settings import Settings
+from tests.settings import defaults_of, read_from
 
 
 def test_an_empty_environment_gives_the_defaults():
-    assert Settings.from_environment({}) == Settings()
-    assert Settings.from_environment({"ASSENT_LOCK_TIMEOUT_MS": " "}) == Settings()
+    assert read_from(Settings, {}) == Settings()
+    assert read_from(Settings, {"ASSENT_LOCK_TIMEOUT_MS": " "}) == Settings()
 
 
 def test_each_setting_is_read_from_its_variable():
-    settings = Settings.from_environment(
+    settings = read_from(
+        Settings,
         {
             "ASSENT_DATABASE_URL": "postgresql://someone@somewhere/assent",
             "ASSENT_DATA_DIR": "~/data",
             "ASSENT_PAYLOAD_BYTES_MAX": "2048",
             "ASSENT_STATEMENT_TIMEOUT_MS": "0",
-        }
+        },
     )
     assert settings.database_url == "postgresql://someone@somewhere/assent"
     assert settings.data_dir == Path.home() / "data"
@@ -30,12 +34,12 @@ def test_each_setting_is_read_from_its_variable():
 @pytest.mark.parametrize("text", ["ten", "-1", "1e3", "1_000", "1.5", "٣", "0", "9" * 30])
 def test_a_number_that_is_none_or_out_of_range_names_its_variable(text):
     with pytest.raises(Invalid, match=r"ASSENT_POOL_CONNECTIONS_MAX: expected a whole number from 1 to 1000"):
-        Settings.from_environment({"ASSENT_POOL_CONNECTIONS_MAX": text})
+        read_from(Settings, {"ASSENT_POOL_CONNECTIONS_MAX": text})
 
 
 def test_every_bad_variable_is_told_at_once():
     with pytest.raises(Invalid) as caught:
-        Settings.from_environment({"ASSENT_LOCK_TIMEOUT_MS": "x", "ASSENT_PAYLOAD_BYTES_MAX": "y"})
+        read_from(Settings, {"ASSENT_LOCK_TIMEOUT_MS": "x", "ASSENT_PAYLOAD_BYTES_MAX": "y"})
     assert [problem.where for problem in caught.value.problems] == [
         "ASSENT_LOCK_TIMEOUT_MS",
         "ASSENT_PAYLOAD_BYTES_MAX",
@@ -45,10 +49,33 @@ def test_every_bad_variable_is_told_at_once():
 @pytest.mark.parametrize("url", ["mysql://u:secret@host/db", "host=here password=secret", "http://[secret"])
 def test_a_url_of_something_else_is_refused_without_showing_its_password(url):
     with pytest.raises(Invalid, match="ASSENT_DATABASE_URL: expected postgresql://") as caught:
-        Settings.from_environment({"ASSENT_DATABASE_URL": url})
+        read_from(Settings, {"ASSENT_DATABASE_URL": url})
     assert "secret" not in str(caught.value)
 
 
 def test_a_pool_cannot_begin_larger_than_it_may_grow():
     with pytest.raises(Invalid, match="ASSENT_POOL_CONNECTIONS_MIN: expected at most"):
-        Settings.from_environment({"ASSENT_POOL_CONNECTIONS_MIN": "20"})
+        read_from(Settings, {"ASSENT_POOL_CONNECTIONS_MIN": "20"})
+
+
+def test_arguments_take_precedence_and_defaults_ignore_the_environment(monkeypatch):
+    monkeypatch.setenv("ASSENT_LOCK_TIMEOUT_MS", "7")
+    assert Settings().lock_timeout_ms == 7
+    assert Settings(lock_timeout_ms=8).replace(statement_timeout_ms=1).lock_timeout_ms == 8
+    assert Settings.defaults(statement_timeout_ms=1).lock_timeout_ms == 10_000
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    with pytest.raises(Invalid, match="ASSENT_LOCK_TIMEOUT"):
+        Settings(lock_timeout=1)
+
+
+def test_every_variable_is_on_the_page_with_its_default():
+    page = (Path(__file__).parents[2] / "docs/store.md").read_text()
+    assert dict(re.findall(r"^\| `(ASSENT_\w+)` \| (\w*) ?\|", page, re.MULTILINE)) == defaults_of(Settings)
+
+
+def test_neither_the_url_nor_a_key_is_shown():
+    assert "secret" not in repr(Settings(database_url="postgresql://u:secret@host/db"))
+    key = "a secret of more than thirty-two bytes"
+    assert key not in repr(HttpSettings(jwt_key=key, jwt_issuer="i", jwt_audience="a"))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,7 +17,7 @@ from tests.runtime.flows import ORG
 from tests.tasks.workshop import Workshop
 from tests.worker.queues import run_until_done
 
-POOL = replace(SETTINGS, pool_connections_max=10, pool_wait_timeout_ms=300)
+POOL = SETTINGS.replace(pool_connections_max=10, pool_wait_timeout_ms=300)
 """A task that waits for a connection would fail after 0.3 s, if waiting were a failure."""
 
 
@@ -77,7 +76,7 @@ async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App
             await connection.execute("SELECT 1")
 
     one = await Database.open(
-        narrow.url, settings=replace(POOL, pool_task_transactions_max=1), clock=narrow.clock
+        narrow.url, settings=POOL.replace(pool_task_transactions_max=1), clock=narrow.clock
     )
     shop = Workshop(app, one)
     await shop.submit("tests.hold")
@@ -101,9 +100,7 @@ async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: A
         async with small.transaction(ORG) as connection:
             await connection.execute("SELECT 1")
 
-    small = await Database.open(
-        narrow.url, settings=replace(POOL, pool_connections_max=1), clock=narrow.clock
-    )
+    small = await Database.open(narrow.url, settings=POOL.replace(pool_connections_max=1), clock=narrow.clock)
     shop = Workshop(app, narrow)
     await shop.submit("tests.own")
     async with small.transaction(None):

@@ -1,15 +1,15 @@
 """The page about the hooks says what is so: its variables, its metrics and its queries are those of the code."""
 
 import re
-from dataclasses import fields
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from assent.operations.health import PREFIX, HealthLimits
+from assent.operations.health import HealthLimits
 from assent.operations.queues import COUNTED_MAX
 from assent.store.database import Database
 from assent.telemetry.prometheus import PrometheusMetrics
+from tests.settings import defaults_of
 from tests.worker.process import ROOT
 
 PAGE = (ROOT / "docs" / "telemetry.md").read_text()
@@ -18,8 +18,8 @@ ROWS = [row.split(" | ") for row in re.findall(r"^\| (`assent_.*) \|$", PAGE, re
 
 
 def test_every_limit_is_on_the_page_with_its_default() -> None:
-    told = dict(re.findall(rf"^\| `({PREFIX}\w+)` \| (\w+) \|", PAGE, re.MULTILINE))
-    assert told == {PREFIX + limit.name.upper(): str(limit.default) for limit in fields(HealthLimits)}
+    told = dict(re.findall(r"^\| `(ASSENT_HEALTH_\w+)` \| (\w+) \|", PAGE, re.MULTILINE))
+    assert told == defaults_of(HealthLimits)
     assert f"{COUNTED_MAX:,}" in PAGE
 
 

@@ -10,6 +10,7 @@ from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.worker.probes import Probes, ProbeSettings
 from tests.rows import insert_step
+from tests.settings import read_from
 from tests.telemetry.seen import Counted
 from tests.worker.process import run, worker
 
@@ -48,12 +49,12 @@ async def test_worker_is_alive_ready_and_counted(database: Database) -> None:
 
 
 async def test_without_a_port_nobody_listens(database: Database) -> None:
-    assert ProbeSettings.from_environment({}).port == 0
+    assert read_from(ProbeSettings, {}).port == 0
 
 
 def test_bad_port_is_told_by_its_variable() -> None:
     with pytest.raises(Invalid, match="ASSENT_METRICS_PORT"):
-        ProbeSettings.from_environment({"ASSENT_METRICS_PORT": "metrics"})
+        read_from(ProbeSettings, {"ASSENT_METRICS_PORT": "metrics"})
 
 
 async def test_port_that_is_taken_is_said_plainly(database: Database) -> None:

@@ -23,8 +23,10 @@ class Release:
         shutil.copytree(
             ROOT / "src" / "assent", folder / "assent", ignore=shutil.ignore_patterns("__pycache__")
         )
+        added = folder / "assent" / "store" / "migrations"
+        added.mkdir(exist_ok=True)
         for version, sql in enumerate(migrations, start=len(load_migrations()) + 1):
-            (folder / "assent" / "store" / "migrations" / f"{version:04}_further.sql").write_text(sql)
+            (added / f"{version:04}_further.sql").write_text(sql)
         return cls(folder)
 
     @classmethod

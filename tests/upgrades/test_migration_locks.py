@@ -97,7 +97,7 @@ async def test_readers_come_through_while_a_migration_waits_for_a_long_report(li
 
 async def test_migration_that_waited_too_long_names_the_sessions_and_changes_nothing(live: Database) -> None:
     before = await status(live)
-    impatient = await Database.open(live.url, settings=replace(SETTINGS, migration_wait_max_ms=0))
+    impatient = await Database.open(live.url, settings=SETTINGS.replace(migration_wait_max_ms=0))
     async with report(live.url) as (_, pid):
         with pytest.raises(
             StoreError, match=rf"(?s)pid {pid} .*monthly report.*ASSENT_MIGRATION_WAIT_MAX_MS"

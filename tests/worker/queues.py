@@ -52,7 +52,7 @@ async def run_until_done(duty: Duty) -> RunResult:
 
 
 def with_options(place: WorkerContext, **options: Any) -> WorkerContext:
-    return replace(place, options=replace(place.options, **options))
+    return replace(place, options=place.options.replace(**options))
 
 
 @asynccontextmanager

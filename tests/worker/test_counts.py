@@ -11,6 +11,7 @@ from assent.worker.duty import DutyRun, RunResult
 from assent.worker.journal import Journal
 from assent.worker.options import Options
 from assent.worker.tally import Tallies
+from tests.settings import read_from
 
 
 class Stopwatch:
@@ -98,10 +99,10 @@ def test_errors_are_worth_a_line_also_where_nothing_was_done(caplog: pytest.LogC
 
 def test_every_option_is_a_variable_and_every_bad_one_is_told_at_once():
     given = {"ASSENT_WORKER_PRUNE_AFTER_DAYS": "30", "ASSENT_WORKER_STUCK_REPAIR": "force_fail"}
-    options = Options.from_environment(given)
+    options = read_from(Options, given)
     assert (options.prune_after_days, options.stuck_repair) == (30, "force_fail")
     with pytest.raises(Invalid) as caught:
-        Options.from_environment({"ASSENT_WORKER_PRUNE_AFTER_DAYS": "0", "ASSENT_WORKER_EVENTS_LANES": "x"})
+        read_from(Options, {"ASSENT_WORKER_PRUNE_AFTER_DAYS": "0", "ASSENT_WORKER_EVENTS_LANES": "x"})
     assert [problem.where for problem in caught.value.problems] == [
         "ASSENT_WORKER_EVENTS_LANES",
         "ASSENT_WORKER_PRUNE_AFTER_DAYS",

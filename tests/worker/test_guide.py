@@ -1,12 +1,12 @@
 """The page for operators says what is so: its variables, its duties and its queries are those of the code."""
 
 import re
-from dataclasses import fields
 
 import pytest
 
-from assent.worker.options import PREFIX, Options
+from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES
+from tests.settings import defaults_of
 from tests.worker.process import ROOT
 
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -22,8 +22,8 @@ LOGGED = re.findall(r"^\| `([^`…]+)…?` \| (?:error|warning) \|", PAGE, re.MU
 
 
 def test_every_option_is_on_the_page_with_its_default():
-    told = dict(re.findall(rf"^\| `({PREFIX}\w+)` \| (\w+) \|", PAGE, re.MULTILINE))
-    assert told == {PREFIX + option.name.upper(): str(option.default) for option in fields(Options)}
+    told = dict(re.findall(r"^\| `(ASSENT_WORKER_\w+)` \| (\w+) \|", PAGE, re.MULTILINE))
+    assert told == defaults_of(Options)
 
 
 def test_every_duty_is_on_the_page_in_its_order():

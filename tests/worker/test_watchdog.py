@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -92,7 +91,7 @@ async def test_run_that_does_not_end_is_cut_off_and_the_loop_goes_on(
 async def test_error_of_a_run_is_a_finished_round(database: Database) -> None:
     """A database that is away is no reason to restart the process."""
     duty = Scripted([RuntimeError("away")] * 1_000, pace=Schedule(0.001))
-    async with supervised(database, duty, replace(LIMIT, run_timeout_ms=50)) as (supervisor, runs):
+    async with supervised(database, duty, LIMIT.replace(run_timeout_ms=50)) as (supervisor, runs):
         for _ in range(60):
             await runs.next()
             assert supervisor.overdue() == []
@@ -146,8 +145,8 @@ async def test_server_says_503_for_the_duties_of_its_own_worker(database: Databa
 
 async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Database) -> None:
     """Frozen, without any deadline of the store: the watchdog alone gets the loop going again."""
-    never_ms = 3_600_000
-    settings = replace(SETTINGS, statement_timeout_ms=0, cancel_timeout_ms=never_ms, pool_connections_max=2)
+    never_ms = 600_000
+    settings = SETTINGS.replace(statement_timeout_ms=0, cancel_timeout_ms=never_ms, pool_connections_max=2)
     async with Proxy.before(database.url) as proxy:
         silenced = await Database.open(proxy.url, settings=settings)
         place = with_options(
@@ -172,16 +171,16 @@ async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Data
 def test_pool_that_is_too_small_for_the_lanes_is_said_at_start(database: Database) -> None:
     place = WorkerContext(database, Options(), CompletingRuntime(database))
     chosen = duties(place)
-    require_connections(replace(SETTINGS, pool_connections_max=8), chosen, Options())
+    require_connections(SETTINGS.replace(pool_connections_max=8), chosen, Options())
     with pytest.raises(Invalid) as caught:
-        require_connections(replace(SETTINGS, pool_connections_max=7), chosen, Options())
+        require_connections(SETTINGS.replace(pool_connections_max=7), chosen, Options())
     message = str(caught.value)
     assert "ASSENT_POOL_CONNECTIONS_MAX: expected at least 8 connections" in message
     assert "ASSENT_WORKER_EVENTS_LANES=2" in message
     assert "ASSENT_WORKER_TASKS_LANES=2" in message
     lanes = Options(events_lanes=1, tasks_lanes=1)
-    require_connections(replace(SETTINGS, pool_connections_max=5), chosen, lanes)
-    require_connections(replace(SETTINGS, pool_connections_max=1), duties(place, ["timers"]), Options())
-    own = replace(SETTINGS, pool_connections_max=8, pool_task_transactions_max=4)
+    require_connections(SETTINGS.replace(pool_connections_max=5), chosen, lanes)
+    require_connections(SETTINGS.replace(pool_connections_max=1), duties(place, ["timers"]), Options())
+    own = SETTINGS.replace(pool_connections_max=8, pool_task_transactions_max=4)
     with pytest.raises(Invalid, match="ASSENT_POOL_TASK_TRANSACTIONS_MAX=4"):
         require_connections(own, chosen, Options())

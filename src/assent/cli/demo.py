@@ -5,7 +5,6 @@
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,10 +75,10 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
     from assent.store.migrate import migrate
     from assent.store.settings import Settings
 
-    settings = Settings.from_environment()
+    settings = Settings()
     if settings.database_url is None:
         screen.print("[dim]Starting a PostgreSQL of our own …[/]")
-        settings = replace(settings, data_dir=data_dir)
+        settings = settings.replace(data_dir=data_dir)
     database = await Database.open(settings=settings)
     try:
         applied = await migrate(database)
@@ -119,7 +118,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
         if keys is None:
             keys = await change_keys(database, data_dir)
         # Northwind's mails are written to the log: nobody is there to read them.
-        sending = SendingSettings(EffectSettings(log=frozenset(CHANNELS)))
+        sending = SendingSettings.defaults(EffectSettings.defaults(log=frozenset(CHANNELS)))
         service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]
         with stopping_on_signals(lambda _: service.stop()):

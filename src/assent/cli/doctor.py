@@ -69,7 +69,7 @@ async def _examine() -> "Checkup":
     from assent.store.migrate import owner_connection
     from assent.worker.options import Options
 
-    options = Options.from_environment()
+    options = Options()
     # A lane of events has a second connection for the note about its batch.
     lanes = 2 * options.events_lanes + options.tasks_lanes
     database = await Database.open()

@@ -41,7 +41,7 @@ async def _look(org: str | None) -> "Health":
     from assent.cli.database import migrated_database
     from assent.operations.health import HealthLimits, health
 
-    limits = HealthLimits.from_environment()
+    limits = HealthLimits()
     async with migrated_database() as database:
         return await health(database, org, limits)
 

@@ -58,7 +58,7 @@ def create(  # noqa: PLR0913, PLR0917
             "scopes": tuple(scope) if scope else None,
             "expires_at": now + length if length else None,
             "partition_id": partition,
-            "keys_max": HttpSettings.from_environment().keys_of_member_max,
+            "keys_max": HttpSettings().keys_of_member_max,
         }
         return await create_api_key(connection, org, user, name, now, **terms)
 

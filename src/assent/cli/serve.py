@@ -84,7 +84,7 @@ async def _run(application: "App", listening: "socket", *, with_worker: bool) ->
     from assent.telemetry.configure import configured, use_metrics
     from assent.worker.probes import Probes, ProbeSettings
 
-    settings, probes = HttpSettings.from_environment(), ProbeSettings.from_environment()
+    settings, probes = HttpSettings(), ProbeSettings()
     log_as_json()
     with configured():
         async with migrated_database() as database, AsyncExitStack() as stack:
@@ -131,7 +131,7 @@ def _worker(application: "App", database: "Database") -> "Supervisor":
     from assent.worker.journal import Journal
     from assent.worker.options import Options
 
-    options = Options.from_environment()
+    options = Options()
     journal = Journal(options.report_interval_ms / 1000)
-    sending = SendingSettings.from_environment()
+    sending = SendingSettings()
     return worker_of(application, database, sending, options, [journal, watch_run])

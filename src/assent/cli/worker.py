@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -83,7 +82,7 @@ async def _run(only: list[str], application: "App | None", *, once: bool, json: 
     from assent.worker.options import Options
     from assent.worker.probes import ProbeSettings
 
-    options, probes = Options.from_environment(), ProbeSettings.from_environment()
+    options, probes = Options(), ProbeSettings()
     log_as_json()
     with configured():
         if probes.port:
@@ -140,7 +139,7 @@ def _workplace(database: "Database", options: "Options", application: "App | Non
 
     if application is None:
         return WorkerContext(database, options)
-    return WorkerContext(database, options, application.runtime(database), SendingSettings.from_environment())
+    return WorkerContext(database, options, application.runtime(database), SendingSettings())
 
 
 async def _run_once(
@@ -152,9 +151,7 @@ async def _run_once(
     from assent.worker.supervisor import require_connections
 
     # One duty after the other, one lane of each.
-    require_connections(
-        place.database.settings, chosen, replace(place.options, events_lanes=1, tasks_lanes=1)
-    )
+    require_connections(place.database.settings, chosen, place.options.replace(events_lanes=1, tasks_lanes=1))
 
     def observe(run: "DutyRun") -> None:
         tallies(run)

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from assent.compiler.draft import WorkflowDraft
-from assent.compiler.outcomes import PEOPLE, outcomes_of
+from assent.compiler.outcomes import outcomes_of
 from assent.model.graph import Edge, Node, NodeKind, Outcome
+from assent.model.nodes import KINDS
 from assent.model.patch import IN
 from assent.model.problems import Problem
 
@@ -75,7 +76,7 @@ def _check_answers(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Itera
 
 
 def _always(edge: Edge, node: Node) -> bool:
-    return edge.condition is None and (edge.guard is None or node.kind in PEOPLE)
+    return edge.condition is None and (edge.guard is None or KINDS[node.kind].by_people)
 
 
 def _check_alternatives(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> Iterator[Problem]:

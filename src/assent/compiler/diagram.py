@@ -5,27 +5,11 @@ from typing import Any, Final
 
 from assent.compiler.edges import success_of
 from assent.model.graph import Edge, Node, NodeKind
+from assent.model.nodes import KINDS
 from assent.model.workflow import Workflow
 
 LABEL_CHARACTERS_MAX: Final = 80
 
-_SHAPES: Final[Mapping[NodeKind, tuple[str, str]]] = {
-    NodeKind.START: ("([", "])"),
-    NodeKind.END: ("([", "])"),
-    NodeKind.STATE: ("(", ")"),
-    NodeKind.LIFECYCLE_GATE: ("{{", "}}"),
-    NodeKind.POLICY_GATE: ("{{", "}}"),
-    NodeKind.CONDITION: ("{", "}"),
-    NodeKind.RULE: ("{", "}"),
-    NodeKind.APPROVAL: ("[/", "/]"),
-    NodeKind.FORM: ("[/", "/]"),
-    NodeKind.WAIT_TIMER: ("[[", "]]"),
-    NodeKind.WAIT_EVENT: ("[[", "]]"),
-    NodeKind.REQUIREMENTS: ("[[", "]]"),
-    NodeKind.SLOT: ("((", "))"),
-}
-_PLAIN: Final = ("[", "]")
-_WITHOUT_KIND: Final = frozenset({NodeKind.START, NodeKind.END, NodeKind.STATE, NodeKind.SLOT})
 _ENTITIES: Final = str.maketrans(
     {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "|": "#124;", "`": "#96;"}
 )
@@ -56,13 +40,13 @@ def _slot_boxes(workflow: Workflow, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _shape(node: Node) -> str:
-    opening, closing = _SHAPES.get(node.kind, _PLAIN)
+    opening, closing = KINDS[node.kind].shape
     return f'{opening}"{_label(node)}"{closing}'
 
 
 def _label(node: Node) -> str:
     lines = [node.label or node.name]
-    if node.kind not in _WITHOUT_KIND:
+    if KINDS[node.kind].kind_is_shown:
         lines.append(" ".join(part for part in (node.kind.value, _who(node.config)) if part))
     return "<br/>".join(_escaped(line) for line in (*lines, *_tiers(node.config), *_later(node)))
 

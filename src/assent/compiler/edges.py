@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from assent.model.graph import NodeKind, Outcome
+from assent.model.graph import NodeKind
+from assent.model.nodes import KINDS
 
 PRIORITY_CONDITIONAL: Final = 100
 PRIORITY_UNCONDITIONAL: Final = 1_000
@@ -10,8 +11,8 @@ PRIORITY_UNCONDITIONAL: Final = 1_000
 
 
 def success_of(kind: NodeKind) -> str:
-    """The outcome that an edge answers when its author names none."""
-    return Outcome.APPROVED if kind is NodeKind.APPROVAL else Outcome.COMPLETED
+    """Return the outcome that an edge answers if its author names none."""
+    return KINDS[kind].success
 
 
 def default_priority(*, conditional: bool) -> int:

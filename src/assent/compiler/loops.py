@@ -1,6 +1,6 @@
-"""D3: where a workflow may go round. Patches never do; flows do where something waits for somebody.
+"""Loops (D3): a patch has none; a flow has them where a node waits for a person, a time or an event.
 
-An envelope's loop edges are marked when it is generated, a flow's here. Whatever remains has an order.
+The loop edges of an envelope are marked when it is generated, those of a flow here. The other edges have an order.
 """
 
 from collections.abc import Iterator
@@ -8,23 +8,12 @@ from typing import Final
 
 from assent.compiler.draft import WorkflowDraft
 from assent.compiler.walk import back_edges, path_between
-from assent.model.graph import Edge, NodeKind
+from assent.model.graph import Edge, Node
+from assent.model.nodes import KINDS
 from assent.model.problems import Problem
 
-WAITING: Final = frozenset(
-    {
-        NodeKind.APPROVAL,
-        NodeKind.FORM,
-        NodeKind.STATE,
-        NodeKind.WAIT_EVENT,
-        NodeKind.WAIT_TIMER,
-        NodeKind.REQUIREMENTS,
-    }
-)
-"""Awaited effects and tasks are not among them (D30): they end by themselves, so a circle of them spins."""
-
 CIRCLES_SHOWN_MAX: Final = 20
-"""Each takes a walk to describe; who has more of them begins with these."""
+"""How many circles are reported: each takes a walk through the graph."""
 
 
 def refuse_circles(draft: WorkflowDraft) -> WorkflowDraft:
@@ -44,10 +33,15 @@ def mark_loops(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _check_waits(draft: WorkflowDraft, outgoing: dict[str, list[Edge]]) -> Iterator[Problem]:
-    busy = {node.id for node in draft.nodes.values() if node.kind not in WAITING}
+    busy = {node.id for node in draft.nodes.values() if not _waits(node)}
     spinning = {node: [e for e in outgoing[node] if e.target in busy] for node in sorted(busy)}
     for edge in back_edges(list(spinning), spinning)[:CIRCLES_SHOWN_MAX]:
         yield _circle(draft, edge, spinning, "ENDLESS_LOOP", "nothing in it waits for anybody")
+
+
+def _waits(node: Node) -> bool:
+    """Return whether a circle may pass here. Awaited effects and tasks do not count (D30): a circle of them spins."""
+    return KINDS[node.kind].waits or KINDS[node.kind].by_people
 
 
 def _circle(

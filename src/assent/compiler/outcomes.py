@@ -1,14 +1,9 @@
-"""Which outcomes a node can end with, and which of them somebody must answer."""
+"""The outcomes that a node can end with, and those that an edge must answer."""
 
 from dataclasses import dataclass
 
 from assent.compiler.draft import WorkflowDraft
-from assent.compiler.edges import success_of
 from assent.model.graph import Node, NodeKind, Outcome
-from assent.model.nodes import Approval, Form, NodeDeclaration, WaitEvent, Webhook
-
-PEOPLE = frozenset({NodeKind.APPROVAL, NodeKind.FORM, NodeKind.STATE})
-"""Where a person moves the token: who lacks an edge's guard is refused, and nothing is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +15,20 @@ class Outcomes:
 
 
 def outcomes_of(draft: WorkflowDraft, node: Node) -> Outcomes:
+    """Return the outcomes of a node: the facts of its kind, and what its author declared."""
     declared = draft.declared.get(node.id)
     if declared is None:
         return Outcomes(frozenset({Outcome.COMPLETED}), frozenset({Outcome.COMPLETED}))
-    own = _own(declared)
-    possible = _given(declared) | own
-    required = own
-    if node.timeout_seconds is not None and not _decides_by_itself(declared):
+    own = declared.own_outcomes
+    possible, required = declared.given_outcomes | own, own
+    if node.timeout_seconds is not None and declared.may_time_out:
         possible |= {Outcome.TIMEOUT}
-        required |= frozenset() if _expires(draft) or _fails_in_time(declared) else {Outcome.TIMEOUT}
-    is_open = node.kind in (NodeKind.FORM, NodeKind.STATE) and not own
-    if is_open or node.kind is NodeKind.END:
-        return Outcomes(possible, required, is_open)
-    if node.kind is NodeKind.APPROVAL:
-        required |= {Outcome.REJECTED}
+        required |= {Outcome.TIMEOUT} if declared.must_answer_timeout and not _expires(draft) else frozenset()
+    if declared.outcomes_open and not own:
+        return Outcomes(possible, required, open=True)
     if node.kind is NodeKind.PARALLEL_JOIN:
         possible, required = _of_join(draft, node, possible, required)
-    good = frozenset() if node.kind is NodeKind.FORM else {success_of(node.kind)}
-    return Outcomes(possible, required | good)
+    return Outcomes(possible, required | declared.outcomes_required)
 
 
 def _of_join(
@@ -50,28 +41,6 @@ def _of_join(
     return (possible, required | {Outcome.NONE}) if may_be_none else (possible - {Outcome.NONE}, required)
 
 
-def _own(declared: NodeDeclaration) -> frozenset[str]:
-    return frozenset(declared.outcomes) if isinstance(declared, Approval | Form | WaitEvent) else frozenset()
-
-
-def _given(declared: NodeDeclaration) -> frozenset[str]:
-    # A webhook that nobody awaits is done when it is enqueued (D30); its errors come too late for an edge.
-    if isinstance(declared, Webhook) and not declared.await_:
-        return frozenset({Outcome.COMPLETED})
-    if isinstance(declared, Form) and declared.outcomes:
-        return frozenset()
-    return declared.outcomes_given
-
-
-def _decides_by_itself(declared: NodeDeclaration) -> bool:
-    return isinstance(declared, Approval) and declared.default is not None
-
-
-def _fails_in_time(declared: NodeDeclaration) -> bool:
-    """A request whose time is over has failed, unless an edge says what else that means."""
-    return isinstance(declared, Webhook) and declared.await_ == "result"
-
-
 def _expires(draft: WorkflowDraft) -> bool:
-    """Whether the whole flow says where to go when time is up."""
+    """Return whether the flow itself says where to go when the time is over."""
     return draft.flow is not None and draft.flow.on_timeout is not None

@@ -13,18 +13,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SendingSettings:
+    """Settings of sending; those that are not passed come from the environment."""
+
     effects: EffectSettings = field(default_factory=EffectSettings)
     smtp: SmtpSettings = field(default_factory=SmtpSettings)
     callbacks: CallbackSettings = field(default_factory=CallbackSettings)
 
     @classmethod
-    def from_environment(cls) -> Self:
-        """The settings that the environment holds; `Invalid` lists every variable that is wrong."""
-        environment = EffectSettings.from_environment(), SmtpSettings.from_environment()
-        return cls(*environment, CallbackSettings.from_environment())
+    def defaults(cls, effects: EffectSettings | None = None) -> Self:
+        """Return these settings, and defaults for the others, whatever the environment holds."""
+        effects = effects or EffectSettings.defaults()
+        return cls(effects, SmtpSettings.defaults(), CallbackSettings.defaults())
 
     def deliverer(self, outlets: "Outlets") -> "Deliverer":
-        # Imported here: whoever sends nothing needs no HTTP.
+        # Imported here: a process that sends nothing needs no HTTP.
         from assent.effects.callbacks import callbacks_of  # noqa: PLC0415
         from assent.effects.deliver import Deliverer  # noqa: PLC0415
 

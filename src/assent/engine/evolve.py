@@ -18,19 +18,16 @@ from assent.engine.instance import (
 from assent.engine.step import CONTROL, Step
 from assent.model.actor import Authority, Principal
 from assent.model.graph import NodeKind
+from assent.model.nodes import KINDS
 
 if TYPE_CHECKING:
     from assent.engine.plan import Plan, PlannedEdge
 
-CHAINED_KINDS: Final = frozenset(
-    {NodeKind.SYSTEM, NodeKind.ACTION, NodeKind.NOTIFICATION, NodeKind.WEBHOOK_OUT, NodeKind.TASK}
-)
-"""Automatic calls; too many of them in a row without a pause are a loop that nobody meant."""
+AUTOMATIC_KINDS: Final = frozenset(kind for kind, declared in KINDS.items() if declared.automatic)
+"""Automatic calls; too many of them in a row are an endless loop."""
 
-WAITING_KINDS: Final = frozenset(
-    {NodeKind.APPROVAL, NodeKind.FORM, NodeKind.WAIT_TIMER, NodeKind.WAIT_EVENT, NodeKind.REQUIREMENTS}
-)
-"""Where somebody or something was waited for, and the chain begins anew."""
+WAITING_KINDS: Final = frozenset(kind for kind, declared in KINDS.items() if declared.waits)
+"""Where a chain of automatic calls ends, because the instance waited."""
 
 
 def evolve(plan: "Plan", instance: Instance, step: Step) -> None:
@@ -152,7 +149,7 @@ def _credit(instance: Instance, token: Token, step: Step) -> None:
 
 
 def _count_chain(instance: Instance, step: Step) -> None:
-    if step.node_type in CHAINED_KINDS:
+    if step.node_type in AUTOMATIC_KINDS:
         instance.chain_length += 1
     elif step.node_type in WAITING_KINDS or step.output.get("command"):
         instance.chain_length = 0

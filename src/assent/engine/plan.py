@@ -59,8 +59,6 @@ class Plan:
     contract: Contract | None = None
     definition_id: UUID | None = None
     definition_version: int = 0
-    asks_people: bool = False
-    """Whether there are approvals in it: then its instances have requests."""
     has_forms: bool = False
     service_accounts: tuple[Principal, ...] = ()
     """As whom steps of it act, besides the people on whose behalf they run."""
@@ -99,7 +97,6 @@ def plan_of(
         contract,
         definition_id,
         definition_version,
-        asks_people=NodeKind.APPROVAL in kinds,
         has_forms=NodeKind.FORM in kinds,
         service_accounts=_service_accounts(workflow),
     )

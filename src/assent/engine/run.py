@@ -6,26 +6,27 @@ not depend on which others are in the batch.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assent.engine.edges import choose, not_qualified
-from assent.engine.evolve import CHAINED_KINDS, evolve
+from assent.engine.evolve import AUTOMATIC_KINDS, evolve
 from assent.engine.inputs import Input
 from assent.engine.instance import Instance, Token, path_order, retried, root_id
 from assent.engine.joins import fire_join, join_is_complete
 from assent.engine.nodes.asking import messages_to
-from assent.engine.nodes.base import WISHES, Done, Failure, Need, Rest, Stay, Verdict
+from assent.engine.nodes.base import WISHES, Creation, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
-from assent.engine.step import BRANCH_KINDS, CONTROL, Step
+from assent.engine.step import BRANCHING_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import Seat, Seated
 from assent.model.effect import Effect
+from assent.model.form import FormRequest
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
-from assent.model.mutation import Rejection
+from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
 from assent.model.task import TaskSpec
 
@@ -62,7 +63,9 @@ class Run:
     asks: list[OutsideRequest] = field(default_factory=list)
     """What is asked of outside parties; each ends with its step, if results do not end it before."""
     tasks: list[tuple[Step, TaskSpec]] = field(default_factory=list)
-    """What our workers are to do, each with the step that wants it."""
+    """Background work for our workers, each with the step that submits it."""
+    events: list[tuple[Step, KeyedEvent]] = field(default_factory=list)
+    """Events under a key, each with the step that emits it."""
     stays: list[tuple[Token, Stay]] = field(default_factory=list)
     """Steps that rest on, with the next time that something is due."""
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
@@ -116,7 +119,7 @@ class Run:
         if token is None:
             return None
         kind = self.plan.nodes[token.node].kind
-        if kind in CHAINED_KINDS and self._chain_is_too_long():
+        if kind in AUTOMATIC_KINDS and self._chain_is_too_long():
             message = f"more than {self.chain_steps_max} automatic calls in a row"
             self.control(
                 "pause", status="paused", incident=incident("WORKFLOW_CHAIN_LIMIT", message, token.node)
@@ -157,16 +160,9 @@ class Run:
         output = {**rest.output, "entered": self.instance.version + 1}
         step = self._step(visit, "pending", output)
         step.resume_at, step.event_key = rest.resume_at, rest.event_key
-        if rest.request is not None:
-            self.world.requests[step.id] = rest.request
-            step.request_id, step.snapshot_version_id = rest.request.id, rest.request.snapshot_version_id
-        if rest.form is not None:
-            self.world.forms[step.id] = rest.form
-        if rest.asks is not None:
-            self.asks.append(rest.asks)
         self._open[step.id] = step
+        self._create(step, rest.creates)
         self._record(step)
-        self._enqueue(step, rest.effects, rest.task)
 
     def _stay(self, visit: Visit, stay: Stay) -> None:
         token = visit.token
@@ -176,19 +172,30 @@ class Run:
             opened.resume_at = stay.resume_at
         else:
             self.stays.append((token, stay))
-        self._enqueue(opened or self._step(visit, "pending", {}), stay.effects)
+        self._create(opened or self._step(visit, "pending", {}), stay.effects)
 
     def notify(self, token: Token, request: Seated, seats: list[Seat]) -> None:
         """Tell people that they are asked now."""
         visit = self.visit(token)
         told = messages_to(visit, visit.node.node.config, request, seats)
-        self._enqueue(self._step(visit, "pending", {}), told)
+        self._create(self._step(visit, "pending", {}), told)
 
-    def _enqueue(self, step: Step, effects: tuple[Effect, ...], task: TaskSpec | None = None) -> None:
-        if effects:
-            self.effects += [(step, effect) for effect in effects]
-        if task is not None:
-            self.tasks.append((step, task))
+    def _create(self, step: Step, creations: Iterable[Creation]) -> None:
+        """Keep what a step creates, to be written with it."""
+        for one in creations:
+            if isinstance(one, Effect):
+                self.effects.append((step, one))
+            elif isinstance(one, TaskSpec):
+                self.tasks.append((step, one))
+            elif isinstance(one, KeyedEvent):
+                self.events.append((step, one))
+            elif isinstance(one, OutsideRequest):
+                self.asks.append(one)
+            elif isinstance(one, FormRequest):
+                self.world.forms[step.id] = one
+            else:
+                self.world.requests[step.id] = one
+                step.request_id, step.snapshot_version_id = one.id, one.snapshot_version_id
 
     def _done(self, visit: Visit, done: Done) -> None:
         node = visit.node
@@ -210,8 +217,8 @@ class Run:
             output["authority"] = visit.token.authority.to_json()
         self._leave(visit, edges)
         step = self._finish(visit, "completed", output)
-        if done.effects or done.task is not None:
-            self._enqueue(step, done.effects, done.task)
+        if done.creates:
+            self._create(step, done.creates)
 
     def _edges(
         self, visit: Visit, done: Done, variables: Mapping[str, Any]
@@ -262,7 +269,7 @@ class Run:
         return step
 
     def _require_choice(self, step: Step) -> None:
-        if step.node_type in BRANCH_KINDS and "chosen_edge_ids" not in step.output:
+        if step.node_type in BRANCHING_KINDS and "chosen_edge_ids" not in step.output:
             raise AssertionError(f"step at {step.node_id} does not say which edges it chose")
 
     def _step(self, visit: Visit, status: Any, output: dict[str, Any]) -> Step:

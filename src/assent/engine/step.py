@@ -5,14 +5,16 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from assent.model.nodes import KINDS
+
 StepStatus = Literal["pending", "running", "completed", "failed", "skipped", "cancelled"]
 RunAs = Literal["actor", "system", "service_account"]
 
 CONTROL: Final = "control"
 """The node type of steps that act on the instance itself: pause, resume, move, cancel (D8, D25)."""
 
-BRANCH_KINDS: Final = frozenset({"condition", "rule", "lifecycle_gate"})
-"""Steps whose output must say which edges they chose."""
+BRANCHING_KINDS: Final = frozenset(kind for kind, declared in KINDS.items() if declared.branches)
+"""Steps whose output must name the edges that they chose."""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Step:
     resume_at: datetime | None = None
     event_key: str | None = None
     request_id: UUID | None = None
-    """What it asks of approvers ; their tables are the authority."""
+    """The approval request of the step; its own table is the authority."""
     snapshot_version_id: UUID | None = None
     is_new: bool = True
     """Whether the row is inserted; else the open step with this id is ended."""

@@ -108,8 +108,8 @@ def create_app(
     callbacks: CallbackSettings | None = None,
 ) -> FastAPI:
     """Return the HTTP application on an open database, which the caller closes."""
-    settings = settings or HttpSettings.from_environment()
-    callbacks = callbacks or CallbackSettings.from_environment()
+    settings = settings or HttpSettings()
+    callbacks = callbacks or CallbackSettings()
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)

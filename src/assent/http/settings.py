@@ -1,31 +1,35 @@
-"""How the HTTP door behaves, all of it by environment variable: the field `jwt_issuer` is `ASSENT_HTTP_JWT_ISSUER`."""
+"""Settings of the HTTP API, by environment variable: the field `jwt_issuer` is `ASSENT_HTTP_JWT_ISSUER`."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from assent.model.parse import shown
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_settings import SettingsConfigDict
+
 from assent.model.problems import Invalid, Problem
-from assent.store.environment import bad_setting, number, read_environment, read_secret, variable
+from assent.store.environment import EnvironmentSettings, number, read_secret, split_list
 
-PREFIX: Final = "ASSENT_HTTP_"
-
-ALGORITHMS: Final = ("HS256", "RS256", "ES256")
-ROLES_FROM: Final = ("members", "token", "both")
-METRICS: Final = ("off", "operators", "everybody")
-DOCS: Final = ("on", "off")
+OnOff = Literal["on", "off"]
 SECRET_BYTES_MIN: Final = 32
 """A shorter secret of HS256 can be guessed from one token."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings:
-    """Settings of the HTTP door. Without a key or a key set, nobody signs in by token; API keys always work."""
+def _split(value: Any) -> Any:
+    return split_list(value) if isinstance(value, str) else value
 
-    jwt_key: str | None = None
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class HttpSettings(EnvironmentSettings):
+    """Settings of the HTTP API. Without a key or a key set, tokens are refused; API keys always work."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_HTTP_")
+
+    jwt_key: Annotated[str, AfterValidator(read_secret)] | None = Field(default=None, repr=False)
     """The secret of HS256, or the public key of RS256 or ES256 in PEM."""
-    jwt_algorithm: str = "HS256"
+    jwt_algorithm: Literal["HS256", "RS256", "ES256"] = "HS256"
     """The one algorithm that tokens under `jwt_key` may have."""
     jwks: str | None = None
     """Instead of a key: where a key set is, an https URL or a file."""
@@ -41,7 +45,7 @@ class HttpSettings:
     claim_user: str = "sub"
     claim_roles: str = "roles"
     claim_partition: str = "partition_id"
-    roles_from: str = "members"
+    roles_from: Literal["members", "token", "both"] = "members"
     """Who says which roles somebody has: our `members`, the `token`, or `both` together."""
 
     keys_of_member_max: int = number(20, 1, 10_000)
@@ -68,15 +72,15 @@ class HttpSettings:
     """How often a stream of events says that it is still there, and asks whether its caller may still hear it."""
     stream_s_max: int = number(900, 1, 86_400)
     """How long a stream stays open; clients come back by themselves, and sign in anew."""
-    metrics: str = "off"
+    metrics: Literal["off", "operators", "everybody"] = "off"
     """Who may read `/metrics`, which counts for all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
-    docs: str = "on"
+    docs: OnOff = "on"
     """Whether `/docs` shows the API to people: `on` or `off`. It tells no more than `/openapi.json`."""
-    cors_origins: tuple[str, ...] = ()
+    cors_origins: Texts = ()
     """Whose pages may call from a browser, separated by commas; nobody's by default."""
-    trusted_proxies: tuple[str, ...] = ()
+    trusted_proxies: Texts = ()
     """Addresses or networks whose word on the caller's address is taken, separated by commas."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Texts = ()
     """What this server is called in `Host`, separated by commas: names, `*.example.com`, or `*` for any.
 
     Without it: names of this machine where only this machine reaches the server, and any elsewhere or behind a proxy.
@@ -86,35 +90,32 @@ class HttpSettings:
     body_timeout_s: int = number(60, 1, 86_400)
     connections_max: int = number(2_000, 1, 1_000_000)
     """At one time; never more than the process has file descriptors for. One with nothing to say makes room."""
-    access_log: str = "on"
+    access_log: OnOff = "on"
     """Whether each request is a line in the log: `on` or `off`."""
     grace_period_s: int = number(25, 0, 3_600)
     """How long running requests may take after a signal to stop; orchestrators kill after 30 s."""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
         if problems := list(_contradictions(self)):
             raise Invalid(problems)
+        return self
 
     @property
     def takes_tokens(self) -> bool:
         return self.jwt_key is not None or self.jwks is not None
 
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The settings that the environment holds; `Invalid` lists every variable that is wrong."""
-        return read_environment(cls, PREFIX, _READERS, environment)
-
 
 def _contradictions(settings: HttpSettings) -> Iterator[Problem]:
     if settings.jwks is not None and not is_safe_place(settings.jwks):
         message = "expected an https URL or a file, for keys that come by http are anybody's; found http"
-        yield _bad("jwks", message)
+        yield HttpSettings.bad("jwks", message)
     if settings.jwt_key is not None and settings.jwks is not None:
-        yield _bad("jwks", "expected a key or a key set, found both")
+        yield HttpSettings.bad("jwks", "expected a key or a key set, found both")
     if settings.takes_tokens:
         for name in ("jwt_issuer", "jwt_audience"):
             if getattr(settings, name) is None:
-                yield _bad(name, "expected who tokens are from and for, found nothing")
+                yield HttpSettings.bad(name, "expected who tokens are from and for, found nothing")
     if settings.jwt_key is not None:
         yield from _key_problems(settings.jwt_key, settings.jwt_algorithm)
 
@@ -132,54 +133,15 @@ def _key_problems(key: str, algorithm: str) -> Iterator[Problem]:
     is_pem = key.lstrip().startswith("-----BEGIN")
     if algorithm == "HS256" and is_pem:
         # Whoever holds the public key, and that is everybody, could sign with it.
-        yield _bad("jwt_key", "expected a secret for HS256, found a key in PEM")
+        yield HttpSettings.bad("jwt_key", "expected a secret for HS256, found a key in PEM")
     elif algorithm == "HS256" and len(key.encode()) < SECRET_BYTES_MIN:
-        yield _bad("jwt_key", f"expected at least {SECRET_BYTES_MIN} bytes for HS256, found fewer")
+        yield HttpSettings.bad(
+            "jwt_key", f"expected at least {SECRET_BYTES_MIN} bytes for HS256, found fewer"
+        )
     elif algorithm != "HS256" and not is_pem:
-        yield _bad("jwt_key", f"expected a public key in PEM for {algorithm}, found something else")
+        yield HttpSettings.bad(
+            "jwt_key", f"expected a public key in PEM for {algorithm}, found something else"
+        )
 
-
-def _bad(name: str, message: str) -> Problem:
-    return bad_setting(variable(PREFIX, name), message)
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[str, str], str | Problem]:
-    def read(name: str, text: str) -> str | Problem:
-        if text in choices:
-            return text
-        return bad_setting(name, f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {shown(text)}")
-
-    return read
-
-
-def _read_text(_: str, text: str) -> str:
-    return text
-
-
-def _read_list(_: str, text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-_TEXTS: Final = (
-    "jwks",
-    "jwt_issuer",
-    "jwt_audience",
-    "claim_org",
-    "claim_user",
-    "claim_roles",
-    "claim_partition",
-)
-_READERS: Final = {
-    "jwt_key": read_secret,
-    "jwt_algorithm": _one_of(ALGORITHMS),
-    "roles_from": _one_of(ROLES_FROM),
-    "metrics": _one_of(METRICS),
-    "docs": _one_of(DOCS),
-    "access_log": _one_of(DOCS),
-    "cors_origins": _read_list,
-    "trusted_proxies": _read_list,
-    "allowed_hosts": _read_list,
-    **dict.fromkeys(_TEXTS, _read_text),
-}
 
 RateClass = Literal["workflows", "entities", "reads", "checks", "sign_ins"]

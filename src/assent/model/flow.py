@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from assent.model.contract import EditWindow, Name, Role, SeparationSpec, Version
-from assent.model.graph import NodeKind
 from assent.model.kinds import one_of, parse_graph, type_of
 from assent.model.nodes import (
     Action,
+    EndNode,
     Form,
     NodeDeclaration,
     NodeRef,
     Requirements,
+    StateNode,
     Timed,
     WaitEvent,
     WaitTimer,
@@ -37,15 +38,11 @@ class FlowMutation(Action):
     type: Literal["mutation"]  # type: ignore[assignment]
 
 
-class Terminal(NodeDeclaration):
-    kind = NodeKind.END
-    outcomes_given = frozenset()
+class Terminal(EndNode):
     type: Literal["terminal"]
 
 
-class FlowEnd(NodeDeclaration):
-    kind = NodeKind.END
-    outcomes_given = frozenset()
+class FlowEnd(EndNode):
     type: Literal["end"]
 
 
@@ -82,11 +79,9 @@ else:
     Step = one_of(FLOW_KINDS, _kind)
 
 
-class RestingState(Timed):
-    """A state that rests until somebody sends one of the events that its transitions answer."""
+class RestingState(StateNode, Timed):
+    """A state that rests until a person sends one of the events that its transitions answer."""
 
-    kind = NodeKind.STATE
-    outcomes_given = frozenset()
     type: Literal["state"] = "state"
 
 

@@ -29,6 +29,7 @@ class NodeKind(StrEnum):
     WAIT_EVENT = "wait_event"
     WEBHOOK_OUT = "webhook_out"
     NOTIFICATION = "notification"
+    EMIT = "emit"
     SCRIPT = "script"
     RULE = "rule"
     REQUIREMENTS = "requirements"

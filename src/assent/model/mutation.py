@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
 from assent.model.actor import SYSTEM_ID, Actor, Authority, Principal
@@ -146,6 +146,16 @@ class Refused(Exception):
     @property
     def code(self) -> str:
         return self.rejection.code
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedEvent:
+    """An event that a step emits under a key, for every step that waits for the key, or for the first that will."""
+
+    KEY_CHARACTERS_MAX: ClassVar[int] = 200
+
+    key: str
+    data: Any = None
 
 
 @dataclass(frozen=True, slots=True)

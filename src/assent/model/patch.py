@@ -7,26 +7,7 @@ from pydantic import Field
 
 from assent.model.contract import EditWindow, Name, Version
 from assent.model.kinds import one_of, parse_graph
-from assent.model.nodes import (
-    Action,
-    Approval,
-    Condition,
-    Form,
-    Join,
-    NodeDeclaration,
-    NodeRef,
-    Notification,
-    PolicyGate,
-    Requirements,
-    Rule,
-    Script,
-    Split,
-    System,
-    Task,
-    WaitEvent,
-    WaitTimer,
-    Webhook,
-)
+from assent.model.nodes import KINDS, NodeDeclaration, NodeRef
 from assent.model.parse import Declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability
@@ -40,22 +21,7 @@ EDGES_MAX: Final = 8_000
 PRIORITY_MAX: Final = 10_000
 
 PATCH_KINDS: Final[Mapping[str, type[NodeDeclaration]]] = {
-    "action": Action,
-    "approval": Approval,
-    "condition": Condition,
-    "form": Form,
-    "notification": Notification,
-    "parallel_join": Join,
-    "parallel_split": Split,
-    "policy_gate": PolicyGate,
-    "requirements": Requirements,
-    "rule": Rule,
-    "script": Script,
-    "system": System,
-    "task": Task,
-    "wait_event": WaitEvent,
-    "wait_timer": WaitTimer,
-    "webhook_out": Webhook,
+    kind.value: declared for kind, declared in sorted(KINDS.items()) if declared.in_patches
 }
 if TYPE_CHECKING:
     PatchNode = NodeDeclaration

@@ -1,19 +1,20 @@
 """Health: what an operator asks first. Is everything processed, how fast, what stands still, what was given up?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
+
+from pydantic_settings import SettingsConfigDict
 
 from assent.operations.queues import COUNTED_MAX, Queue, look_at_queues
 from assent.operations.stuck import StuckInstance, find_stuck
 from assent.store.database import Connection, Database
-from assent.store.environment import number, read_environment
+from assent.store.environment import EnvironmentSettings, number
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.operations", "health.sql")
 
-PREFIX: Final = "ASSENT_HEALTH_"
 LATEST_EVENTS_MAX: Final = 10_000
 """Of the events of the last hour, no more are looked at."""
 _LAST_HOUR: Final = timedelta(hours=1)
@@ -21,9 +22,10 @@ _FINDINGS_MAX: Final = 100
 _DAY_MS: Final = 86_400_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthLimits:
+class HealthLimits(EnvironmentSettings):
     """Beyond these something is wrong; `pending_age_max_ms` is the variable `ASSENT_HEALTH_PENDING_AGE_MAX_MS`."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_HEALTH_")
 
     pending_age_max_ms: int = number(60_000, 1, 30 * _DAY_MS)
     """How long an event, an effect or a timer may have been due."""
@@ -35,11 +37,6 @@ class HealthLimits:
     @property
     def stuck_after(self) -> timedelta:
         return timedelta(milliseconds=self.stuck_after_ms)
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The limits that the environment holds; `Invalid` lists every variable that is wrong."""
-        return read_environment(cls, PREFIX, {}, environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ async def health(
     partition_id: str | None = None,
 ) -> Health:
     """How it goes, for everybody, for one org, or for one partition of an org."""
-    limits, now = limits or HealthLimits(), database.clock.now()
+    limits, now = limits or HealthLimits.defaults(), database.clock.now()
     async with database.transaction(org_id, isolation="repeatable_read", read_only=True) as connection:
         # Before the queues, which are looked at by plans of their own.
         stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)

@@ -1,6 +1,7 @@
 """Making a batch true: one statement for each kind of row, however many instances there are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,11 +16,13 @@ from assent.engine.run import DEFERRED, IGNORED
 from assent.engine.step import Step
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
-from assent.model.mutation import Rejection
+from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
 from assent.model.task import TaskSpec
+from assent.outbox.emit import emit_events
 from assent.requests.open import Asked, open_requests
 from assent.runtime.batch import BatchItem, Execution
+from assent.runtime.keyed_events import arrival
 from assent.runtime.receipts import receipts_of_steps, take_receipts
 from assent.runtime.rows import (
     STEP_COLUMNS,
@@ -54,6 +57,7 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     await _mark_consumed(connection, jobs, now)
     await enqueue(connection, [wanted for job in jobs for wanted in _effects(job)], now)
     await submit_tasks(connection, [task for job in jobs for task in _tasks(job)], now)
+    await emit_events(connection, [event for job in jobs for event in _events(job, now)], now)
     await cancel_of_steps(connection, _left_tasks(steps))
     await _write_instances(connection, changed, now)
     await _write_windows(connection, changed)
@@ -88,6 +92,18 @@ def _effects(job: Execution) -> list[NewEffect]:
             trace_id=job.trace_of(step.id),
         )
         for step, effect in job.run.effects
+    ]
+
+
+def _events(job: Execution, now: datetime) -> list[Event]:
+    """Return the events that the job's steps emit, each once for its step, for the instance's partition (WF-11)."""
+    partition = job.run.instance.partition_id
+    return [
+        replace(
+            arrival(step.org_id, event.key, now, f"step:{step.key}", partition, data=event.data),
+            trace_id=job.trace_of(step.id),
+        )
+        for step, event in job.run.events
     ]
 
 

@@ -75,7 +75,7 @@ class Database:
         cls, url: str | None = None, *, settings: Settings | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> Self:
         """Connect to `url`, else to `ASSENT_DATABASE_URL`, else to a server of our own, which this starts."""
-        settings = settings or Settings.from_environment()
+        settings = settings or Settings()
         given = url or settings.database_url
         if given is not None:
             return cls(await Pool.open(given, settings), given, settings, clock)

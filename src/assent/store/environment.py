@@ -1,77 +1,122 @@
-"""Settings by environment variable: a frozen dataclass, one variable for each of its fields.
+"""Settings from environment variables, by pydantic-settings: one class per prefix, one variable per field.
 
-An empty variable counts as unset. Every variable that is wrong is told at once, by its name.
+An empty variable counts as unset. `Invalid` lists every variable that is wrong, by its name and without secrets.
 """
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import Field, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Final, Self, get_args
+
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+_DIGITS_MAX: Final = 15
 
-S = TypeVar("S", bound="DataclassInstance")
-Reader = Callable[[str, str], Any]
-"""Makes a value of a variable's name and its text, or a problem."""
+
+class EnvironmentSettings(BaseSettings):
+    """Base of all settings: `Settings()` reads the environment, and arguments take precedence over it."""
+
+    model_config = SettingsConfigDict(frozen=True, enable_decoding=False)
+
+    @classmethod
+    def defaults(cls, **values: Any) -> Self:
+        """Return settings with these values, and defaults for the others, whatever the environment holds."""
+        fields = cls.model_fields.items()
+        return cls(**{name: field.get_default(call_default_factory=True) for name, field in fields} | values)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with these values changed."""
+        return type(self)(**dict(self) | changes)
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """Return the environment variable of a field."""
+        return f"{cls.model_config['env_prefix']}{name}".upper()
+
+    @classmethod
+    def bad(cls, name: str, message: str) -> Problem:
+        """Return the problem with the value of a field."""
+        return bad_setting(cls.variable(name), message)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments and the environment: no `.env` file, which would depend on the current folder."""
+        return init_settings, env_settings
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _report_problems(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Raise `Invalid` instead of pydantic's error, which shows values, secrets too."""
+        given = {name: value for name, value in values.items() if not _is_blank(value)}
+        try:
+            return validate(given)
+        except ValidationError as error:
+            problems = [cls._problem(details) for details in error.errors(include_url=False)]
+        raise Invalid(problems)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_text(cls, value: Any, info: Any) -> Any:
+        """Strip texts; take only plain ASCII digits for a number, where pydantic would take `1_000` and ` 7` too."""
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        is_number = cls.model_fields[info.field_name].annotation is int
+        if is_number and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+            raise ValueError(text)
+        return text
+
+    @classmethod
+    def _problem(cls, details: ErrorDetails) -> Problem:
+        name = str(details["loc"][0])
+        field = cls.model_fields.get(name)
+        if field is not None and field.annotation is int:
+            limits = {type(limit).__name__: limit for limit in field.metadata}
+            expected = f"a whole number from {limits['Ge'].ge} to {limits['Le'].le}"
+        elif field is not None and details["type"] == "literal_error":
+            *choices, last = get_args(field.annotation)
+            expected = f"{', '.join(choices)} or {last}"
+        else:
+            # Errors of validators say what was expected and what was found, and show no secret.
+            return cls.bad(name, str(details.get("ctx", {}).get("error", details["msg"])))
+        return cls.bad(name, f"expected {expected}, found {shown(details['input'])}")
 
 
 def number(default: int, least: int, most: int) -> Any:
-    """A field that is a whole number from `least` to `most`."""
-    return field(default=default, metadata={"least": least, "most": most})
+    """Return a field for a whole number from `least` to `most`."""
+    return Field(default=default, ge=least, le=most)
 
 
-def read_environment(
-    cls: type[S],
-    prefix: str,
-    readers: Mapping[str, Reader] | None = None,
-    given: Mapping[str, str] | None = None,
-) -> S:
-    """A `cls` of what the environment holds; `readers` has those of fields that are no numbers."""
-    environment = os.environ if given is None else given
-    values: dict[str, Any] = {}
-    for setting in fields(cls):
-        name = variable(prefix, setting.name)
-        # An empty variable counts as unset: `ASSENT_DATA_DIR= make demo` means the default.
-        if text := environment.get(name, "").strip():
-            read = (readers or {}).get(setting.name) or _number_reader(setting)
-            values[setting.name] = read(name, text)
-    if problems := [value for value in values.values() if isinstance(value, Problem)]:
-        raise Invalid(problems)
-    return cls(**values)
-
-
-def read_secret(name: str, text: str) -> str | Problem:
-    """A secret, or the file that holds it, as `@/run/secrets/jwt.pem`."""
+def read_secret(text: str) -> str:
+    """Return a secret, or the content of the file that holds it, as `@/run/secrets/jwt.pem`."""
     if not text.startswith("@"):
         return text
     try:
         return Path(text[1:]).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        return bad_setting(name, f"cannot read the file: {type(error).__name__}")
+        raise ValueError(f"cannot read the file: {type(error).__name__}") from error
 
 
-def variable(prefix: str, name: str) -> str:
-    """The environment variable of a setting."""
-    return prefix + name.upper()
+def split_list(text: str) -> tuple[str, ...]:
+    """Return the parts of a text between its commas, without those that are empty."""
+    return tuple(part for each in text.split(",") if (part := each.strip()))
 
 
 def bad_setting(name: str, message: str) -> Problem:
-    """What is wrong with a variable."""
+    """Return the problem with the value of an environment variable."""
     return Problem(code="BAD_SETTING", path=(name,), message=message, hint="correct or unset the variable")
 
 
-def _number_reader(setting: Field[Any]) -> Reader:
-    def read(name: str, text: str) -> int | Problem:
-        least, most = setting.metadata["least"], setting.metadata["most"]
-        # Only plain ASCII digits: int() would also take `1_000`, ` 7` and digits of other scripts.
-        found = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-        if found is None or not least <= found <= most:
-            return bad_setting(name, f"expected a whole number from {least} to {most}, found {shown(text)}")
-        return found
-
-    return read
+def _is_blank(value: Any) -> bool:
+    # `ASSENT_DATA_DIR= make demo` means the default.
+    return isinstance(value, str) and not value.strip()

@@ -31,7 +31,7 @@ class Listener:
     def __init__(self, url: str, channels: Sequence[str], *, settings: Settings | None = None) -> None:
         self._url = url
         self._channels = tuple(channels)
-        self._settings = settings or Settings()
+        self._settings = settings or Settings.defaults()
         self._notified: set[str] = set()
         self._woken = asyncio.Event()
         self._lost = asyncio.Event()

@@ -63,7 +63,7 @@ def load_queries(package: str, filename: str) -> Queries:
 
 
 def all_statements(package: str = "assent") -> list[Statement]:
-    """Every statement of every `.sql` file in the package, migrations aside."""
+    """Every statement of every `.sql` file in the package, without the schema and its migrations."""
     return [
         statement
         for source, file in _sql_files(files(package), package)
@@ -73,7 +73,7 @@ def all_statements(package: str = "assent") -> list[Statement]:
 
 def _sql_files(folder: Traversable, source: str) -> Iterator[tuple[str, Traversable]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir() and entry.name != "migrations":
+        if entry.is_dir() and entry.name not in ("schema", "migrations"):
             yield from _sql_files(entry, f"{source}.{entry.name}")
         elif entry.name.endswith(".sql"):
             yield f"{source}/{entry.name}", entry

@@ -1,24 +1,35 @@
-"""What can be set from outside, all of it by environment variable, each number with its unit in its name."""
+"""Settings of the store, by environment variable; the unit of each number is in its name."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from assent.model.problems import Invalid, Problem
-from assent.store.environment import bad_setting, number, read_environment, variable
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_settings import SettingsConfigDict
 
-PREFIX: Final = "ASSENT_"
+from assent.model.problems import Invalid
+from assent.store.environment import EnvironmentSettings, number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+def _check_url(url: str) -> str:
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:
+        scheme = ""
+    if scheme not in ("postgresql", "postgres"):
+        # The value is not shown: it may hold a password.
+        raise ValueError("expected postgresql://user:password@host:port/database, found something else")
+    return url
+
+
+class Settings(EnvironmentSettings):
     """Settings of the store; the field `lock_timeout_ms` is the variable `ASSENT_LOCK_TIMEOUT_MS`."""
 
-    database_url: str | None = None
+    model_config = SettingsConfigDict(env_prefix="ASSENT_")
+
+    database_url: Annotated[str, AfterValidator(_check_url)] | None = Field(default=None, repr=False)
     """A PostgreSQL server from 15 on; without it we start our own."""
-    data_dir: Path | None = None
+    data_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     """Where our own server keeps its data; without it, the user's data folder."""
     pool_connections_min: int = number(1, 1, 1_000)
     pool_connections_max: int = number(10, 1, 1_000)
@@ -62,11 +73,13 @@ class Settings:
     payload_bytes_max: int = number(1_048_576, 1_024, 268_435_456)
     """The largest payload of a mutation, an event or an effect, as JSON text."""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_pool(self) -> Self:
         if self.pool_connections_min > self.pool_connections_max:
-            most = f"{variable(PREFIX, 'pool_connections_max')}={self.pool_connections_max}"
-            found = f"expected at most {most}, found {self.pool_connections_min}"
-            raise Invalid([bad_setting(variable(PREFIX, "pool_connections_min"), found)])
+            most = f"{self.variable('pool_connections_max')}={self.pool_connections_max}"
+            message = f"expected at most {most}, found {self.pool_connections_min}"
+            raise Invalid([self.bad("pool_connections_min", message)])
+        return self
 
     @property
     def statement_deadline_s(self) -> float | None:
@@ -79,25 +92,3 @@ class Settings:
     def task_transactions_max(self) -> int:
         """How many tasks may have a transaction of their own at a time: the rest of the pool is for the duties."""
         return self.pool_task_transactions_max or max(1, self.pool_connections_max // 3)
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The settings that the environment holds; `Invalid` lists every variable that is wrong."""
-        return read_environment(
-            cls, PREFIX, {"database_url": _read_url, "data_dir": _read_folder}, environment
-        )
-
-
-def _read_folder(_: str, text: str) -> Path:
-    return Path(text).expanduser()
-
-
-def _read_url(name: str, text: str) -> str | Problem:
-    try:
-        scheme = urlsplit(text).scheme
-    except ValueError:
-        scheme = ""
-    if scheme in ("postgresql", "postgres"):
-        return text
-    # The value is not shown: it may hold a password.
-    return bad_setting(name, "expected postgresql://user:password@host:port/database, found something else")

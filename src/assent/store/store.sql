@@ -79,6 +79,14 @@ create table if not exists assent.schema_migrations (
   applied_at timestamptz not null default clock_timestamp()
 );
 
+-- name: find_partitions
+-- The function that makes partitions, or null where the schema has none.
+select to_regprocedure('assent.ensure_partitions(integer)')::text;
+
+-- name: make_first_partitions
+-- Makes the partitions of this month and the months ahead in a new database.
+select assent.ensure_partitions();
+
 -- name: list_applied_migrations
 -- What was applied, oldest first.
 select version, name, checksum, oldest_code, applied_at from assent.schema_migrations order by version;

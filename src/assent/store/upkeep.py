@@ -1,6 +1,5 @@
 """Upkeep of the store: partitions are made before anything can need them."""
 
-from dataclasses import replace
 from typing import Final
 
 from assent.store.clock import time_for_sql
@@ -29,7 +28,7 @@ async def ensure_partitions(
     go to a default partition, and the next call takes them to where they belong. Attaching a partition locks tables
     that others use: it waits for the locks as a migration does, and raises `StoreError` when it took too long.
     """
-    settings = replace(database.settings, migration_wait_max_ms=wait_max_ms)
+    settings = database.settings.replace(migration_wait_max_ms=wait_max_ms)
     connection = await connect(database.url, settings)
 
     async def work() -> int:

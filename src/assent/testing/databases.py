@@ -20,7 +20,7 @@ from assent.store.settings import Settings
 START: Final = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """What a test's clock says at first: a Monday morning."""
 
-SETTINGS: Final = Settings(statement_timeout_ms=20_000, lock_timeout_ms=15_000)
+SETTINGS: Final = Settings.defaults(statement_timeout_ms=20_000, lock_timeout_ms=15_000)
 
 _SQL: Final = load_queries("assent.testing", "databases.sql")
 

@@ -16,9 +16,9 @@ class WorkerContext:
     """What duties work with. Without a runtime, that of an application, there are none of those that need it."""
 
     database: Database
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=Options.defaults)
     runtime: Runtime | None = None
-    sending: SendingSettings = field(default_factory=SendingSettings)
+    sending: SendingSettings = field(default_factory=SendingSettings.defaults)
     lease: Lease = field(default_factory=Lease)
     """One for all duties of a process."""
 

@@ -130,7 +130,7 @@ def _log_failure(duty: Duty, error: Exception) -> None:
 
 async def exhaust(duty: Duty, observe: Observer, options: Options | None = None) -> None:
     """Run a duty until it has nothing more to do, or fails."""
-    limit_s = (options or Options()).run_limit_s(duty.name)
+    limit_s = (options or Options.defaults()).run_limit_s(duty.name)
     more = True
     while more:
         run = await run_duty(duty, limit_s)

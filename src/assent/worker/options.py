@@ -1,19 +1,15 @@
 """How the worker works: limits and intervals, each with its unit in its name, all by environment variable."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Literal
 
-from assent.model.parse import shown
-from assent.model.problems import Problem
-from assent.store.environment import bad_setting, number, read_environment
+from pydantic_settings import SettingsConfigDict
 
-PREFIX: Final = "ASSENT_WORKER_"
+from assent.store.environment import EnvironmentSettings, number
 
 SWEEPS: Final = ("stuck", "partitions", "prune", "compact", "retention")
 """Duties that go through large tables."""
 
-REPAIRS: Final = ("none", "rebuild", "reenqueue", "force_fail")
+StuckRepair = Literal["none", "rebuild", "reenqueue", "force_fail"]
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -27,9 +23,10 @@ def _batch(default: int) -> int:
     return number(default, 1, 100_000)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(EnvironmentSettings):
     """Options of the worker; the field `grace_period_ms` is the variable `ASSENT_WORKER_GRACE_PERIOD_MS`."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_WORKER_")
 
     grace_period_ms: int = number(25_000, 0, _HOUR_MS)
     """How long running work may go on after a signal to stop; orchestrators kill after 30 s."""
@@ -88,7 +85,7 @@ class Options:
     stuck_interval_ms: int = _interval(300_000)
     stuck_after_ms: int = number(900_000, 1_000, 30 * _DAY_MS)
     stuck_findings_max: int = _batch(100)
-    stuck_repair: str = "none"
+    stuck_repair: StuckRepair = "none"
     """What is done about a finding: `none` (a person decides), or one of the three repairs by its name."""
 
     partitions_interval_ms: int = _interval(_HOUR_MS)
@@ -116,14 +113,3 @@ class Options:
     def run_limit_s(self, duty: str) -> float:
         """Return how long one run of this duty may take."""
         return (self.sweep_timeout_ms if duty in SWEEPS else self.run_timeout_ms) / 1000
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The options that the environment holds; `Invalid` lists every variable that is wrong."""
-        return read_environment(cls, PREFIX, {"stuck_repair": _read_repair}, environment)
-
-
-def _read_repair(name: str, text: str) -> str | Problem:
-    if text in REPAIRS:
-        return text
-    return bad_setting(name, f"expected {', '.join(REPAIRS[:-1])} or {REPAIRS[-1]}, found {shown(text)}")

@@ -3,45 +3,38 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Self
+from typing import Final
 
 import asyncpg
+from pydantic_settings import SettingsConfigDict
 
-from assent.model.problems import Invalid, Problem
+from assent.model.problems import Invalid
 from assent.operations.metrics_page import MetricsPage
 from assent.store.database import Database
-from assent.store.environment import bad_setting, number, read_environment
+from assent.store.environment import EnvironmentSettings, number
 from assent.store.errors import StoreError
 from assent.store.migrate import read_schema_version, schema_mismatch
 
 _log = logging.getLogger(__name__)
 
-PREFIX: Final = "ASSENT_METRICS_"
 REQUEST_BYTES_MAX: Final = 8_192
 REQUEST_WITHIN_S: Final = 5.0
 DATABASE_WITHIN_S: Final = 2.0
 PLAIN: Final = "text/plain; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSettings:
-    """Where a worker answers: `ASSENT_METRICS_PORT`, and `ASSENT_METRICS_HOST` for others than this machine."""
+class ProbeSettings(EnvironmentSettings):
+    """Where a worker listens: `ASSENT_METRICS_PORT`, and `ASSENT_METRICS_HOST` for others than this machine."""
 
-    port: int = number(0, 1, 65_535)
-    """0 when it is not given: nobody answers."""
+    model_config = SettingsConfigDict(env_prefix="ASSENT_METRICS_")
+
+    port: int = number(0, 0, 65_535)
+    """0, the default, means that the worker does not listen."""
     host: str = "127.0.0.1"
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        return read_environment(cls, PREFIX, {"host": _read_host}, environment)
-
-
-def _read_host(_: str, text: str) -> str | Problem:
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ class Probes:
         except OSError as error:
             place = f"{settings.host}:{settings.port}"
             raise Invalid(
-                [bad_setting(f"{PREFIX}PORT", f"nobody can listen on {place}: {error.strerror}")]
+                [settings.bad("port", f"nobody can listen on {place}: {error.strerror}")]
             ) from error
         port: int = server.sockets[0].getsockname()[1]
         _log.info("probes are answered", extra={"host": settings.host, "port": port})

@@ -9,9 +9,8 @@ from uuid import UUID
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from assent.operations.stuck import StuckInstance, find_stuck
-from assent.store.environment import bad_setting, variable
 from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.options import PREFIX
+from assent.worker.options import Options
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +60,7 @@ def _chosen_repair(place: WorkerContext) -> Repair | None:
     if chosen == "none":
         return None
     if runtime is None:
-        name = variable(PREFIX, "stuck_repair")
-        raise Invalid([bad_setting(name, f"{chosen} needs an application: name it with --app")])
+        raise Invalid([Options.bad("stuck_repair", f"{chosen} needs an application: name it with --app")])
     repairs: dict[str, Repair] = {
         "rebuild": runtime.rebuild,
         "reenqueue": runtime.reenqueue,

@@ -8,7 +8,6 @@ from typing import Final
 
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from assent.store.environment import bad_setting
 from assent.store.listen import Listener
 from assent.store.settings import Settings
 from assent.worker.compact import Compact
@@ -78,7 +77,7 @@ def require_connections(settings: Settings, duties: Iterable[Duty], options: Opt
     if found < needed:
         sums = "; ".join(f"{count} {what}" for count, what in parts)
         message = f"expected at least {needed} connections ({sums}), found {found}. Raise it, or lower those"
-        raise Invalid([bad_setting("ASSENT_POOL_CONNECTIONS_MAX", message)])
+        raise Invalid([settings.bad("pool_connections_max", message)])
 
 
 class Supervisor:

@@ -22,6 +22,7 @@ KINDS: list[tuple[dict[str, Any], NodeKind]] = [
     ({"type": "wait_event", "key": "k"}, NodeKind.WAIT_EVENT),
     ({"type": "system", "operation": {"openapi": "orders.confirm"}}, NodeKind.SYSTEM),
     ({"type": "task", "task": "files.enrich"}, NodeKind.TASK),
+    ({"type": "emit", "key": "paid:{workflow.order_id}", "data": {"n": 1}}, NodeKind.EMIT),
     ({"type": "script", "set": {"a": "1"}}, NodeKind.SCRIPT),
     ({"type": "rule", "rule": "credit limit"}, NodeKind.RULE),
     ({"type": "policy_gate", "capability": "orders:ship"}, NodeKind.POLICY_GATE),

@@ -50,6 +50,7 @@ GOOD: list[dict[str, Any]] = [
     {"type": "webhook_out", "url": "https://x", "await": "result", "expects": 500},
     {"type": "webhook_out", "url": "https://x", "method": "PUT", "headers": {"A": "b"}, "body": [1, None]},
     {"type": "task", "task": "a.b", "await": False, "priority": 200},
+    {"type": "emit", "key": "order:paid:{workflow.order_id}", "data": {"lines": ["{now}", 1]}},
     {"type": "rule", "rule": "any rule", "label": "Credit check", "edit": "locked"},
 ]
 BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
@@ -155,6 +156,8 @@ BAD: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"type": "wait_timer", "cron": "every monday"}, "BAD_CRON", ("cron",)),
     ({"type": "wait_timer", "for": "1d", "timeout": "2d"}, "UNKNOWN_KEY", ("timeout",)),
     ({"type": "wait_event"}, "MISSING_KEY", ("key",)),
+    ({"type": "emit", "data": {}}, "MISSING_KEY", ("key",)),
+    ({"type": "emit", "key": "k", "timeout": "1d"}, "UNKNOWN_KEY", ("timeout",)),
     ({"type": "notification", "channel": "email", "to": "a"}, "MISSING_KEY", ("text",)),
     ({"type": "script", "set": {}}, "WRONG_TYPE", ("set",)),
     ({"type": "condition", "when": "true"}, "UNKNOWN_KEY", ("when",)),

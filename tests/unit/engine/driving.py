@@ -20,7 +20,7 @@ from assent.model.approval import ApprovalRequest, Delegation, FoundGroup, Found
 from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.ids import new_id
-from assent.model.mutation import Rejection
+from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -71,6 +71,7 @@ class Case:
         self.forms: dict[UUID, FormRequest] = {}
         self.effects: list[Effect] = []
         self.asks: list[OutsideRequest] = []
+        self.events: list[KeyedEvent] = []
         self.times: dict[UUID | None, datetime | None] = {}
 
     def id(self) -> UUID:
@@ -102,6 +103,7 @@ class Case:
         self.forms |= world.forms
         self.effects += [effect for _, effect in run.effects]
         self.asks += run.asks
+        self.events += [event for _, event in run.events]
         self.times |= {token.step_id: stay.resume_at for token, stay in run.stays}
         self.check()
         return run.outcomes[0][1]

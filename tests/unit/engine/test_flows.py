@@ -18,7 +18,7 @@ from assent.engine.inputs import (
     TimerDue,
 )
 from assent.model.actor import Actor
-from assent.model.mutation import Rejection
+from assent.model.mutation import KeyedEvent, Rejection
 from tests.unit.engine.driving import ANN, OPS, Case, flow
 
 END = {"id": "end", "type": "terminal"}
@@ -298,6 +298,51 @@ def test_timers_and_events_are_waited_for() -> None:
     assert waiting.event_key == "payment:o-7"
     case.give(EventArrived(case.id(), step_id=waiting.id, data={"amount": 12}))
     assert (case.instance.status, case.instance.context["amount"]) == ("completed", 12)
+
+
+EMITTING = flow(
+    [
+        {
+            "id": "tell",
+            "type": "emit",
+            "key": "order:paid:{workflow.order}",
+            "data": {"order": "{workflow.order}", "amount": "{workflow.amount}", "by": "card"},
+        },
+        form("repair"),
+        END,
+    ],
+    [
+        *arrows("tell", "end"),
+        {"from": "tell", "event": "error", "to": "repair"},
+        {"from": "repair", "event": "done", "to": "end"},
+    ],
+)
+
+
+def test_an_emit_step_creates_an_event_under_its_key_and_goes_on() -> None:
+    case = Case(EMITTING).start(order="o-7", amount=12)
+    assert case.events == [KeyedEvent("order:paid:o-7", {"order": "o-7", "amount": 12, "by": "card"})]
+    assert (case.instance.status, case.step_of("tell").output["event_key"]) == ("completed", "order:paid:o-7")
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [("{workflow.missing}", "KEY_MISSING"), ("{workflow.order}", "KEY_UNUSABLE")],
+    ids=["blank", "too long"],
+)
+def test_an_event_without_a_usable_key_is_a_failure_of_the_step(key: str, code: str) -> None:
+    plan = flow([{"id": "tell", "type": "emit", "key": key}, END], arrows("tell", "end"))
+    case = Case(plan).start(order="o" * 201)
+    assert (case.instance.status, case.events) == ("paused", [])
+    assert case.instance.incident is not None
+    assert case.instance.incident["code"] == code
+
+
+def test_too_many_events_in_a_row_pause_the_instance() -> None:
+    names = [f"tell{number}" for number in range(4)]
+    steps = [{"id": name, "type": "emit", "key": "k"} for name in names]
+    case = Case(flow([*steps, END], arrows(*names, "end")), chain_steps_max=3).start()
+    assert (case.instance.status, len(case.events)) == ("paused", 3)
 
 
 SYSTEM_FLOW = flow(

@@ -6,7 +6,7 @@ from uuid import UUID
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.engine.programs import Payload, Values, program
 from assent.language import Scope
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Mutation, Rejection
 from assent.model.views import entity_view
 
@@ -21,6 +21,8 @@ def receipt_of(mutation: Mutation) -> dict[str, object]:
 
 
 class Action(Handler):
+    kind = NodeKind.ACTION
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._payload = Payload(node.config.get("payload", {}), scope)

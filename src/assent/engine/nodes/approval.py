@@ -32,7 +32,7 @@ from assent.engine.seats import SeatRules, seat_for
 from assent.language import OPEN, Scope
 from assent.model.actor import SYSTEM_ID
 from assent.model.approval import ESCALATION, Answer, ApprovalRequest, Decision, FoundPeople, Seat
-from assent.model.graph import Node, Outcome
+from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
@@ -43,6 +43,8 @@ ANSWERS: Final = ("approved", "rejected", "abstained")
 
 
 class Approval(Handler):
+    kind = NodeKind.APPROVAL
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         config = node.config
@@ -77,7 +79,7 @@ class Approval(Handler):
         asked = [seat for seat in request.seats if seat.status == "open"]
         told = messages_to(visit, self.node.config, request, asked)
         output = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
-        return Rest(self._patience.next_time(visit, request), output=output, effects=told, request=request)
+        return Rest(self._patience.next_time(visit, request), output=output, creates=(request, *told))
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
         request = _open_request(visit)

@@ -21,7 +21,7 @@ def may_retry_ambiguous(config: Mapping[str, Any], otherwise: bool = True) -> bo
 
 
 def rest_until_answered(visit: "Visit", effect: Effect) -> Rest:
-    return Rest(resume_at=deadline(visit), effects=(effect,))
+    return Rest(resume_at=deadline(visit), creates=(effect,))
 
 
 def read_answer(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:

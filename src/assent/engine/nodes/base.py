@@ -10,14 +10,18 @@ from assent.language import Scope
 from assent.model.approval import ApprovalRequest, GroupQuery
 from assent.model.effect import Effect
 from assent.model.form import FormRequest
-from assent.model.graph import Node
-from assent.model.mutation import Rejection
+from assent.model.graph import Node, NodeKind
+from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
 from assent.model.task import TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input
     from assent.engine.visit import Visit
+
+
+Creation = Effect | TaskSpec | KeyedEvent | ApprovalRequest | FormRequest | OutsideRequest
+"""What a step can create beside itself; it is written in the transaction of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,7 @@ class Done:
     output: Mapping[str, Any] = field(default_factory=dict)
     sets: Mapping[str, Any] = field(default_factory=dict)
     """Variables of the workflow that it changes."""
-    effects: tuple[Effect, ...] = ()
-    task: TaskSpec | None = None
+    creates: tuple[Creation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,8 @@ class Rest:
     resume_at: datetime | None = None
     event_key: str | None = None
     output: Mapping[str, Any] = field(default_factory=dict)
-    effects: tuple[Effect, ...] = ()
-    request: ApprovalRequest | None = None
-    """What is asked of people meanwhile."""
-    form: FormRequest | None = None
-    """What somebody is to fill in meanwhile."""
-    asks: OutsideRequest | None = None
-    """What is asked of an outside party meanwhile."""
-    task: TaskSpec | None = None
-    """What our workers are to do meanwhile."""
+    creates: tuple[Creation, ...] = ()
+    """What the step creates and may wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +120,9 @@ WISHES: Final = (Mutate, Call, ResolveTask, EvaluateRule, FindPeople)
 
 
 class Handler:
-    """One kind of node, with this node's own texts made ready. Handlers keep nothing of an instance."""
+    """One kind of node, with this node's own texts compiled. Handlers keep nothing of an instance."""
 
-    is_branch: ClassVar[bool] = False
+    kind: ClassVar[NodeKind]
 
     def __init__(self, node: Node, scope: Scope) -> None:
         self.node = node

@@ -22,7 +22,7 @@ from assent.model.actor import Actor
 from assent.model.approval import FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Seat
 from assent.model.form import ASSIGNEES, FormRequest
 from assent.model.form_schema import form_schema
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 from assent.model.problems import Problem
 
@@ -43,6 +43,8 @@ class Filler:
 
 
 class Form(Handler):
+    kind = NodeKind.FORM
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         assignee = node.config.get("assignee")
@@ -130,7 +132,7 @@ class Form(Handler):
         form = new_form(visit, group, self._schema)
         told = messages_to(visit, self.node.config, form, form.seats)
         output = {"asked": [seat.user_id for seat in form.seats]}
-        return Rest(self._patience.next_time(visit, form), output=output, effects=told, form=form)
+        return Rest(self._patience.next_time(visit, form), output=output, creates=(form, *told))
 
     def _answer(self, visit: "Visit", form: FormRequest, given: Advance) -> Done | Rejection:
         filler = self.filler(visit, form)

@@ -1,13 +1,13 @@
 """The only place where an entity's lifecycle state changes (D4): through the kernel, as the instance's own write."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from assent.engine.edges import choose
 from assent.engine.instance import root_id
 from assent.engine.nodes.action import receipt_of
 from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.model.approval import ApprovalRequest
-from assent.model.graph import Outcome
+from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Mutation, Rejection
 from assent.model.policy import check_policy
 
@@ -22,7 +22,7 @@ class LifecycleGate(Handler):
     void since is as good as a rejection: whoever approved did not approve this.
     """
 
-    is_branch: ClassVar[bool] = True
+    kind = NodeKind.LIFECYCLE_GATE
 
     def enter(self, visit: "Visit") -> Done | Mutate | Failure:
         entity = visit.world.entity

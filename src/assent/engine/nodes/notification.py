@@ -11,7 +11,7 @@ from assent.engine.nodes.base import Done, Failure, Handler
 from assent.engine.programs import Payload
 from assent.language import Scope
 from assent.model.effect import Effect
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.names import is_blank
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ RECIPIENTS_SETTING_MAX: Final = 1_000
 
 
 class Notification(Handler):
+    kind = NodeKind.NOTIFICATION
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._message = Payload({key: node.config.get(key) for key in ("to", "subject", "text")}, scope)
@@ -41,7 +43,7 @@ class Notification(Handler):
             return Failure("TOO_MANY_RECIPIENTS", message)
         subject = str(message["subject"] or self.node.label or self.node.name)
         about = {"subject": subject, "text": str(message["text"] or "")}
-        return Done(output={"told": people}, effects=tuple(self._effect(to, about) for to in people))
+        return Done(output={"told": people}, creates=tuple(self._effect(to, about) for to in people))
 
     def _effect(self, to: str, about: dict[str, str]) -> Effect:
         config = self.node.config

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Input
 from assent.engine.nodes.base import Done, Handler, Rest
+from assent.model.graph import NodeKind
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 class State(Handler):
     """Goes on by itself where the graph says so, else rests."""
+
+    kind = NodeKind.STATE
 
     def enter(self, visit: "Visit") -> Done | Rest:
         return Done() if "completed" in visit.node.answers else Rest()

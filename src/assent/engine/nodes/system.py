@@ -12,7 +12,7 @@ from assent.engine.nodes.base import Call, Done, Failure, Handler, Rest, Verdict
 from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.effect import Effect, OutsideWork, openapi_name
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class System(Handler):
+    kind = NodeKind.SYSTEM
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         operation = node.config["operation"]

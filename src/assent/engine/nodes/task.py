@@ -8,7 +8,7 @@ from assent.engine.nodes.base import Done, Failure, Handler, ResolveTask, Rest, 
 from assent.engine.nodes.waiting import deadline
 from assent.engine.programs import Values
 from assent.language import Scope
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 from assent.model.task import Submittable, TaskSpec
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Task(Handler):
+    kind = NodeKind.TASK
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._type = node.config["task"]
@@ -30,7 +32,7 @@ class Task(Handler):
         if isinstance(answer, Rejection):
             return Failure(answer.code, str(answer))
         task = self._wanted(answer)
-        return Rest(resume_at=deadline(visit), task=task) if task.awaited else Done(task=task)
+        return Rest(resume_at=deadline(visit), creates=(task,)) if task.awaited else Done(creates=(task,))
 
     def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
         answer = read_answer(visit, given, self._output)

@@ -7,7 +7,7 @@ from assent.engine.nodes.base import Done, Failure, Handler, Rest
 from assent.engine.nodes.waiting import deadline, timed_out
 from assent.engine.programs import Values, template
 from assent.language import Scope
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 from assent.model.names import is_blank
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 class WaitEvent(Handler):
+    kind = NodeKind.WAIT_EVENT
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._key = template(node.config["key"], scope)

@@ -9,7 +9,7 @@ from assent.engine.inputs import Input, TimerDue
 from assent.engine.nodes.base import Done, Failure, Handler, Rest
 from assent.engine.programs import program
 from assent.language import Scope
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class WaitTimer(Handler):
+    kind = NodeKind.WAIT_TIMER
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._until = program(node.config.get("until"), scope)

@@ -13,7 +13,7 @@ from assent.engine.nodes.requesting import new_request, read_results
 from assent.engine.programs import Headers, Payload, Values, url_template
 from assent.language import Scope
 from assent.model.effect import Effect
-from assent.model.graph import Node
+from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 from assent.model.names import is_blank
 from assent.model.outside_request import REQUEST_KEY
@@ -26,6 +26,8 @@ RESULT: Final = "result"
 
 
 class WebhookOut(Handler):
+    kind = NodeKind.WEBHOOK_OUT
+
     def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         config = node.config
@@ -45,7 +47,7 @@ class WebhookOut(Handler):
         if self._awaits_results:
             return self._ask(visit, payload)
         effect = self._effect(payload)
-        return rest_until_answered(visit, effect) if effect.awaited else Done(effects=(effect,))
+        return rest_until_answered(visit, effect) if effect.awaited else Done(creates=(effect,))
 
     def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
         read = read_results if self._awaits_results else read_answer
@@ -56,7 +58,7 @@ class WebhookOut(Handler):
         """The request's time is its own: nothing is due at the step."""
         request = new_request(visit, {name: payload[name] for name in ("url", "method", "body")})
         effect = self._effect(payload | {REQUEST_KEY: str(request.id)})
-        return Rest(output={"request": str(request.id)}, effects=(effect,), asks=request)
+        return Rest(output={"request": str(request.id)}, creates=(request, effect))
 
     def _payload(self, visit: "Visit", url: str) -> dict[str, Any]:
         payload = {"url": url, "method": self.node.config.get("method", "POST")}

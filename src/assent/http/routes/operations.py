@@ -114,7 +114,7 @@ async def show_health(context: RequestContext) -> HealthReport:
     A caller of one partition gets the health of that partition.
     """
     context.require(READ_HEALTH)
-    limits, partition_id = HealthLimits.from_environment(), context.partition_id
+    limits, partition_id = HealthLimits(), context.partition_id
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
     return HealthReport.of(found.to_json())
 

@@ -1,23 +1,29 @@
-"""What authors write about one node: a declaration for each kind, shared by patches and flows.
+"""Declarations of nodes: one class for each kind, shared by patches and flows.
 
-Each class knows its kind, which of its texts are in which language, and how it looks in a compiled workflow.
+A class holds the facts of its kind: whether it waits or is automatic, its outcomes, its shape in a diagram, the
+languages of its texts, and what its publisher must be allowed to use. `KINDS` leads from a kind to its class.
 """
 
-from assent.model.nodes.base import ActingNode, NodeDeclaration, NodeRef, Timed
-from assent.model.nodes.calls import Action, Notification, OperationSpec, System, Task, Webhook
+from assent.model.nodes.base import KINDS, ActingNode, NodeDeclaration, NodeRef, NodeUse, Timed
+from assent.model.nodes.calls import Action, Emit, Notification, OperationSpec, System, Task, Webhook
 from assent.model.nodes.choices import Condition, Join, PolicyGate, Rule, Script, Split
+from assent.model.nodes.generated import EndNode, StateNode
 from assent.model.nodes.people import Approval, Form
 from assent.model.nodes.waits import Requirements, WaitEvent, WaitTimer
 
 __all__ = [
+    "KINDS",
     "ActingNode",
     "Action",
     "Approval",
     "Condition",
+    "Emit",
+    "EndNode",
     "Form",
     "Join",
     "NodeDeclaration",
     "NodeRef",
+    "NodeUse",
     "Notification",
     "OperationSpec",
     "PolicyGate",
@@ -25,6 +31,7 @@ __all__ = [
     "Rule",
     "Script",
     "Split",
+    "StateNode",
     "System",
     "Task",
     "Timed",

@@ -1,22 +1,28 @@
 """Steps that act on something: the kernel, the application, another system, a person's inbox, our workers."""
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
-from assent.model.nodes.base import ActingNode, Languages, NodeDeclaration, Timed
+from assent.model.nodes.base import ActingNode, Languages, NodeDeclaration, NodeUse, Timed, use_nothing
 from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
 from assent.model.task import PRIORITY_MAX
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
+
+SUBMIT_TASKS: Final = "tasks:submit"
+EMIT_EVENTS: Final = "events:emit"
 
 
 class Action(ActingNode):
     """A mutation of an entity through the kernel."""
 
     kind = NodeKind.ACTION
+    uses = use_nothing  # the kernel checks the rights of the person on whose behalf the step acts
+    automatic = True
     languages: ClassVar[Languages] = {
         "payload": Language.TEMPLATE,
         "entity": Language.ID,
@@ -52,8 +58,20 @@ OnAmbiguous = Literal["retry", "give_up"]
 """What to do when something was sent and no answer came: it may have arrived."""
 
 
+def _uses_of_system(config: Mapping[str, Any]) -> Iterable[NodeUse]:
+    operation = config["operation"]
+    if "sdk" in operation:
+        name = operation["sdk"]
+        yield NodeUse(f"operation:{name}:use", f"calls the operation {name}", f"operation:{name}")
+    else:
+        service = operation["openapi"].partition(".")[0]
+        yield NodeUse(f"service:{service}:use", f"calls the service {service}", f"service:{service}")
+
+
 class System(Timed, ActingNode):
     kind = NodeKind.SYSTEM
+    uses = _uses_of_system
+    automatic = True
     languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 
@@ -72,6 +90,8 @@ class System(Timed, ActingNode):
 
 class Webhook(Timed, ActingNode):
     kind = NodeKind.WEBHOOK_OUT
+    uses = use_nothing  # besides the secrets of its headers
+    automatic = True
     languages: ClassVar[Languages] = {
         "url": Language.URL,
         "headers": Language.HEADER,
@@ -93,6 +113,16 @@ class Webhook(Timed, ActingNode):
     on_ambiguous: OnAmbiguous | None = None
     """Without it, it is sent again: its receiver knows a repetition by the `Idempotency-Key`."""
 
+    @property
+    def given_outcomes(self) -> frozenset[str]:
+        # Without `await` it is done when it is enqueued (D30); its errors come too late for an edge.
+        return self.outcomes_given if self.await_ else frozenset({Outcome.COMPLETED})
+
+    @property
+    def must_answer_timeout(self) -> bool:
+        """Return false for `await: result`: a request whose time is over has failed, unless an edge answers it."""
+        return self.await_ != "result"
+
     @model_validator(mode="after")
     def _expects_results(self) -> Self:
         if self.expects is not None and self.await_ != "result":
@@ -102,6 +132,8 @@ class Webhook(Timed, ActingNode):
 
 class Notification(NodeDeclaration):
     kind = NodeKind.NOTIFICATION
+    uses = use_nothing  # the engine limits how many recipients a step has
+    automatic = True
     languages: ClassVar[Languages] = {
         "to": Language.TEMPLATE,
         "subject": Language.TEMPLATE,
@@ -117,10 +149,17 @@ class Notification(NodeDeclaration):
     """Without it, it is sent again: twice is better than never."""
 
 
+def _uses_of_task(config: Mapping[str, Any]) -> Iterable[NodeUse]:
+    task = config["task"]
+    yield NodeUse(SUBMIT_TASKS, f"submits the task {task}", f"task:{task}")
+
+
 class Task(Timed, ActingNode):
     """Background work of our own workers."""
 
     kind = NodeKind.TASK
+    uses = _uses_of_task
+    automatic = True
     languages: ClassVar[Languages] = {"input": Language.EXPRESSION, "output": Language.RESULT}
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 
@@ -131,3 +170,24 @@ class Task(Timed, ActingNode):
     await_: bool = Field(default=True, alias="await")
     priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
     """The higher the sooner; without it, as its type says."""
+
+
+def _uses_of_emit(config: Mapping[str, Any]) -> Iterable[NodeUse]:
+    key = config["key"]
+    yield NodeUse(EMIT_EVENTS, f"emits events under the key {key}", f"event:{key}")
+
+
+class Emit(NodeDeclaration):
+    """Emits an event under a key, for the steps that wait for it."""
+
+    kind = NodeKind.EMIT
+    uses = _uses_of_emit
+    languages: ClassVar[Languages] = {"key": Language.TEMPLATE, "data": Language.TEMPLATE}
+    automatic = True
+    outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
+
+    type: Literal["emit"]
+    key: Text
+    """The key of the event, such as `order:paid:{workflow.order_id}`."""
+    data: JsonValue = None
+    """What the receivers read as `result`: JSON whose texts are templates."""

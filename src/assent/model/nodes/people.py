@@ -1,22 +1,29 @@
 """Steps of people: approvals and forms."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import model_validator
 
 from assent.model.contract import FieldSpec, Name
 from assent.model.graph import NodeKind, Outcome
-from assent.model.nodes.base import Languages, Timed, in_seconds
+from assent.model.nodes.base import Languages, NodeUse, Timed, in_seconds, use_nothing
 from assent.model.people import ApproverSpec, EscalationSpec, PeopleSpec, Tiers
 from assent.model.problems import Path
 from assent.model.terms import Duration, Expression, Language, refuse, seconds_of
 
 Channel = Literal["email", "sms", "in_app", "chat"]
 
+WAIVE_APPROVAL: Final = "workflow:publish:waive_approval"
+"""The capability to publish what weakens approvals."""
+
 
 class Answering(Timed):
-    """A node that waits for people: when they are late, and how they are told."""
+    """A node that waits for people: when they are late, and how they are notified."""
+
+    waits = True
+    by_people = True
+    shape = ("[/", "/]")
 
     due: Duration | None = None
     """When they are late; it ends nothing, `timeout` does."""
@@ -27,6 +34,10 @@ class Answering(Timed):
     form: Mapping[Name, FieldSpec] = {}
     outcomes: tuple[Name, ...] = ()
 
+    @property
+    def own_outcomes(self) -> frozenset[str]:
+        return frozenset(self.outcomes)
+
     def config(self) -> dict[str, Any]:
         found = in_seconds(in_seconds(super().config(), "due"), "remind")
         return {"notify": "email"} | found if "remind" in found else found
@@ -36,8 +47,14 @@ _WHO: Final = frozenset({*ApproverSpec.model_fields, "tiers"})
 """What authors write about who is asked; compiled, all of it is `tiers`."""
 
 
+def _uses_of_approval(config: Mapping[str, Any]) -> Iterable[NodeUse]:
+    if config.get("default") == "approved":
+        yield NodeUse(WAIVE_APPROVAL, "counts as approved when nobody answers")
+
+
 class Approval(Answering, ApproverSpec):
     kind = NodeKind.APPROVAL
+    uses = _uses_of_approval
     languages: ClassVar[Languages] = {
         "tiers.*.groups.*.approvers.rule": Language.PEOPLE,
         "tiers.*.groups.*.approvers.manager": Language.PEOPLE,
@@ -45,7 +62,9 @@ class Approval(Answering, ApproverSpec):
         "escalate.to.rule": Language.PEOPLE,
         "escalate.to.manager": Language.PEOPLE,
     }
+    success = Outcome.APPROVED
     outcomes_given = frozenset({Outcome.APPROVED, Outcome.REJECTED, Outcome.ERROR})
+    outcomes_required = frozenset({Outcome.APPROVED, Outcome.REJECTED})
 
     type: Literal["approval"]
     tiers: Tiers | None = None
@@ -57,6 +76,10 @@ class Approval(Answering, ApproverSpec):
     """The outcome when `timeout` is over, instead of a way for it."""
     outcomes: tuple[Name, ...] = ()
     """Other answers than yes and no, such as `more_information`."""
+
+    @property
+    def may_time_out(self) -> bool:
+        return self.default is None
 
     def _ways(self) -> tuple[str, ...]:
         return (*super()._ways(), "tiers")
@@ -97,12 +120,19 @@ class Form(Answering):
         "assignee.rule": Language.PEOPLE,
         "assignee.manager": Language.PEOPLE,
     }
+    uses = use_nothing
+    outcomes_required = frozenset()
+    outcomes_open = True
 
     type: Literal["form"]
     assignee: PeopleSpec | None = None
     """Who fills it in; whoever started the workflow when nobody is named."""
     outcomes: tuple[Name, ...] = ()
-    """The events that end it; unsaid, those that its edges answer."""
+    """The events that end it; without them, those that its edges answer."""
+
+    @property
+    def given_outcomes(self) -> frozenset[str]:
+        return frozenset() if self.outcomes else self.outcomes_given
 
     @model_validator(mode="after")
     def _no_chain(self) -> Self:

@@ -1,4 +1,4 @@
-"""Steps that wait: for a time, for an event, for evidence."""
+"""Steps that wait: for a time, for an event, for documents."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -6,13 +6,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
-from assent.model.nodes.base import Languages, NodeDeclaration, Timed, in_seconds
+from assent.model.nodes.base import Languages, NodeDeclaration, Timed, in_seconds, use_nothing
 from assent.model.requirements import OnFail, Requirement
 from assent.model.terms import Cron, Duration, Expression, Language, Outputs, Text, not_empty, refuse
 
 
 class WaitTimer(NodeDeclaration):
     kind = NodeKind.WAIT_TIMER
+    uses = use_nothing
+    waits = True
+    shape = ("[[", "]]")
     languages: ClassVar[Languages] = {"until": Language.MOMENT}
 
     type: Literal["wait_timer"]
@@ -32,18 +35,28 @@ class WaitTimer(NodeDeclaration):
 
 class WaitEvent(Timed):
     kind = NodeKind.WAIT_EVENT
+    uses = use_nothing
+    waits = True
+    shape = ("[[", "]]")
     languages: ClassVar[Languages] = {"key": Language.TEMPLATE, "output": Language.RESULT}
 
     type: Literal["wait_event"]
     key: Text
-    """What the event is known by, such as `delivery:pod:{entity.shipment_id}`."""
+    """The key of the event, such as `delivery:pod:{entity.shipment_id}`."""
     output: Outputs = Field(default_factory=dict)
     outcomes: tuple[Name, ...] = ()
-    """Other answers than `completed`, given by whoever sends the event."""
+    """Other outcomes than `completed`, named by the sender of the event."""
+
+    @property
+    def own_outcomes(self) -> frozenset[str]:
+        return frozenset(self.outcomes)
 
 
 class Requirements(Timed):
     kind = NodeKind.REQUIREMENTS
+    uses = use_nothing
+    waits = True
+    shape = ("[[", "]]")
     languages: ClassVar[Languages] = {"on_fail.blocker.resolution": Language.VERB}
     outcomes_given = frozenset({Outcome.COMPLETED, Outcome.ERROR})
 

@@ -1,0 +1,153 @@
+-- Orgs and their people: members, what roles may do, API keys, and delegations.
+
+-- No other table has a foreign key to orgs: each insert would share-lock the one row that all of an org's traffic
+-- has in common.
+CREATE TABLE assent.orgs (
+  org_id     text        NOT NULL,
+  name       text        NOT NULL,
+  settings   jsonb       NOT NULL DEFAULT '{}',
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT orgs_pkey PRIMARY KEY (org_id),
+  CONSTRAINT org_id_is_a_short_word CHECK (org_id ~ '^([A-Za-z0-9][A-Za-z0-9_.:-]{0,99}|\*)$'),
+  CONSTRAINT org_settings_are_an_object CHECK (jsonb_typeof(settings) = 'object'),
+  -- A misspelt word must not let one person publish alone.
+  CONSTRAINT org_publishes_directly_or_with_four_eyes
+    CHECK (coalesce(settings -> 'publish', '"direct"') IN ('"direct"', '"four_eyes"'))
+);
+CREATE TRIGGER orgs_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.orgs FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('org', 'create', 'delete', 'org_id', '', 'name settings');
+SELECT assent.guard_by_org('assent.orgs');
+GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT (org_id, name, created_at) ON assent.orgs TO assent_client;
+
+-- The text that a reader takes an id for (after Unicode Technical Standard 39): letters of other scripts that look like Latin
+-- ones become these, as do the figures 0 and 1, capital I and bars; then case, and the pairs rn and vv, make no difference.
+-- Two ids with one skeleton are look-alikes. The letters are those that people can type (Cyrillic, Greek, Armenian, rare
+-- Latin); compatibility forms, such as full width, cannot occur: ids are in the form NFKC.
+CREATE FUNCTION assent.skeleton_of_id(id text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN replace(replace(lower(translate(id,
+      U&'\0430\0435\043E\0440\0441\0443\0445\043A\0433\0455\0456\0458\04BB\0501\051B\051D\04CF'
+      || U&'\0410\0412\0415\041A\041C\041D\041E\0420\0421\0422\0423\0425\0405\0406\0408\050C\051A'
+      || U&'\051C\04C0\04AE'
+      || U&'\03B1\03BF\03BD\03C1\03B9\03BA\03C5\03B3\03B7\03C4\03C7\03C3\0391\0392\0395\0396\0397'
+      || U&'\0399\039A\039C\039D\039F\03A1\03A4\03A5\03A7'
+      || U&'\0585\0578\057D\0570\0581\0566\0575'
+      || U&'\0131\0251\0261\0269\0237\01C0'
+      || U&'01I|',
+      'aeopcyxkrsijhdqwlABEKMHOPCTYXSlJGQWlY'
+      || 'aovpikuyntxoABEZHlKMNOPTYX'
+      || 'onuhgqj'
+      || 'iagijl'
+      || 'Olll'
+    ) COLLATE "C"), 'rn', 'm'), 'vv', 'w');
+GRANT EXECUTE ON FUNCTION assent.skeleton_of_id(text) TO assent_engine;
+
+CREATE TABLE assent.members (
+  org_id     text        NOT NULL,
+  user_id    text        NOT NULL,
+  kind       text        NOT NULL DEFAULT 'user',
+  name       text        NOT NULL,
+  email      text,
+  roles      text[]      NOT NULL DEFAULT '{}',
+  manager_id text,
+  active     boolean     NOT NULL DEFAULT true,
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT members_pkey PRIMARY KEY (org_id, user_id),
+  CONSTRAINT member_kind_is_known CHECK (kind IN ('user', 'service_account')),
+  CONSTRAINT member_id_is_not_a_reserved_word CHECK (user_id NOT IN ('', 'system')),
+  CONSTRAINT member_id_is_not_blank CHECK (NOT assent.is_blank(user_id)),
+  CONSTRAINT manager_is_a_member FOREIGN KEY (org_id, manager_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT nobody_manages_themselves CHECK (manager_id <> user_id)
+);
+-- Of all members, not only active ones: a search for approvers records those who have left as skipped.
+CREATE INDEX members_by_role ON assent.members USING gin (roles);
+CREATE INDEX members_by_manager ON assent.members (org_id, manager_id) WHERE manager_id IS NOT NULL;
+CREATE INDEX members_by_skeleton ON assent.members (org_id, assent.skeleton_of_id(user_id));
+-- A capital I is read as l, so case is compared by itself as well: Ian and ian.
+CREATE INDEX members_by_id_in_any_case ON assent.members (org_id, lower(user_id COLLATE "C"));
+CREATE TRIGGER members_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.members FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('member', 'create', 'delete', 'user_id', '',
+    'kind name email roles manager_id active');
+SELECT assent.guard_by_org('assent.members');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members TO assent_engine;
+GRANT SELECT (org_id, user_id, kind, name, roles, manager_id, active, created_at, updated_at)
+  ON assent.members TO assent_client;
+
+CREATE TABLE assent.role_capabilities (
+  org_id     text NOT NULL,
+  role       text NOT NULL,
+  capability text NOT NULL,
+  CONSTRAINT role_capabilities_pkey PRIMARY KEY (org_id, role, capability),
+  CONSTRAINT role_is_not_blank CHECK (NOT assent.is_blank(role)),
+  CONSTRAINT capability_is_a_path CHECK (capability ~ '^(\*|[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)*(:\*)?)$')
+);
+CREATE TRIGGER roles_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.role_capabilities FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('role', 'give', 'take', 'role', '', 'capability');
+SELECT assent.guard_by_org('assent.role_capabilities');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.role_capabilities TO assent_engine;
+GRANT SELECT ON assent.role_capabilities TO assent_client;
+
+-- A key inherits the partition and the expiry of the session that makes it, and is revoked with the key that made it. Only a
+-- hash of it is kept, so that a stolen backup signs nobody in.
+CREATE TABLE assent.api_keys (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  user_id      text        NOT NULL,
+  name         text        NOT NULL,
+  prefix       text        NOT NULL,
+  key_hash     text        NOT NULL,
+  scopes       text[]      NOT NULL DEFAULT '{}',
+  partition_id text,                            -- the one part of the org that its holder sees; null: all of it
+  parent_id    uuid,                            -- the key that made it; null: a session by token, or an operator
+  created_by   text,                            -- the member who made it, also for a service account; null: an operator
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  expires_at   timestamptz,
+  revoked_at   timestamptz,
+  CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT api_key_belongs_to_a_member FOREIGN KEY (org_id, user_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT api_key_was_made_by_a_key_of_the_org FOREIGN KEY (org_id, parent_id) REFERENCES assent.api_keys (org_id, id),
+  CONSTRAINT api_key_is_not_its_own_parent CHECK (parent_id <> id),
+  CONSTRAINT api_key_name_is_not_blank CHECK (NOT assent.is_blank(name)),
+  CONSTRAINT api_key_is_kept_as_sha256 CHECK (key_hash ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT api_key_hash_is_unique UNIQUE (org_id, key_hash)
+);
+-- Sign-in knows the key before it knows the org.
+CREATE INDEX api_keys_by_hash ON assent.api_keys (key_hash) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_by_parent ON assent.api_keys (org_id, parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX api_keys_by_member ON assent.api_keys (org_id, user_id) WHERE revoked_at IS NULL;
+CREATE TRIGGER api_keys_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.api_keys FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('api_key', 'create', 'delete', 'id',
+    'user_id prefix partition_id parent_id created_by', 'name scopes expires_at revoked_at');
+SELECT assent.guard_by_org('assent.api_keys');
+-- What a key may do never changes: it is revoked, and another one made.
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.api_keys TO assent_engine;
+
+-- Who stands in for whom, for how long, and in what.
+CREATE TABLE assent.approval_delegations (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  from_user    text        NOT NULL,
+  to_user      text        NOT NULL,
+  starts_at    timestamptz NOT NULL,
+  ends_at      timestamptz,                     -- null: until it is revoked
+  entity_types text[]      NOT NULL DEFAULT '{}',
+  workflows    text[]      NOT NULL DEFAULT '{}',
+  reason       text,
+  created_by   text        NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  revoked_at   timestamptz,
+  CONSTRAINT approval_delegations_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT nobody_stands_in_for_themselves CHECK (from_user <> to_user),
+  CONSTRAINT nobody_makes_themselves_a_stand_in CHECK (created_by <> to_user OR revoked_at IS NOT NULL),
+  CONSTRAINT delegation_ends_after_it_starts CHECK (ends_at > starts_at)
+);
+CREATE INDEX delegations_by_delegate ON assent.approval_delegations (org_id, to_user) WHERE revoked_at IS NULL;
+CREATE INDEX delegations_by_person ON assent.approval_delegations (org_id, from_user) WHERE revoked_at IS NULL;
+CREATE TRIGGER delegations_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.approval_delegations FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('delegation', 'create', 'delete', 'id', 'from_user to_user',
+    'starts_at ends_at entity_types workflows revoked_at');
+SELECT assent.guard_by_org('assent.approval_delegations');
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_engine;
+GRANT SELECT ON assent.approval_delegations TO assent_client;

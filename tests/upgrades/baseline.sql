@@ -1,0 +1,2803 @@
+-- file: 10_common.sql
+-- What every other file uses: rights, time, the org of a transaction, row security, append-only rows, moves of statuses, ids.
+--
+-- Three roles. The owner runs this file, owns everything and is what workers connect as. assent_engine runs commands of
+-- people: it sees the rows of one org, cannot bypass row security, and gets each right by name. assent_client is what host
+-- applications and reports join: it reads what was decided and how things stand, and calls three functions (emit_event,
+-- submit_task, push_result). It reads no key, secret or kept reply, no queue, and no column in which a receiver's
+-- credentials, an outsider's response or an unfinished draft may stand. assent.store.roles makes both roles before this
+-- file runs. Each table's grants stand below the table.
+
+REVOKE ALL ON SCHEMA assent FROM PUBLIC;
+GRANT USAGE ON SCHEMA assent TO assent_engine, assent_client;
+
+-- The time of this transaction: the server's, and no role of production moves it. The owner of a test's database replaces the
+-- function by one that returns what a transaction sets (assent.store.moved_time).
+CREATE FUNCTION assent.now() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN pg_catalog.now();
+GRANT EXECUTE ON FUNCTION assent.now() TO assent_engine;
+
+-- Whether a text names nothing: it is empty, or has only blanks and invisible characters. The same as is_blank of
+-- assent.model.names; a test compares every code point.
+CREATE FUNCTION assent.is_blank(given text) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN given !~ ('[^\u0001-\u0020\u007F-\u00A0\u00AD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890-\u0891\u08E2'
+    || '\u115F-\u1160\u1680\u17B4-\u17B5\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F'
+    || '\u2800\u3000\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB\U000110BD\U000110CD'
+    || '\U00013430-\U0001343F\U0001BCA0-\U0001BCA3\U0001D173-\U0001D17A\U000E0001'
+    || '\U000E0020-\U000E007F\U000E0100-\U000E01EF]');
+-- The policies of row security call this function and the next.
+GRANT EXECUTE ON FUNCTION assent.is_blank(text) TO assent_engine, assent_client;
+
+-- The org that this transaction acts for; null for none, and then row security shows nothing. A blank id is none.
+CREATE FUNCTION assent.org_id() RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN NOT assent.is_blank(current_setting('assent.org_id', true))
+  THEN current_setting('assent.org_id', true) END;
+GRANT EXECUTE ON FUNCTION assent.org_id() TO assent_engine, assent_client;
+
+-- The role of the caller, seen from inside a SECURITY DEFINER function, where current_user is the owner.
+CREATE FUNCTION assent.calling_role() RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;
+
+-- Raises an error if the caller acts for another org. For SECURITY DEFINER functions, where row security does not apply.
+CREATE FUNCTION assent.require_org(wanted text) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF wanted IS DISTINCT FROM assent.org_id() AND NOT pg_has_role(assent.calling_role(), current_user, 'USAGE') THEN
+    RAISE insufficient_privilege USING MESSAGE = format('this transaction acts for org %L, not for %L',
+      assent.org_id(), wanted);
+  END IF;
+END
+$$;
+
+-- Shows a table's rows only to their org. Every table with org_id is guarded by it; a test walks the catalogue.
+CREATE FUNCTION assent.guard_by_org(guarded regclass) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', guarded);
+  -- The sub-select makes PostgreSQL ask once a statement instead of once a row.
+  EXECUTE format('CREATE POLICY rows_of_own_org ON %s '
+    'USING (org_id = (SELECT assent.org_id())) WITH CHECK (org_id = (SELECT assent.org_id()))', guarded);
+END
+$$;
+
+-- History is inserted, never overwritten: a trigger that refuses every UPDATE, DELETE and TRUNCATE, except a DELETE while
+-- assent.door has the value of the trigger's argument.
+CREATE FUNCTION assent.reject_rewriting() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_NARGS > 0 AND TG_OP = 'DELETE' AND current_setting('assent.door', true) = TG_ARGV[0] THEN
+    RETURN OLD;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'AS001',
+    MESSAGE = format('%s is append-only: %s is refused', TG_TABLE_NAME, TG_OP);
+END
+$$;
+
+-- The allowed moves of every status. assent.model.moves is the same table in Python; a test compares every pair.
+CREATE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN new_status = ANY (CASE life || ':' || old_status
+  WHEN 'instance:running'      THEN ARRAY['paused', 'completed', 'failed', 'cancelled']
+  WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
+  WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
+  WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
+  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead_letter']
+  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead_letter', 'pending']
+  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead_letter']
+  WHEN 'outbox:dead_letter'    THEN ARRAY['pending']
+  WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
+  WHEN 'definition:published'  THEN ARRAY['archived']
+  WHEN 'definition:archived'   THEN ARRAY['published']
+  WHEN 'request:pending'       THEN ARRAY['approved', 'rejected', 'returned', 'void', 'cancelled']
+  WHEN 'request:approved'      THEN ARRAY['void']
+  WHEN 'seat:later'            THEN ARRAY['open', 'closed']
+  WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
+  WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
+  WHEN 'outside:pending'       THEN ARRAY['partial', 'completed', 'failed', 'expired', 'cancelled']
+  WHEN 'outside:partial'       THEN ARRAY['completed', 'failed', 'expired', 'cancelled']
+  WHEN 'delivery:pending'      THEN ARRAY['processed', 'dead_letter']
+  WHEN 'delivery:dead_letter'  THEN ARRAY['pending']
+  WHEN 'task:open'             THEN ARRAY['in_progress', 'cancelled']
+  WHEN 'task:in_progress'      THEN ARRAY['complete', 'error', 'dead', 'open', 'blocked', 'background', 'cancelled']
+  WHEN 'task:blocked'          THEN ARRAY['open', 'cancelled', 'dead']
+  WHEN 'task:background'       THEN ARRAY['complete', 'error', 'dead', 'open', 'cancelled']
+  WHEN 'task:error'            THEN ARRAY['open', 'in_progress', 'dead', 'cancelled']
+  WHEN 'task:dead'             THEN ARRAY['open']
+  ELSE ARRAY[]::text[]
+END);
+-- Triggers run as the role that writes, and call it.
+GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_engine;
+
+-- Refuses a move of a status that is not allowed; its argument is the first argument of status_may_move.
+CREATE FUNCTION assent.restrict_status_regression() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.status <> OLD.status AND NOT assent.status_may_move(TG_ARGV[0], OLD.status, NEW.status) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS003',
+      MESSAGE = format('status of %s %s may not move from %s to %s', TG_ARGV[0], OLD.id, OLD.status, NEW.status);
+  END IF;
+  RETURN NEW;
+END
+$$;
+
+-- Dates a claim by the database, so that no worker can forget to, and a lease has a beginning.
+CREATE FUNCTION assent.date_claim() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.claimed_at := assent.now();
+  RETURN NEW;
+END
+$$;
+
+-- Returns an id that sorts by time (RFC 9562, version 7): the transaction's millisecond, then the microseconds since the
+-- transaction began in 26 bits (67 seconds), so that entries of one transaction sort in the order of its statements.
+CREATE FUNCTION assent.new_id() RETURNS uuid
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURN (
+  SELECT encode(overlay(overlay(overlay(uuid_send(gen_random_uuid())
+           PLACING substring(int8send(floor(extract(epoch FROM assent.now()) * 1000)::bigint) FROM 3) FROM 1 FOR 6)
+           PLACING int2send((x'7000'::integer + (microseconds >> 14))::smallint) FROM 7 FOR 2)
+           PLACING int2send(((microseconds & 16383) - 32768)::smallint) FROM 9 FOR 2),
+         'hex')::uuid
+    FROM (SELECT least(67108863, floor(extract(epoch FROM clock_timestamp() - pg_catalog.now()) * 1000000))::integer)
+      AS elapsed (microseconds));
+GRANT EXECUTE ON FUNCTION assent.new_id() TO assent_engine;
+
+-- Which migrations ran: assent.store.migrate makes the table. Only the owner reads it.
+ALTER TABLE assent.schema_migrations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.schema_migrations USING (false);
+
+-- What these files and migrations granted, each as its statement: a dump carries the table, but not the roles.
+CREATE TABLE assent.schema_grants (statement text NOT NULL, CONSTRAINT schema_grants_pkey PRIMARY KEY (statement));
+ALTER TABLE assent.schema_grants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.schema_grants USING (false);
+-- file: 20_audit.sql
+-- The audit log: everything that people do. Changes of entities; commands to workflows, also refused ones; and changes of
+-- members, roles, keys, sources, settings, rules, definitions, delegations and chains.
+--
+-- A row is about a version of an entity, and then write_entities wrote it; or about a subject, and then it was note_commands
+-- (workflows), note_refusals or note_administration. assent_engine has no DML on the table, and no function that writes one
+-- kind of row for another.
+
+CREATE TABLE assent.audit_log (
+  org_id            text        NOT NULL,
+  id                uuid        NOT NULL,
+  at                timestamptz NOT NULL,       -- when
+  actor_id          text        NOT NULL,       -- who
+  actor_kind        text        NOT NULL,
+  actor_roles       text[]      NOT NULL,
+  action            text        NOT NULL,       -- what
+  entity_type       text,
+  entity_id         uuid,
+  from_version      integer,                    -- which version …
+  to_version        integer,                    -- … to which
+  from_state        text,
+  to_state          text,
+  subject_kind      text,                       -- instance, event, member, role, …
+  subject_id        text,
+  details           jsonb,                      -- the input of a command, or what identifies the subject
+  changes           jsonb       NOT NULL,       -- field → [before, after]
+  place             text,                       -- where: an address, a host
+  reason            text,                       -- why
+  channel           text        NOT NULL,       -- how: python, http, cli, workflow …
+  instance_id       uuid,
+  trace_id          text,
+  on_behalf_of      text[],                     -- the people for whom the actor acted; null: for themselves
+  contributors      text[]      NOT NULL DEFAULT '{}', -- the people who contributed the content of this version
+  database_role     text        NOT NULL DEFAULT session_user,
+  CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT audited_actor_kind_is_known CHECK (actor_kind IN ('user', 'service_account', 'system')),
+  CONSTRAINT audited_is_a_version_or_a_subject CHECK (
+    CASE WHEN subject_kind IS NULL
+         THEN subject_id IS NULL AND details IS NULL AND entity_id IS NOT NULL
+              AND to_version IS NOT NULL AND to_state IS NOT NULL
+         ELSE subject_id IS NOT NULL AND from_version IS NULL AND to_version IS NULL
+              AND from_state IS NULL AND to_state IS NULL END),
+  CONSTRAINT audited_entity_has_its_type_or_there_is_none CHECK ((entity_type IS NULL) = (entity_id IS NULL))
+);
+CREATE INDEX audit_log_by_entity ON assent.audit_log (org_id, entity_id, id);
+CREATE INDEX audit_log_by_actor ON assent.audit_log (org_id, actor_id, id);
+CREATE INDEX audit_log_by_subject ON assent.audit_log (org_id, subject_id, id) WHERE subject_id IS NOT NULL;
+CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE ON assent.audit_log
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER audit_is_never_emptied BEFORE TRUNCATE ON assent.audit_log
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+
+-- An entry is dated by the database, and says with which role its writer signed in: the engine says who acted, and this
+-- tells entries of our processes from those of another program that got hold of its role.
+CREATE FUNCTION assent.date_audit() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.at := assent.now();
+  NEW.database_role := session_user;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER audit_is_dated_by_the_database BEFORE INSERT ON assent.audit_log
+  FOR EACH ROW EXECUTE FUNCTION assent.date_audit();
+
+SELECT assent.guard_by_org('assent.audit_log');
+GRANT SELECT ON assent.audit_log TO assent_engine, assent_client;
+
+-- Writes commands that were accepted, each one row, in their own transaction.
+CREATE FUNCTION assent.note_commands(commands jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(commands) c) AS asked (org);
+  PERFORM FROM jsonb_array_elements(commands) c
+    WHERE coalesce(c ->> 'subject_kind' NOT IN ('instance', 'event', 'effect', 'result', 'task'), true);
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = 'commands are to instances, events, effects, results and tasks',
+      HINT = 'What is administered is noted by the database itself.';
+  END IF;
+  INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
+         entity_type, entity_id, changes, place, reason, channel, instance_id, trace_id, on_behalf_of)
+  SELECT org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
+         entity_type, entity_id, '{}', place, reason, channel, instance_id, trace_id, on_behalf_of
+    FROM jsonb_to_recordset(commands) AS c (
+      org_id text, id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], action text,
+      subject_kind text, subject_id text, details jsonb, entity_type text, entity_id uuid, place text, reason text,
+      channel text, instance_id uuid, trace_id text, on_behalf_of text[]);
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.note_commands(jsonb) TO assent_engine;
+
+-- Writes commands that were refused, of people who were signed in: who tried what, from where, and the code of the refusal.
+-- Nothing of what was sent is kept. Time and id are the database's own, so that nothing is backdated.
+CREATE FUNCTION assent.note_refusals(refusals jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT r ->> 'org_id' FROM jsonb_array_elements(refusals) r) AS asked (org);
+  INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
+         changes, place, reason, channel, trace_id)
+  SELECT org_id, assent.new_id(), assent.now(), actor_id, actor_kind, actor_roles, 'command.refused', 'command', command,
+         jsonb_build_object('code', code, 'path', path), '{}', place, reason, channel, trace_id
+    FROM jsonb_to_recordset(refusals) AS r (
+      org_id text, actor_id text, actor_kind text, actor_roles text[], command text, code text, path text, place text,
+      reason text, channel text, trace_id text);
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.note_refusals(jsonb) TO assent_engine;
+
+-- Writes a change of a row that people administer. Its arguments: kind of subject, what an INSERT and a DELETE of it are
+-- called, the column that names it, columns that identify it further, columns that are shown before and after. Nothing else
+-- of the row is shown, so that a secret stays one. The actor is in assent.acting, which a transaction's first statement sets;
+-- where it is not set the actor is the system, and the role that signed in is noted.
+CREATE FUNCTION assent.note_administration() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  acting  jsonb := coalesce(nullif(current_setting('assent.acting', true), '')::jsonb, '{}');
+  before  jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'updated_at' END;
+  after   jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'updated_at' END;
+  subject jsonb := coalesce(after, before);
+  changed jsonb;
+  details jsonb;
+  verb    text;
+BEGIN
+  IF before = after THEN
+    RETURN NULL;
+  END IF;
+  SELECT coalesce(jsonb_object_agg(name, jsonb_build_array(before -> name, after -> name)), '{}') INTO changed
+    FROM string_to_table(TG_ARGV[5], ' ') AS name
+   WHERE coalesce(before -> name, 'null') <> coalesce(after -> name, 'null');
+  SELECT jsonb_object_agg(name, subject -> name) INTO details FROM string_to_table(TG_ARGV[4], ' ') AS name;
+  verb := CASE
+    WHEN TG_OP = 'DELETE' THEN TG_ARGV[2]
+    WHEN changed -> 'status' ->> 1 = 'published' THEN 'publish'
+    WHEN TG_OP = 'INSERT' THEN TG_ARGV[1]
+    WHEN changed -> 'status' ->> 1 = 'archived' THEN 'archive'
+    WHEN changed -> 'active' = '[true, false]' THEN 'deactivate'
+    WHEN changed -> 'revoked_at' -> 0 = 'null' THEN 'revoke'
+    ELSE 'change' END;
+  IF acting = '{}' THEN
+    details := coalesce(details, '{}') || jsonb_build_object('database_role', session_user);
+  END IF;
+  INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, subject_kind, subject_id, details,
+         changes, place, reason, channel, trace_id)
+  VALUES (subject ->> 'org_id', assent.new_id(), assent.now(), coalesce(acting ->> 'actor_id', 'system'),
+          coalesce(acting ->> 'actor_kind', 'system'),
+          ARRAY(SELECT jsonb_array_elements_text(coalesce(acting -> 'actor_roles', '[]'))),
+          TG_ARGV[0] || '.' || verb, TG_ARGV[0], subject ->> TG_ARGV[3], details, changed, acting ->> 'place',
+          coalesce(acting ->> 'reason', subject ->> 'reason'), coalesce(acting ->> 'channel', 'sql'), acting ->> 'trace_id');
+  RETURN NULL;
+END
+$$;
+-- file: 30_people.sql
+-- Orgs and their people: members, what roles may do, API keys, and delegations.
+
+-- No other table has a foreign key to orgs: each insert would share-lock the one row that all of an org's traffic
+-- has in common.
+CREATE TABLE assent.orgs (
+  org_id     text        NOT NULL,
+  name       text        NOT NULL,
+  settings   jsonb       NOT NULL DEFAULT '{}',
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT orgs_pkey PRIMARY KEY (org_id),
+  CONSTRAINT org_id_is_a_short_word CHECK (org_id ~ '^([A-Za-z0-9][A-Za-z0-9_.:-]{0,99}|\*)$'),
+  CONSTRAINT org_settings_are_an_object CHECK (jsonb_typeof(settings) = 'object'),
+  -- A misspelt word must not let one person publish alone.
+  CONSTRAINT org_publishes_directly_or_with_four_eyes
+    CHECK (coalesce(settings -> 'publish', '"direct"') IN ('"direct"', '"four_eyes"'))
+);
+CREATE TRIGGER orgs_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.orgs FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('org', 'create', 'delete', 'org_id', '', 'name settings');
+SELECT assent.guard_by_org('assent.orgs');
+GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT (org_id, name, created_at) ON assent.orgs TO assent_client;
+
+-- The text that a reader takes an id for (after Unicode Technical Standard 39): letters of other scripts that look like Latin
+-- ones become these, as do the figures 0 and 1, capital I and bars; then case, and the pairs rn and vv, make no difference.
+-- Two ids with one skeleton are look-alikes. The letters are those that people can type (Cyrillic, Greek, Armenian, rare
+-- Latin); compatibility forms, such as full width, cannot occur: ids are in the form NFKC.
+CREATE FUNCTION assent.skeleton_of_id(id text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN replace(replace(lower(translate(id,
+      U&'\0430\0435\043E\0440\0441\0443\0445\043A\0433\0455\0456\0458\04BB\0501\051B\051D\04CF'
+      || U&'\0410\0412\0415\041A\041C\041D\041E\0420\0421\0422\0423\0425\0405\0406\0408\050C\051A'
+      || U&'\051C\04C0\04AE'
+      || U&'\03B1\03BF\03BD\03C1\03B9\03BA\03C5\03B3\03B7\03C4\03C7\03C3\0391\0392\0395\0396\0397'
+      || U&'\0399\039A\039C\039D\039F\03A1\03A4\03A5\03A7'
+      || U&'\0585\0578\057D\0570\0581\0566\0575'
+      || U&'\0131\0251\0261\0269\0237\01C0'
+      || U&'01I|',
+      'aeopcyxkrsijhdqwlABEKMHOPCTYXSlJGQWlY'
+      || 'aovpikuyntxoABEZHlKMNOPTYX'
+      || 'onuhgqj'
+      || 'iagijl'
+      || 'Olll'
+    ) COLLATE "C"), 'rn', 'm'), 'vv', 'w');
+GRANT EXECUTE ON FUNCTION assent.skeleton_of_id(text) TO assent_engine;
+
+CREATE TABLE assent.members (
+  org_id     text        NOT NULL,
+  user_id    text        NOT NULL,
+  kind       text        NOT NULL DEFAULT 'user',
+  name       text        NOT NULL,
+  email      text,
+  roles      text[]      NOT NULL DEFAULT '{}',
+  manager_id text,
+  active     boolean     NOT NULL DEFAULT true,
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT members_pkey PRIMARY KEY (org_id, user_id),
+  CONSTRAINT member_kind_is_known CHECK (kind IN ('user', 'service_account')),
+  CONSTRAINT member_id_is_not_a_reserved_word CHECK (user_id NOT IN ('', 'system')),
+  CONSTRAINT member_id_is_not_blank CHECK (NOT assent.is_blank(user_id)),
+  CONSTRAINT manager_is_a_member FOREIGN KEY (org_id, manager_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT nobody_manages_themselves CHECK (manager_id <> user_id)
+);
+-- Of all members, not only active ones: a search for approvers records those who have left as skipped.
+CREATE INDEX members_by_role ON assent.members USING gin (roles);
+CREATE INDEX members_by_manager ON assent.members (org_id, manager_id) WHERE manager_id IS NOT NULL;
+CREATE INDEX members_by_skeleton ON assent.members (org_id, assent.skeleton_of_id(user_id));
+-- A capital I is read as l, so case is compared by itself as well: Ian and ian.
+CREATE INDEX members_by_id_in_any_case ON assent.members (org_id, lower(user_id COLLATE "C"));
+CREATE TRIGGER members_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.members FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('member', 'create', 'delete', 'user_id', '',
+    'kind name email roles manager_id active');
+SELECT assent.guard_by_org('assent.members');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.members TO assent_engine;
+GRANT SELECT (org_id, user_id, kind, name, roles, manager_id, active, created_at, updated_at)
+  ON assent.members TO assent_client;
+
+CREATE TABLE assent.role_capabilities (
+  org_id     text NOT NULL,
+  role       text NOT NULL,
+  capability text NOT NULL,
+  CONSTRAINT role_capabilities_pkey PRIMARY KEY (org_id, role, capability),
+  CONSTRAINT role_is_not_blank CHECK (NOT assent.is_blank(role)),
+  CONSTRAINT capability_is_a_path CHECK (capability ~ '^(\*|[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)*(:\*)?)$')
+);
+CREATE TRIGGER roles_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.role_capabilities FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('role', 'give', 'take', 'role', '', 'capability');
+SELECT assent.guard_by_org('assent.role_capabilities');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.role_capabilities TO assent_engine;
+GRANT SELECT ON assent.role_capabilities TO assent_client;
+
+-- A key inherits the partition and the expiry of the session that makes it, and is revoked with the key that made it. Only a
+-- hash of it is kept, so that a stolen backup signs nobody in.
+CREATE TABLE assent.api_keys (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  user_id      text        NOT NULL,
+  name         text        NOT NULL,
+  prefix       text        NOT NULL,
+  key_hash     text        NOT NULL,
+  scopes       text[]      NOT NULL DEFAULT '{}',
+  partition_id text,                            -- the one part of the org that its holder sees; null: all of it
+  parent_id    uuid,                            -- the key that made it; null: a session by token, or an operator
+  created_by   text,                            -- the member who made it, also for a service account; null: an operator
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  expires_at   timestamptz,
+  revoked_at   timestamptz,
+  CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT api_key_belongs_to_a_member FOREIGN KEY (org_id, user_id) REFERENCES assent.members (org_id, user_id),
+  CONSTRAINT api_key_was_made_by_a_key_of_the_org FOREIGN KEY (org_id, parent_id) REFERENCES assent.api_keys (org_id, id),
+  CONSTRAINT api_key_is_not_its_own_parent CHECK (parent_id <> id),
+  CONSTRAINT api_key_name_is_not_blank CHECK (NOT assent.is_blank(name)),
+  CONSTRAINT api_key_is_kept_as_sha256 CHECK (key_hash ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT api_key_hash_is_unique UNIQUE (org_id, key_hash)
+);
+-- Sign-in knows the key before it knows the org.
+CREATE INDEX api_keys_by_hash ON assent.api_keys (key_hash) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_by_parent ON assent.api_keys (org_id, parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX api_keys_by_member ON assent.api_keys (org_id, user_id) WHERE revoked_at IS NULL;
+CREATE TRIGGER api_keys_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.api_keys FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('api_key', 'create', 'delete', 'id',
+    'user_id prefix partition_id parent_id created_by', 'name scopes expires_at revoked_at');
+SELECT assent.guard_by_org('assent.api_keys');
+-- What a key may do never changes: it is revoked, and another one made.
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.api_keys TO assent_engine;
+
+-- Who stands in for whom, for how long, and in what.
+CREATE TABLE assent.approval_delegations (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  from_user    text        NOT NULL,
+  to_user      text        NOT NULL,
+  starts_at    timestamptz NOT NULL,
+  ends_at      timestamptz,                     -- null: until it is revoked
+  entity_types text[]      NOT NULL DEFAULT '{}',
+  workflows    text[]      NOT NULL DEFAULT '{}',
+  reason       text,
+  created_by   text        NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  revoked_at   timestamptz,
+  CONSTRAINT approval_delegations_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT nobody_stands_in_for_themselves CHECK (from_user <> to_user),
+  CONSTRAINT nobody_makes_themselves_a_stand_in CHECK (created_by <> to_user OR revoked_at IS NOT NULL),
+  CONSTRAINT delegation_ends_after_it_starts CHECK (ends_at > starts_at)
+);
+CREATE INDEX delegations_by_delegate ON assent.approval_delegations (org_id, to_user) WHERE revoked_at IS NULL;
+CREATE INDEX delegations_by_person ON assent.approval_delegations (org_id, from_user) WHERE revoked_at IS NULL;
+CREATE TRIGGER delegations_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.approval_delegations FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('delegation', 'create', 'delete', 'id', 'from_user to_user',
+    'starts_at ends_at entity_types workflows revoked_at');
+SELECT assent.guard_by_org('assent.approval_delegations');
+GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.approval_delegations TO assent_engine;
+GRANT SELECT ON assent.approval_delegations TO assent_client;
+-- file: 40_definitions.sql
+-- Definitions: envelopes that are generated from contracts, an org's patches, the workflows compiled from both, and flows;
+-- and an org's rules around actions.
+
+CREATE TABLE assent.workflow_definitions (
+  org_id            text        NOT NULL,
+  id                uuid        NOT NULL,
+  definition_kind   text        NOT NULL,
+  key               text        NOT NULL,       -- the entity type, or the flow's id
+  version           integer     NOT NULL DEFAULT 1,
+  entity_type       text,
+  name              text        NOT NULL,
+  status            text        NOT NULL DEFAULT 'draft',
+  is_default        boolean     NOT NULL DEFAULT false,
+  nodes_json        jsonb,
+  edges_json        jsonb,
+  slots_json        jsonb,
+  base_ref          jsonb,
+  body_patches_json jsonb,
+  source_json       jsonb,                      -- a flow as its author wrote it
+  compiled_json     jsonb,
+  compiled_hash     text,
+  compiler_version  text,
+  walls             jsonb,                      -- what the database checks by itself: see walls_of
+  created_by        text,
+  edited_by         text[]      NOT NULL DEFAULT '{}', -- everybody who wrote a draft's text: user:ann, service_account:robot
+  created_at        timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at        timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_definitions_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT definition_version_is_unique UNIQUE (org_id, definition_kind, key, version),
+  CONSTRAINT definition_version_counts_from_one CHECK (version >= 1),
+  CONSTRAINT definition_status_is_known CHECK (status IN ('draft', 'published', 'archived')),
+  CONSTRAINT definition_kind_is_known CHECK (definition_kind IN ('envelope', 'org_patch', 'effective', 'flow')),
+  CONSTRAINT envelope_is_a_whole_shared_graph CHECK (definition_kind <> 'envelope' OR (
+    org_id = '*' AND is_default AND entity_type IS NOT NULL AND nodes_json IS NOT NULL AND edges_json IS NOT NULL
+    AND slots_json IS NOT NULL AND body_patches_json IS NULL AND base_ref IS NULL)),
+  CONSTRAINT org_patch_is_patches_on_a_base CHECK (definition_kind <> 'org_patch' OR (
+    NOT is_default AND entity_type IS NOT NULL AND body_patches_json IS NOT NULL AND base_ref IS NOT NULL
+    AND nodes_json IS NULL AND edges_json IS NULL AND slots_json IS NULL)),
+  CONSTRAINT effective_is_compiled CHECK (definition_kind <> 'effective' OR (
+    NOT is_default AND entity_type IS NOT NULL AND nodes_json IS NOT NULL AND edges_json IS NOT NULL
+    AND compiled_json IS NOT NULL AND compiled_hash IS NOT NULL AND compiler_version IS NOT NULL)),
+  CONSTRAINT flow_is_a_source CHECK (definition_kind <> 'flow' OR (
+    NOT is_default AND source_json IS NOT NULL AND body_patches_json IS NULL AND base_ref IS NULL)),
+  CONSTRAINT published_flow_is_compiled CHECK (definition_kind <> 'flow' OR status <> 'published' OR (
+    compiled_json IS NOT NULL AND compiled_hash IS NOT NULL AND compiler_version IS NOT NULL))
+);
+-- What an org starts now is one row; publishing archives the one before in the same transaction.
+CREATE UNIQUE INDEX one_published_version_per_key ON assent.workflow_definitions (org_id, definition_kind, key)
+  WHERE status = 'published' AND definition_kind <> 'envelope';
+CREATE INDEX definitions_by_entity_type ON assent.workflow_definitions (org_id, entity_type, status);
+CREATE TRIGGER definitions_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.workflow_definitions FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('definition', 'create', 'discard', 'id', 'definition_kind key version',
+    'name status compiled_hash');
+CREATE TRIGGER definition_status_moves_forward BEFORE UPDATE ON assent.workflow_definitions
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('definition');
+
+SELECT assent.guard_by_org('assent.workflow_definitions');
+CREATE POLICY definitions_of_all_orgs_are_readable ON assent.workflow_definitions FOR SELECT USING (org_id = '*');
+-- What holds for all orgs is the owner's to publish, whatever org a transaction of the engine's role says that it acts for.
+CREATE POLICY definitions_of_all_orgs_are_the_owners ON assent.workflow_definitions AS RESTRICTIVE FOR INSERT
+  WITH CHECK (org_id <> '*');
+CREATE POLICY definitions_of_all_orgs_stay_the_owners ON assent.workflow_definitions AS RESTRICTIVE FOR UPDATE
+  USING (org_id <> '*') WITH CHECK (org_id <> '*');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_definitions TO assent_engine;
+GRANT SELECT (org_id, id, definition_kind, key, version, entity_type, name, status, is_default, compiled_hash,
+              compiler_version, created_by, created_at, updated_at) ON assent.workflow_definitions TO assent_client;
+
+-- WF-04: what was published stays as it was, also when it is archived or comes back; only its status moves.
+CREATE FUNCTION assent.reject_published_definition_mutation() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  movable CONSTANT text[] := ARRAY['status', 'updated_at'];
+BEGIN
+  IF OLD.status = 'draft' THEN
+    RETURN coalesce(NEW, OLD);
+  END IF;
+  IF TG_OP = 'DELETE' OR to_jsonb(NEW) - movable IS DISTINCT FROM to_jsonb(OLD) - movable THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS004',
+      MESSAGE = format('definition %s version %s is %s and cannot change', OLD.key, OLD.version, OLD.status),
+      HINT = 'Publish a new version instead.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER published_definitions_do_not_change BEFORE UPDATE OR DELETE ON assent.workflow_definitions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_published_definition_mutation();
+
+-- An envelope is generated from its contract, and never edited.
+CREATE FUNCTION assent.reject_default_definition_mutation() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.is_default THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS005',
+      MESSAGE = format('definition %s version %s is a generated envelope and cannot change', OLD.key, OLD.version),
+      HINT = 'Give the contract a new version; its envelope is generated from it.';
+  END IF;
+  RETURN coalesce(NEW, OLD);
+END
+$$;
+CREATE TRIGGER default_definitions_do_not_change BEFORE UPDATE OR DELETE ON assent.workflow_definitions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_default_definition_mutation();
+
+-- What the database itself knows of a contract, read from its published envelope: which fields only the workflow writes, the
+-- window of each state, the state in which an entity begins, and the ways between states with those that take an approval.
+-- And of an org's definition: to which version of the contract it is bound, and which of its steps waive the approval.
+-- The trigger below keeps it beside the definition, and no caller can write it, so that checks read a short value instead of
+-- a whole graph.
+CREATE FUNCTION assent.walls_of(definition assent.workflow_definitions) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+RETURN CASE definition.definition_kind
+  WHEN 'envelope' THEN jsonb_build_object(
+    'initial', definition.source_json #> '{contract,lifecycle,initial}',
+    'windows', (
+      SELECT coalesce(jsonb_object_agg(s.state ->> 'key', s.state #> '{value,edit}'), '{}')
+        FROM jsonb_path_query(definition.source_json, '$.contract.lifecycle.states.keyvalue()') AS s (state)),
+    'system', (
+      SELECT coalesce(jsonb_agg(f.field -> 'key'), '[]')
+        FROM jsonb_path_query(definition.source_json, '$.contract.fields.keyvalue() ? (@.value.system == true)') AS f (field)),
+    'ways', (
+      WITH gate AS (
+        SELECT g.node ->> 'id' AS id, g.node #>> '{config,to}' AS target, left_from #>> '{}' AS source,
+               coalesce(g.node #> '{config,approval}', 'false') AS approval
+          FROM jsonb_path_query(definition.nodes_json, '$[*] ? (@.kind == "lifecycle_gate")') AS g (node)
+         CROSS JOIN LATERAL jsonb_path_query(g.node, '$.config.from[*]') AS left_from)
+      SELECT coalesce(jsonb_agg(DISTINCT way), '[]') FROM (
+        SELECT jsonb_build_object('from', source, 'to', target, 'approval', approval) FROM gate
+        UNION ALL -- a rejection takes no approval
+        SELECT jsonb_build_object('from', gate.source, 'to', s.node #> '{config,state}', 'approval', false)
+          FROM gate
+          JOIN jsonb_path_query(definition.edges_json, '$[*] ? (@.label == "rejected")') AS e (edge)
+            ON e.edge ->> 'source' = gate.id
+          JOIN jsonb_path_query(definition.nodes_json, '$[*] ? (@.kind == "state")') AS s (node)
+            ON s.node ->> 'id' = e.edge ->> 'target') AS ways (way)))
+  WHEN 'effective' THEN jsonb_build_object(
+    'envelope_version', definition.compiled_json -> 'envelope_version',
+    'waives', jsonb_path_query_array(definition.compiled_json, '$.nodes[*] ? (@.waives_approval == true).id'))
+END;
+
+CREATE FUNCTION assent.read_walls() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.walls := assent.walls_of(NEW);
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER definitions_say_their_walls BEFORE INSERT OR UPDATE ON assent.workflow_definitions
+  FOR EACH ROW EXECUTE FUNCTION assent.read_walls();
+
+-- The walls of an entity type at a version of its contract; of the newest where that one was never published, and null
+-- where none was: then there is no workflow, and nothing to approve.
+CREATE FUNCTION assent.contract_walls(of_type text, at_version integer) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN (SELECT d.walls FROM assent.workflow_definitions d
+         WHERE d.org_id = '*' AND d.definition_kind = 'envelope' AND d.key = of_type
+         ORDER BY d.version = at_version DESC, d.version DESC LIMIT 1);
+
+-- An org's own rules around actions, and the record that each evaluation leaves.
+
+CREATE TABLE assent.workflow_rules (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  name         text        NOT NULL,
+  entity_type  text        NOT NULL,
+  action       text        NOT NULL,            -- an action's name, or * for all
+  timing       text        NOT NULL,
+  condition    jsonb       NOT NULL,            -- a text is an expression, an object its JSON form
+  outcome      text        NOT NULL,
+  outcome_json jsonb       NOT NULL,            -- deny: message; set: field → expression; emit: key, payload
+  priority     integer     NOT NULL DEFAULT 100,
+  enabled      boolean     NOT NULL DEFAULT true,
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at   timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_rules_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT rule_name_is_unique UNIQUE (org_id, entity_type, name),
+  CONSTRAINT rule_timing_is_known CHECK (timing IN ('before', 'after')),
+  CONSTRAINT rule_outcome_is_known CHECK (outcome IN ('deny', 'set', 'emit')),
+  CONSTRAINT rule_condition_is_text_or_object CHECK (jsonb_typeof(condition) IN ('string', 'object')),
+  CONSTRAINT rule_outcome_is_an_object CHECK (jsonb_typeof(outcome_json) = 'object')
+);
+CREATE TRIGGER rules_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.workflow_rules FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('rule', 'create', 'delete', 'id', 'entity_type name',
+    'action timing condition outcome outcome_json priority enabled');
+SELECT assent.guard_by_org('assent.workflow_rules');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.workflow_rules TO assent_engine;
+GRANT SELECT ON assent.workflow_rules TO assent_client;
+
+CREATE TABLE assent.workflow_rule_evaluations (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  rule_id        uuid        NOT NULL,
+  rule_name      text        NOT NULL,
+  timing         text        NOT NULL,
+  action         text        NOT NULL,
+  entity_type    text        NOT NULL,
+  entity_id      uuid        NOT NULL,
+  entity_version integer     NOT NULL,          -- the version that was asked about; 0 before there is one
+  expression     text        NOT NULL,
+  variables      jsonb       NOT NULL,
+  result         boolean     NOT NULL,
+  outcome        text,                          -- what the rule did; null when its condition was false
+  actor_id       text        NOT NULL,
+  trace_id       text,
+  at             timestamptz NOT NULL,
+  CONSTRAINT workflow_rule_evaluations_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT evaluated_outcome_goes_with_result CHECK (result = (outcome IS NOT NULL))
+);
+CREATE INDEX rule_evaluations_by_entity ON assent.workflow_rule_evaluations (org_id, entity_id, id);
+CREATE TRIGGER rule_evaluations_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_rule_evaluations
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER rule_evaluations_are_never_emptied BEFORE TRUNCATE ON assent.workflow_rule_evaluations
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.workflow_rule_evaluations');
+GRANT SELECT, INSERT ON assent.workflow_rule_evaluations TO assent_engine;
+GRANT SELECT ON assent.workflow_rule_evaluations TO assent_client;
+-- file: 50_entities.sql
+-- Entities and their versions, and the only functions that write them.
+--
+-- `entities` holds only what changes and is small: state, version, window. Content is in `entity_versions`, which is only
+-- inserted into; data_hash ties the two together and lets a trigger see an edit without reading content. assent_engine has
+-- no DML on either. It calls write_entities, which writes head, version and audit row of each entity, or nothing.
+--
+-- content_hash is of what people wrote, without the fields that only the workflow writes: what an approver approves. A
+-- request is pinned to a version and holds for its content, so the workflow's own notes do not void it and an edit by
+-- anybody does, in the transaction of the edit.
+
+CREATE TABLE assent.entities (
+  org_id              text        NOT NULL,
+  id                  uuid        NOT NULL,
+  entity_type         text        NOT NULL,
+  contract_version    integer     NOT NULL,
+  partition_id        text,
+  state               text        NOT NULL,
+  version             integer     NOT NULL,
+  data_hash           text        NOT NULL,
+  content_hash        text        NOT NULL,
+  edit_window         text        NOT NULL,
+  instance_id         uuid,       -- the instance that runs for it, or is to come
+  written_by_instance uuid,       -- set when the version is that instance's own write
+  amended_from_id     uuid,
+  created_at          timestamptz NOT NULL,
+  updated_at          timestamptz NOT NULL,
+  CONSTRAINT entities_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT entity_version_counts_from_one CHECK (version >= 1),
+  CONSTRAINT edit_window_is_known CHECK (edit_window IN ('editable', 'amend_only', 'locked')),
+  CONSTRAINT amendment_is_of_an_entity FOREIGN KEY (org_id, amended_from_id) REFERENCES assent.entities (org_id, id)
+) WITH (fillfactor = 80); -- room for versions and windows to be updated in place
+CREATE INDEX entities_by_state ON assent.entities (org_id, entity_type, state);
+CREATE INDEX entities_by_amended ON assent.entities (org_id, amended_from_id) WHERE amended_from_id IS NOT NULL;
+-- Lists go by id, newest first; neither column ever changes, so that updates in place stay possible.
+CREATE INDEX entities_by_type ON assent.entities (org_id, entity_type, id);
+SELECT assent.guard_by_org('assent.entities');
+GRANT SELECT ON assent.entities TO assent_engine, assent_client;
+
+CREATE TABLE assent.entity_versions (
+  org_id      text        NOT NULL,
+  id          uuid        NOT NULL,
+  entity_id   uuid        NOT NULL,
+  version     integer     NOT NULL,
+  entity_type text        NOT NULL,
+  state       text        NOT NULL,
+  data        jsonb       NOT NULL,
+  data_hash   text        NOT NULL,
+  created_at  timestamptz NOT NULL,
+  created_by  text        NOT NULL,
+  CONSTRAINT entity_versions_pkey PRIMARY KEY (org_id, entity_id, version),
+  CONSTRAINT entity_version_id_is_unique UNIQUE (org_id, id),
+  CONSTRAINT version_is_of_an_entity FOREIGN KEY (org_id, entity_id) REFERENCES assent.entities (org_id, id)
+);
+CREATE TRIGGER versions_are_append_only BEFORE UPDATE OR DELETE ON assent.entity_versions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER versions_are_never_emptied BEFORE TRUNCATE ON assent.entity_versions
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.entity_versions');
+GRANT SELECT ON assent.entity_versions TO assent_engine, assent_client;
+
+-- What people mean by "the entity": its head, with the content of its current version.
+CREATE VIEW assent.current_entities WITH (security_invoker = true) AS
+SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.state, e.version, e.edit_window,
+       e.instance_id, e.amended_from_id, e.created_at, e.updated_at, v.id AS version_id, v.data, v.data_hash,
+       e.content_hash
+  FROM assent.entities e
+  JOIN assent.entity_versions v ON v.org_id = e.org_id AND v.entity_id = e.id AND v.version = e.version;
+GRANT SELECT ON assent.current_entities TO assent_engine, assent_client;
+
+-- Refuses writes that do not come through write_entities or set_edit_windows, also the owner's plain SQL. These two allow
+-- themselves by assent.door; nothing allows DELETE or TRUNCATE.
+CREATE FUNCTION assent.require_entity_door() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP IN ('DELETE', 'TRUNCATE')
+     OR coalesce(current_setting('assent.door', true), '') NOT IN ('mutate', 'advance') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('%s of %s did not come through mutate', TG_OP, TG_TABLE_NAME),
+      HINT = 'Change entities with kernel.mutate; it keeps versions, audit and workflows in step.';
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER entities_change_only_in_mutate
+  BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON assent.entities
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.require_entity_door();
+CREATE TRIGGER versions_are_made_only_in_mutate BEFORE INSERT ON assent.entity_versions
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.require_entity_door();
+
+-- What a write may do to an entity's row. Reads the window that the row has under its lock. A window moves without the
+-- content that is approved, too.
+CREATE FUNCTION assent.guard_entity_row() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.entity_type, NEW.partition_id, NEW.amended_from_id, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.entity_type, OLD.partition_id, OLD.amended_from_id, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('entity %s keeps its identity', OLD.id);
+  END IF;
+  IF current_setting('assent.door', true) = 'advance' THEN
+    IF (NEW.version, NEW.state, NEW.data_hash, NEW.content_hash)
+       IS DISTINCT FROM (OLD.version, OLD.state, OLD.data_hash, OLD.content_hash) THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('the window of entity %s moves without its content', OLD.id);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.version <> OLD.version + 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = format('entity %s is at version %s and cannot go to %s', OLD.id, OLD.version, NEW.version);
+  END IF;
+  IF NEW.data_hash <> OLD.data_hash AND OLD.edit_window = 'locked' AND NOT EXISTS (
+       SELECT FROM assent.workflow_instances i
+        WHERE i.org_id = OLD.org_id AND i.id = NEW.written_by_instance AND i.entity_id = OLD.id
+          AND i.status = 'running') THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS007',
+      MESSAGE = format('entity %s is locked: its content cannot be edited', OLD.id),
+      HINT = 'Amend it: the amendment is a new entity that refers to this one.';
+  END IF;
+  IF NEW.edit_window <> OLD.edit_window AND (NEW.state = OLD.state OR OLD.instance_id IS NOT NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('the window of entity %s moves only with its state, or with its instance', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER entity_rows_are_guarded BEFORE UPDATE ON assent.entities
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_entity_row();
+
+-- What people wrote in a version of an entity: its data without the fields that only the workflow writes.
+CREATE FUNCTION assent.content_of(of_org text, of_entity uuid, in_version integer, of_type text, by_contract integer)
+RETURNS jsonb LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN (SELECT v.data - ARRAY(SELECT jsonb_array_elements_text(assent.contract_walls(of_type, by_contract) -> 'system'))
+          FROM assent.entity_versions v
+         WHERE v.org_id = of_org AND v.entity_id = of_entity AND v.version = in_version
+           AND assent.contract_walls(of_type, by_contract) IS NOT NULL);
+
+-- Approvals hold for a content hash, so another content must not come under the hash of the one before. The hash itself is
+-- made in Python, of a canonical text that jsonb does not have (numbers keep their scale there): the database compares the
+-- contents instead, which is the promise that the hash stands for. Only where the data changed and the hash did not is there
+-- anything to compare: the workflow's own notes. The other way round, another hash for the same content, only voids approvals.
+CREATE FUNCTION assent.guard_changed_entities() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  wrong uuid;
+BEGIN
+  SELECT n.id INTO wrong FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
+   WHERE n.data_hash <> o.data_hash AND n.content_hash = o.content_hash
+     AND assent.content_of(n.org_id, n.id, n.version, n.entity_type, n.contract_version)
+         <> assent.content_of(n.org_id, n.id, o.version, n.entity_type, n.contract_version)
+   LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('entity %s has other content under the content hash of the version before', wrong);
+  END IF;
+  -- A window follows the tokens of the instance, and no token stands where edits are freer than the contract says of the
+  -- entity's state.
+  SELECT n.id INTO wrong FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
+   WHERE n.version = o.version AND n.edit_window <> o.edit_window
+     AND array_position('{editable,amend_only,locked}'::text[], n.edit_window)
+         < array_position('{editable,amend_only,locked}'::text[], assent.contract_walls(n.entity_type, (
+             SELECT (d.walls ->> 'envelope_version')::integer
+               FROM assent.workflow_instances i
+               JOIN assent.workflow_definitions d ON d.org_id IN (i.org_id, '*') AND d.id = i.definition_id
+              WHERE i.org_id = n.org_id AND i.id = coalesce(n.instance_id, o.instance_id))) -> 'windows' ->> n.state)
+   LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002', MESSAGE = format('the window of entity %s would be looser than its state', wrong);
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER changed_entities_are_guarded AFTER UPDATE ON assent.entities
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.guard_changed_entities();
+
+CREATE FUNCTION assent.guard_new_entities() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  wrong record;
+BEGIN
+  SELECT born.entity_type, born.state, walls.initial INTO wrong
+    FROM (SELECT DISTINCT n.entity_type, n.contract_version, n.state FROM new_rows n) AS born
+   CROSS JOIN LATERAL (SELECT assent.contract_walls(born.entity_type, born.contract_version) ->> 'initial') AS walls (initial)
+   WHERE walls.initial <> born.state LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS012',
+      MESSAGE = format('%s begins as %s, not as %s', wrong.entity_type, wrong.initial, wrong.state);
+  END IF;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER new_entities_begin_at_the_beginning AFTER INSERT ON assent.entities
+  REFERENCING NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.guard_new_entities();
+
+-- A state is reached by a way of the contract that the entity's instance is bound to, through that instance; and where every
+-- such way takes an approval, one of this entity and instance is consumed in the same transaction and none of its round is
+-- still open, or a step that waives it has been completed in the same generation. Checked at the commit: the instance, its
+-- steps and its requests are written after the entity.
+CREATE FUNCTION assent.guard_gate() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  pinned jsonb;
+  takes_approval boolean;
+BEGIN
+  SELECT d.walls INTO pinned
+    FROM assent.workflow_instances i
+    JOIN assent.workflow_definitions d ON d.org_id IN (i.org_id, '*') AND d.id = i.definition_id
+   WHERE i.org_id = NEW.org_id AND i.id = NEW.written_by_instance AND i.entity_id = NEW.id;
+  IF pinned IS NULL THEN
+    IF assent.contract_walls(NEW.entity_type, NEW.contract_version) IS NULL THEN
+      RETURN NULL; -- a type without a workflow
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'AS012',
+      MESSAGE = format('%s %s moves from %s to %s only by its workflow', NEW.entity_type, NEW.id, OLD.state, NEW.state);
+  END IF;
+
+  SELECT bool_and((way -> 'approval')::boolean) INTO takes_approval
+    FROM jsonb_array_elements(
+           assent.contract_walls(NEW.entity_type, (pinned ->> 'envelope_version')::integer) -> 'ways') AS way
+   WHERE way ->> 'from' = OLD.state AND way ->> 'to' = NEW.state;
+  IF takes_approval IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS012',
+      MESSAGE = format('no transition of %s leads from %s to %s', NEW.entity_type, OLD.state, NEW.state);
+  END IF;
+  IF NOT takes_approval THEN
+    RETURN NULL;
+  END IF;
+
+  PERFORM FROM assent.approval_requests r
+    WHERE r.org_id = NEW.org_id AND r.instance_id = NEW.written_by_instance AND r.entity_id = NEW.id
+      AND r.applied_xid = pg_current_xact_id()
+      AND NOT EXISTS (SELECT FROM assent.approval_requests o
+                       WHERE o.org_id = r.org_id AND o.instance_id = r.instance_id AND o.slot = r.slot
+                         AND o.generation = r.generation AND o.status = 'pending');
+  IF FOUND THEN
+    RETURN NULL;
+  END IF;
+  IF pinned -> 'waives' <> '[]' THEN
+    PERFORM FROM assent.workflow_step_executions gate
+       JOIN assent.workflow_step_executions waiver
+         ON waiver.org_id = gate.org_id AND waiver.instance_id = gate.instance_id
+      WHERE gate.org_id = NEW.org_id AND gate.instance_id = NEW.written_by_instance
+        AND gate.node_type = 'lifecycle_gate' AND gate.status = 'completed'
+        AND gate.output_json ->> 'entity_version' = NEW.version::text
+        AND waiver.status = 'completed' AND pinned -> 'waives' ? waiver.node_id
+        AND split_part(waiver.token_id, '/', 1) = split_part(gate.token_id, '/', 1);
+    IF FOUND THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'AS012',
+    MESSAGE = format('%s %s goes from %s to %s with an approval only, and none was consumed', NEW.entity_type, NEW.id, OLD.state, NEW.state),
+    HINT = 'Approvals are given by decisions of those who are asked, and consumed by the gate in the transaction that moves the state.';
+END
+$$;
+CREATE CONSTRAINT TRIGGER states_are_reached_through_their_gates AFTER UPDATE ON assent.entities
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state)
+  EXECUTE FUNCTION assent.guard_gate();
+
+-- An edit voids what is open or unapplied, in the edit's own transaction.
+CREATE FUNCTION assent.void_approvals_of_old_content() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  WITH edited AS MATERIALIZED (
+    SELECT n.org_id, n.id, n.version, n.updated_at FROM new_rows n JOIN old_rows o ON o.org_id = n.org_id AND o.id = n.id
+     WHERE n.content_hash <> o.content_hash
+  ), void AS (
+    UPDATE assent.approval_requests r
+       SET status = 'void', reason = format('edited: version %s', e.version), decided_at = coalesce(r.decided_at, e.updated_at)
+      FROM edited e
+     WHERE r.org_id = e.org_id AND r.entity_id = e.id AND r.status IN ('pending', 'approved') AND r.applied_at IS NULL
+    RETURNING r.org_id, r.id
+  )
+  UPDATE assent.workflow_seats s SET status = 'closed', closed_at = assent.now()
+    FROM void v WHERE s.org_id = v.org_id AND s.request_id = v.id AND s.status IN ('later', 'open');
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER edits_void_approvals AFTER UPDATE ON assent.entities
+  REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.void_approvals_of_old_content();
+
+-- The three functions below are set-based, and check again what the kernel has checked, so that a bug above them cannot
+-- write what must not be written.
+--
+-- They allow their writes by set_config and put back what it was: `SET assent.door` in a function's definition is refused to
+-- everybody but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest. The
+-- setting keeps the owner's plain SQL out. It is no key: the engine's role has no right to write these tables, whatever it
+-- sets.
+
+-- Locks entities and returns their current versions. Locks are taken in the same order everywhere: instances by id, then
+-- entity rows by id.
+CREATE FUNCTION assent.lock_entities(orgs text[], ids uuid[])
+RETURNS SETOF assent.current_entities
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  held uuid[];
+BEGIN
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT unnest(orgs)) AS asked (org);
+
+  -- LATERAL and OFFSET 0, here and below: a look-up by key for each, whatever the statistics say.
+  SELECT coalesce(array_agg(i.instance_id), '{}') INTO held FROM (
+    SELECT DISTINCT e.instance_id
+      FROM unnest(orgs, ids) AS asked (org_id, id) CROSS JOIN LATERAL (
+        SELECT o.instance_id FROM assent.entities o
+         WHERE o.org_id = asked.org_id AND o.id = asked.id OFFSET 0) e
+     WHERE e.instance_id IS NOT NULL ORDER BY e.instance_id) i;
+  PERFORM pg_advisory_xact_lock(hashtextextended(i::text, 0)) FROM unnest(held) AS i;
+
+  -- Lock in one statement and read in the next: a join that waits for a row's lock would look for the content of the
+  -- version that the row had before, and lose the row.
+  PERFORM FROM (SELECT * FROM unnest(orgs, ids) AS given (org_id, id) ORDER BY id) AS asked CROSS JOIN LATERAL (
+    SELECT FROM assent.entities o WHERE o.org_id = asked.org_id AND o.id = asked.id FOR UPDATE) e;
+
+  -- An instance that came while we waited is locked now, out of order and so without waiting: a deadlock would be
+  -- found too late, a retry finds it first.
+  PERFORM FROM (
+    SELECT e.instance_id FROM unnest(orgs, ids) AS asked (org_id, id) CROSS JOIN LATERAL (
+      SELECT o.instance_id FROM assent.entities o
+       WHERE o.org_id = asked.org_id AND o.id = asked.id AND o.instance_id IS NOT NULL OFFSET 0) e
+    EXCEPT SELECT unnest(held)) AS newcomer
+    WHERE NOT pg_try_advisory_xact_lock(hashtextextended(newcomer.instance_id::text, 0));
+  IF FOUND THEN
+    RAISE serialization_failure USING MESSAGE = 'an instance started while its entity was being locked';
+  END IF;
+
+  RETURN QUERY SELECT c.* FROM unnest(orgs, ids) AS asked (org_id, id) CROSS JOIN LATERAL (
+    SELECT * FROM assent.current_entities o WHERE o.org_id = asked.org_id AND o.id = asked.id OFFSET 0) c;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.lock_entities(text[], uuid[]) TO assent_engine;
+
+-- Writes changes of entities: head, version and audit row of each, or nothing. An entity that changes more than once
+-- in a set has its changes in successive layers; nearly always there is one layer.
+CREATE FUNCTION assent.write_entities(changes jsonb, layers integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+  wanted integer;
+  written integer;
+  disguised integer;
+BEGIN
+  PERFORM set_config('assent.door', 'mutate', true);
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
+  PERFORM FROM jsonb_to_recordset(changes) AS c (layer integer, from_version integer, version integer)
+    WHERE coalesce(c.layer NOT BETWEEN 1 AND layers, true) OR (c.from_version IS NULL AND c.version > 1);
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS008',
+      MESSAGE = 'a change is in no layer, or begins an entity at another version than its first';
+  END IF;
+
+  FOR current_layer IN 1 .. layers LOOP
+    WITH change AS MATERIALIZED (
+      SELECT * FROM jsonb_to_recordset(changes) AS c (
+        layer integer, org_id text, entity_id uuid, version_id uuid, audit_id uuid, entity_type text,
+        contract_version integer, partition_id text, from_version integer, version integer, from_state text,
+        state text, data jsonb, data_hash text, content_hash text, edit_window text, instance_id uuid, written_by_instance uuid,
+        amended_from_id uuid, at timestamptz, actor_id text, actor_kind text, actor_roles text[], on_behalf_of text[],
+        contributors text[], action text, changed jsonb, place text, reason text, channel text, trace_id text)
+       WHERE c.layer = current_layer
+    ), created AS (
+      INSERT INTO assent.entities (org_id, id, entity_type, contract_version, partition_id, state, version, data_hash,
+             content_hash, edit_window, instance_id, written_by_instance, amended_from_id, created_at, updated_at)
+      SELECT org_id, entity_id, entity_type, contract_version, partition_id, state, version, data_hash,
+             content_hash, edit_window, instance_id, written_by_instance, amended_from_id, at, at
+        FROM change WHERE from_version IS NULL
+      ON CONFLICT (org_id, id) DO NOTHING
+      RETURNING 1
+    ), changed AS (
+      UPDATE assent.entities e
+         SET version = c.version, state = c.state, data_hash = c.data_hash, content_hash = c.content_hash,
+             edit_window = c.edit_window, contract_version = c.contract_version, written_by_instance = c.written_by_instance, updated_at = c.at
+        FROM change c
+       WHERE e.org_id = c.org_id AND e.id = c.entity_id AND e.version = c.from_version
+      RETURNING 1
+    ), versioned AS (
+      INSERT INTO assent.entity_versions (org_id, id, entity_id, version, entity_type, state, data, data_hash,
+             created_at, created_by)
+      SELECT org_id, version_id, entity_id, version, entity_type, state, data, data_hash, at, actor_id FROM change
+      ON CONFLICT (org_id, entity_id, version) DO NOTHING
+    ), audited AS (
+      INSERT INTO assent.audit_log (org_id, id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, to_version, from_state, to_state, changes, place, reason, channel, instance_id, trace_id,
+             on_behalf_of, contributors)
+      SELECT org_id, audit_id, at, actor_id, actor_kind, actor_roles, action, entity_type, entity_id,
+             from_version, version, from_state, state, changed, place, reason, channel, written_by_instance, trace_id,
+             on_behalf_of,
+             -- Whose word the content is, where the caller does not say: the actor's own.
+             coalesce(contributors, CASE WHEN written_by_instance IS NULL AND actor_kind <> 'system'
+                                         THEN ARRAY[actor_id] ELSE '{}' END)
+        FROM change
+    )
+    SELECT (SELECT count(*) FROM change), (SELECT count(*) FROM created) + (SELECT count(*) FROM changed),
+           (SELECT count(*) FROM change c
+              JOIN assent.entity_versions v
+                ON v.org_id = c.org_id AND v.entity_id = c.entity_id AND v.version = c.from_version
+             WHERE v.data_hash = c.data_hash AND v.data <> c.data)
+      INTO wanted, written, disguised;
+    -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
+    IF written <> wanted THEN
+      RAISE serialization_failure USING
+        MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);
+    END IF;
+    -- The guard of the rows knows an edit by its hash, so an edit must not come under the old one.
+    IF disguised > 0 THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS002',
+        MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
+    END IF;
+  END LOOP;
+  PERFORM set_config('assent.door', former_door, true);
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.write_entities(jsonb, integer) TO assent_engine;
+
+-- Keeps the strictest window of an instance's active tokens on its entity; not a version. When the instance has ended the
+-- window stays as it is and the entity is free for its next instance.
+CREATE FUNCTION assent.set_edit_windows(windows jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+  wanted integer := jsonb_array_length(windows);
+  written integer;
+BEGIN
+  PERFORM set_config('assent.door', 'advance', true);
+  PERFORM assent.require_org(org) FROM (SELECT DISTINCT w ->> 'org_id' FROM jsonb_array_elements(windows) w) AS asked (org);
+
+  UPDATE assent.entities e
+     SET edit_window = w.edit_window, instance_id = CASE WHEN NOT w.ended THEN w.instance_id END
+    FROM jsonb_to_recordset(windows)
+           AS w (org_id text, entity_id uuid, instance_id uuid, edit_window text, ended boolean)
+    JOIN assent.workflow_instances i ON i.org_id = w.org_id AND i.id = w.instance_id AND i.entity_id = w.entity_id
+   WHERE e.org_id = w.org_id AND e.id = w.entity_id
+     -- An entity that is free is taken by an instance that runs; one that has ended lets go of what it holds.
+     AND (e.instance_id = w.instance_id OR (e.instance_id IS NULL AND i.status IN ('running', 'paused')));
+  GET DIAGNOSTICS written = ROW_COUNT;
+  IF written <> wanted THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS002',
+      MESSAGE = format('%s of %s windows belong to another instance', wanted - written, wanted);
+  END IF;
+  PERFORM set_config('assent.door', former_door, true);
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.set_edit_windows(jsonb) TO assent_engine;
+-- file: 60_instances.sql
+-- Instances, their steps and the receipts of steps.
+--
+-- Steps are partitioned by month, as are events and effects. Their primary keys hold the partition key, so receipts, which
+-- are not partitioned, make a step, an event or an effect unique over all time (WF-02, WF-11, WF-16).
+
+-- A projection of the steps: it can be rebuilt (WF-15). No foreign key to the definition, which may belong to
+-- org * and so to another shard; published definitions cannot be deleted, which gives the same safety.
+CREATE TABLE assent.workflow_instances (
+  org_id                 text        NOT NULL,
+  id                     uuid        NOT NULL,
+  definition_id          uuid        NOT NULL,
+  definition_version     integer     NOT NULL,
+  definition_hash        text        NOT NULL,
+  workflow_id            text        NOT NULL,  -- the definition's key
+  entity_type            text,
+  entity_id              uuid,
+  entity_version         integer     NOT NULL DEFAULT 0,
+  partition_id           text,
+  subject_id             text        NOT NULL,  -- the actor who started it
+  status                 text        NOT NULL DEFAULT 'running',
+  active_tokens          jsonb       NOT NULL DEFAULT '[]',
+  current_nodes          text[]      NOT NULL DEFAULT '{}',
+  context_json           jsonb       NOT NULL DEFAULT '{}',
+  originators            jsonb       NOT NULL DEFAULT '{"ids": [], "approved": false}', -- whose work is approved next
+  version                integer     NOT NULL DEFAULT 1, -- counts the effects of its steps
+  generation             integer     NOT NULL DEFAULT 0, -- of the newest root token
+  chain_length           integer     NOT NULL DEFAULT 0, -- automatic calls since a step last waited
+  incident               jsonb,                 -- why it is paused or failed: code, message, node
+  idempotency_key        text,
+  last_step_execution_id uuid,
+  started_at             timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at             timestamptz NOT NULL DEFAULT assent.now(),
+  completed_at           timestamptz,
+  expires_at             timestamptz,
+  receipts_pruned_at     timestamptz,           -- ended instances stay: this says which of them still have receipts
+  CONSTRAINT workflow_instances_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT instance_status_is_known CHECK (status IN ('running', 'paused', 'completed', 'failed', 'cancelled')),
+  CONSTRAINT instance_has_an_entity_with_its_type_or_none CHECK ((entity_id IS NULL) = (entity_type IS NULL)),
+  CONSTRAINT instance_without_entity_has_version_zero CHECK (entity_id IS NOT NULL OR entity_version = 0),
+  CONSTRAINT instance_ended_exactly_when_terminal
+    CHECK ((completed_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled'))),
+  CONSTRAINT instance_idempotency_key_is_unique UNIQUE (org_id, idempotency_key),
+  CONSTRAINT instance_is_of_an_entity FOREIGN KEY (org_id, entity_id) REFERENCES assent.entities (org_id, id)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances (org_id, entity_type, entity_id)
+  WHERE status IN ('running', 'paused');
+CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
+CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
+CREATE INDEX instances_by_definition ON assent.workflow_instances (org_id, definition_id);
+CREATE INDEX instances_by_subject ON assent.workflow_instances (org_id, subject_id, status);
+CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)
+  WHERE status = 'running' AND expires_at IS NOT NULL;
+CREATE INDEX instances_to_prune ON assent.workflow_instances (completed_at)
+  WHERE completed_at IS NOT NULL AND receipts_pruned_at IS NULL;
+CREATE TRIGGER instance_status_moves_forward BEFORE UPDATE ON assent.workflow_instances
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('instance');
+SELECT assent.guard_by_org('assent.workflow_instances');
+GRANT SELECT, INSERT, UPDATE ON assent.workflow_instances TO assent_engine;
+GRANT SELECT ON assent.workflow_instances TO assent_client;
+
+CREATE TABLE assent.workflow_step_executions (
+  org_id                text        NOT NULL,
+  created_at            timestamptz NOT NULL DEFAULT assent.now(),
+  id                    uuid        NOT NULL,
+  instance_id           uuid        NOT NULL,
+  node_id               text        NOT NULL,
+  node_type             text        NOT NULL,
+  token_id              text        NOT NULL,
+  entity_version        integer     NOT NULL,
+  status                text        NOT NULL DEFAULT 'pending',
+  run_as                text        NOT NULL DEFAULT 'actor',
+  idempotency_key       text        NOT NULL,
+  started_at            timestamptz,
+  completed_at          timestamptz,
+  duration_ms           bigint,                 -- an integer would end after 24 days; people and timers take longer
+  input_json            jsonb,
+  output_json           jsonb,
+  error                 text,
+  actor_user_id         text,
+  approval_request_id   uuid,
+  applied               boolean,
+  snapshot_version_id   uuid,
+  resume_at             timestamptz,
+  waiting_for_event_key text,
+  CONSTRAINT workflow_step_executions_pkey PRIMARY KEY (org_id, created_at, id),
+  CONSTRAINT step_status_is_known
+    CHECK (status IN ('pending', 'running', 'completed', 'failed', 'skipped', 'cancelled')),
+  CONSTRAINT step_run_as_is_known CHECK (run_as IN ('actor', 'system', 'service_account')),
+  CONSTRAINT step_snapshot_is_a_version FOREIGN KEY (org_id, snapshot_version_id)
+    REFERENCES assent.entity_versions (org_id, id) DEFERRABLE INITIALLY DEFERRED
+) PARTITION BY RANGE (created_at);
+CREATE INDEX steps_by_instance ON assent.workflow_step_executions (org_id, instance_id, created_at);
+-- Two indexes that one might expect are left out, for every step would pay for them. (org_id, actor_user_id, status) would
+-- serve the approval inbox, which reads seats. (org_id, instance_id, node_id, status) would tell whether a step is done,
+-- which the receipts tell; an instance's few steps are found by steps_by_instance.
+CREATE INDEX steps_by_snapshot ON assent.workflow_step_executions (org_id, snapshot_version_id)
+  WHERE snapshot_version_id IS NOT NULL;
+CREATE INDEX steps_to_resume ON assent.workflow_step_executions (org_id, resume_at)
+  WHERE resume_at IS NOT NULL AND status = 'pending';
+-- Timers are found across orgs by their time; steps_to_resume has the org first.
+CREATE INDEX steps_due ON assent.workflow_step_executions (resume_at)
+  WHERE resume_at IS NOT NULL AND status = 'pending';
+CREATE INDEX steps_waiting_for_event ON assent.workflow_step_executions (org_id, waiting_for_event_key)
+  WHERE status = 'pending' AND waiting_for_event_key IS NOT NULL;
+-- What waits. An index of its own: of an instance's steps nearly all have ended.
+CREATE INDEX steps_resting ON assent.workflow_step_executions (org_id, instance_id) WHERE status = 'pending';
+CREATE TABLE assent.workflow_step_executions_default PARTITION OF assent.workflow_step_executions DEFAULT;
+SELECT assent.guard_by_org('assent.workflow_step_executions');
+SELECT assent.guard_by_org('assent.workflow_step_executions_default');
+GRANT SELECT, INSERT, UPDATE (status, started_at, completed_at, duration_ms, output_json, error,
+  approval_request_id, applied, resume_at, waiting_for_event_key) ON assent.workflow_step_executions TO assent_engine;
+GRANT SELECT (org_id, created_at, id, instance_id, node_id, node_type, token_id, entity_version, status, run_as,
+              started_at, completed_at, duration_ms, error, actor_user_id, approval_request_id, applied,
+              snapshot_version_id, resume_at) ON assent.workflow_step_executions TO assent_client;
+CREATE TRIGGER step_status_moves_forward BEFORE UPDATE ON assent.workflow_step_executions
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('step');
+
+CREATE FUNCTION assent.restrict_step_execution_updates() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.created_at, NEW.id, NEW.instance_id, NEW.node_id, NEW.node_type, NEW.token_id,
+      NEW.entity_version, NEW.run_as, NEW.idempotency_key, NEW.input_json, NEW.actor_user_id,
+      NEW.snapshot_version_id)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.created_at, OLD.id, OLD.instance_id, OLD.node_id, OLD.node_type, OLD.token_id,
+      OLD.entity_version, OLD.run_as, OLD.idempotency_key, OLD.input_json, OLD.actor_user_id,
+      OLD.snapshot_version_id) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('step %s keeps its identity, input and actor; only status and evidence may change', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER steps_keep_their_identity BEFORE UPDATE ON assent.workflow_step_executions
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_step_execution_updates();
+
+-- What came of a step stays as it is once it has ended, but for evidence of what was sent, which is only added, and the mark
+-- that its approval was consumed. Workers, who are the owner, also put the evidence of a later attempt in the place of an
+-- earlier one's, when a dead letter is sent again; and reduce old outputs to fewer of the same keys, which then say so.
+CREATE FUNCTION assent.guard_ended_step() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF (NEW.started_at, NEW.completed_at, NEW.duration_ms, NEW.error, NEW.approval_request_id)
+     IS NOT DISTINCT FROM (OLD.started_at, OLD.completed_at, OLD.duration_ms, OLD.error, OLD.approval_request_id)
+     AND (NEW.applied IS NOT DISTINCT FROM OLD.applied OR NEW.applied)
+     AND (NEW.output_json IS NOT DISTINCT FROM OLD.output_json
+          OR coalesce(OLD.output_json, '{}') - 'evidence' = NEW.output_json - 'evidence'
+             AND (NEW.output_json -> 'evidence' @> coalesce(OLD.output_json -> 'evidence', '{}')
+                  OR NOT row_security_active(TG_RELID)
+                     AND NEW.output_json -> 'evidence' ?& ARRAY(SELECT jsonb_object_keys(OLD.output_json -> 'evidence')))
+          OR NOT row_security_active(TG_RELID) AND NEW.output_json -> 'compacted' = 'true'
+             AND OLD.output_json @> (NEW.output_json - 'compacted')) THEN
+    RETURN NEW;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'AS006',
+    MESSAGE = format('step %s has ended: what came of it stays, and only gains evidence', OLD.id);
+END
+$$;
+CREATE TRIGGER ended_steps_only_gain_evidence BEFORE UPDATE ON assent.workflow_step_executions
+  FOR EACH ROW WHEN (OLD.status IN ('completed', 'failed', 'skipped', 'cancelled'))
+  EXECUTE FUNCTION assent.guard_ended_step();
+
+CREATE TABLE assent.workflow_step_receipts (
+  org_id            text        NOT NULL,
+  instance_id       uuid        NOT NULL,
+  idempotency_key   text        NOT NULL,
+  step_execution_id uuid        NOT NULL,
+  created_at        timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_step_receipts_pkey PRIMARY KEY (org_id, instance_id, idempotency_key)
+);
+-- Append-only; prune_receipts and delete_ended_instances alone delete.
+CREATE TRIGGER step_receipts_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_step_receipts
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER step_receipts_are_never_emptied BEFORE TRUNCATE ON assent.workflow_step_receipts
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.workflow_step_receipts');
+GRANT SELECT, INSERT ON assent.workflow_step_receipts TO assent_engine;
+
+-- Keys under which flows were started. A key stands for one start for good: it outlives the instance, which retention
+-- may delete, and is never used for another flow or input.
+CREATE TABLE assent.workflow_start_keys (
+  org_id       text        NOT NULL,
+  key          text        NOT NULL,  -- as in workflow_instances.idempotency_key: behind its partition, if it is of one
+  instance_id  uuid        NOT NULL,  -- no foreign key: the instance may be gone
+  request_hash text        NOT NULL,  -- of the flow and the input
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_start_keys_pkey PRIMARY KEY (org_id, key),
+  CONSTRAINT start_key_is_not_blank CHECK (NOT assent.is_blank(key))
+);
+CREATE TRIGGER start_keys_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_start_keys
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER start_keys_are_never_emptied BEFORE TRUNCATE ON assent.workflow_start_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.workflow_start_keys');
+GRANT SELECT, INSERT ON assent.workflow_start_keys TO assent_engine;
+
+-- A worker notes whose events it is about to process before it starts. A note whose worker is gone names the instances that
+-- may have killed it; they are run again one by one. It names the org of each instance, so that no statement about them goes
+-- by an instance's id alone.
+CREATE TABLE assent.workflow_batches (
+  id           uuid        NOT NULL,
+  org_ids      text[]      NOT NULL DEFAULT '{}',
+  instance_ids uuid[]      NOT NULL,
+  started_at   timestamptz NOT NULL,
+  CONSTRAINT workflow_batches_pkey PRIMARY KEY (id)
+);
+ALTER TABLE assent.workflow_batches ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.workflow_batches USING (false);
+
+-- How far the outputs of each org's old steps have been compacted: through this step, in the order of the primary key.
+CREATE TABLE assent.step_compactions (
+  org_id          text        NOT NULL,
+  step_created_at timestamptz NOT NULL,
+  step_id         uuid        NOT NULL,
+  CONSTRAINT step_compactions_pkey PRIMARY KEY (org_id)
+);
+SELECT assent.guard_by_org('assent.step_compactions');
+-- file: 65_events.sql
+-- Events that advance instances, the receipts of events and effects, and the sources of events from outside.
+
+CREATE TABLE assent.workflow_events_outbox (
+  org_id                text        NOT NULL,
+  created_at            timestamptz NOT NULL DEFAULT assent.now(),
+  id                    uuid        NOT NULL,
+  instance_id           uuid,                   -- null: an event under a key, for the instances that wait for it
+  entity_version        integer     NOT NULL DEFAULT 0,
+  definition_version    integer,
+  event_type            text        NOT NULL,
+  payload_json          jsonb       NOT NULL DEFAULT '{}',
+  event_idempotency_key text        NOT NULL,
+  trace_id              text,
+  status                text        NOT NULL DEFAULT 'pending',
+  attempts              integer     NOT NULL DEFAULT 0,
+  max_attempts          integer     NOT NULL DEFAULT 5,
+  next_retry_at         timestamptz,
+  claimed_at            timestamptz,
+  completed_at          timestamptz,
+  error                 text,
+  CONSTRAINT workflow_events_outbox_pkey PRIMARY KEY (org_id, created_at, id),
+  CONSTRAINT event_status_is_known CHECK (status IN ('pending', 'processing', 'completed', 'failed', 'dead_letter')),
+  CONSTRAINT event_attempts_are_counted CHECK (attempts >= 0 AND max_attempts >= 1)
+) PARTITION BY RANGE (created_at);
+CREATE INDEX events_to_process ON assent.workflow_events_outbox (status, next_retry_at, created_at)
+  WHERE status IN ('pending', 'failed');
+CREATE INDEX events_by_instance ON assent.workflow_events_outbox (org_id, instance_id);
+-- The claim goes org by org, oldest first, so that one org's backlog is not another's wait. What is due at once and what
+-- is to be tried again at some time are two indexes: so a claim finds the orgs that have work now, without a look at those
+-- that have not. What waits for a pause to end (infinity) is in neither.
+CREATE INDEX events_of_org_due ON assent.workflow_events_outbox (org_id, created_at, id)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at IS NULL;
+CREATE INDEX events_of_org_to_retry ON assent.workflow_events_outbox (org_id, next_retry_at)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NOT NULL AND next_retry_at < 'infinity';
+-- The same of events under a key, which are of no instance yet.
+CREATE INDEX arrivals_of_org ON assent.workflow_events_outbox (org_id, created_at, id)
+  WHERE status IN ('pending', 'failed') AND instance_id IS NULL;
+-- What is open for an instance, in order: read under its lock, by workers and by commands.
+CREATE INDEX events_of_instance_to_process ON assent.workflow_events_outbox (org_id, instance_id, created_at, id)
+  WHERE status IN ('pending', 'failed');
+-- Which expiries were emitted.
+CREATE INDEX events_of_expiry ON assent.workflow_events_outbox (org_id, instance_id)
+  WHERE event_type = 'on_expired';
+CREATE INDEX events_claimed ON assent.workflow_events_outbox (claimed_at) WHERE status = 'processing';
+-- Finished rows by age, for pruning.
+CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WHERE status = 'completed';
+-- Dead letters are found without reading the events that went well.
+CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
+CREATE TRIGGER event_status_moves_forward BEFORE UPDATE ON assent.workflow_events_outbox
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
+CREATE TRIGGER event_claim_is_dated BEFORE UPDATE ON assent.workflow_events_outbox
+  FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
+CREATE TABLE assent.workflow_events_outbox_default PARTITION OF assent.workflow_events_outbox DEFAULT;
+SELECT assent.guard_by_org('assent.workflow_events_outbox');
+SELECT assent.guard_by_org('assent.workflow_events_outbox_default');
+GRANT SELECT, INSERT, UPDATE ON assent.workflow_events_outbox TO assent_engine;
+
+-- An event without an instance keeps its receipt under the nil UUID.
+CREATE TABLE assent.workflow_outbox_receipts (
+  org_id                text        NOT NULL,
+  instance_id           uuid        NOT NULL,
+  source_table          text        NOT NULL,
+  event_idempotency_key text        NOT NULL,
+  created_at            timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT workflow_outbox_receipts_pkey PRIMARY KEY (org_id, instance_id, source_table, event_idempotency_key),
+  CONSTRAINT receipt_is_for_events_or_side_effects CHECK (source_table IN ('events', 'side_effects'))
+);
+-- Append-only; prune_receipts and delete_ended_instances alone delete.
+CREATE TRIGGER outbox_receipts_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_outbox_receipts
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER outbox_receipts_are_never_emptied BEFORE TRUNCATE ON assent.workflow_outbox_receipts
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.workflow_outbox_receipts');
+GRANT SELECT, INSERT ON assent.workflow_outbox_receipts TO assent_engine;
+
+-- An event under a key for which nothing waits yet: kept for the first step that will.
+CREATE TABLE assent.workflow_kept_events (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,
+  event_key    text        NOT NULL,
+  partition_id text,                            -- the partition that it was emitted in; null: the whole org
+  payload      jsonb       NOT NULL,
+  created_at   timestamptz NOT NULL,
+  CONSTRAINT workflow_kept_events_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT kept_event_key_is_not_blank CHECK (NOT assent.is_blank(event_key))
+);
+CREATE INDEX kept_events_by_key ON assent.workflow_kept_events (org_id, event_key, id);
+-- Kept events that nothing waited for are found by their age.
+CREATE INDEX kept_events_by_age ON assent.workflow_kept_events (created_at);
+SELECT assent.guard_by_org('assent.workflow_kept_events');
+GRANT SELECT, INSERT, DELETE ON assent.workflow_kept_events TO assent_engine;
+
+-- Who emits events to us, and how we verify it: an event whose key begins so is taken only with a signature. Like
+-- effect_secrets the table is the owner's to read. Two secrets hold, while a sender changes from one to the other.
+CREATE TABLE assent.event_sources (
+  org_id        text        NOT NULL,
+  name          text        NOT NULL,
+  key_prefix    text        NOT NULL,
+  secret        text        NOT NULL,
+  former_secret text,
+  created_by    text        NOT NULL,
+  created_at    timestamptz NOT NULL DEFAULT assent.now(),
+  rotated_at    timestamptz,
+  CONSTRAINT event_sources_pkey PRIMARY KEY (org_id, name),
+  CONSTRAINT event_source_prefix_is_unique UNIQUE (org_id, key_prefix),
+  CONSTRAINT event_source_name_is_not_blank CHECK (NOT assent.is_blank(name)),
+  CONSTRAINT event_source_prefix_is_not_blank CHECK (NOT assent.is_blank(key_prefix)),
+  CONSTRAINT event_source_name_is_short CHECK (length(name) BETWEEN 1 AND 200),
+  CONSTRAINT event_source_prefix_is_short CHECK (length(key_prefix) BETWEEN 1 AND 200),
+  CONSTRAINT event_source_secret_is_one_of_standard_webhooks CHECK (secret ~ '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$'),
+  CONSTRAINT former_event_secret_is_one_of_standard_webhooks
+    CHECK (former_secret ~ '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$')
+);
+CREATE TRIGGER event_sources_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.event_sources FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('event_source', 'create', 'delete', 'name', 'key_prefix',
+    'key_prefix rotated_at');
+SELECT assent.guard_by_org('assent.event_sources');
+
+-- Emits an event under a key; false where this cause emitted it before (WF-11). For programs in any language, in their own
+-- transaction. It runs as its owner, since the caller has no right to write, and holds itself to the org of the transaction
+-- (`assent.org_id`) by name.
+CREATE FUNCTION assent.emit_event(key text, data jsonb DEFAULT NULL, cause text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  org text := assent.org_id();
+  event_id uuid := gen_random_uuid();
+  told text := coalesce(cause, event_id::text);
+  receipt text;
+BEGIN
+  IF org IS NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'an event needs an org',
+      HINT = 'SELECT set_config(''assent.org_id'', ''acme'', true) first, in the same transaction.';
+  END IF;
+  IF coalesce(assent.is_blank(key), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'an event needs a key', DETAIL = format('Found %L.', key);
+  END IF;
+  IF assent.is_blank(cause) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the cause of an event is not blank',
+      DETAIL = format('Found %L.', cause), HINT = 'Leave it out where there is none.';
+  END IF;
+  -- As assent.model.ids.arrival_key makes it: an event is its key and its cause, by whichever way it comes.
+  receipt := encode(sha256(convert_to(
+    format('7:arrival0:%s:%s%s:%s', length(key), key, length(told), told), 'UTF8')), 'hex');
+  INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
+  VALUES (org, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now())
+  ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, event_type, payload_json, event_idempotency_key)
+  VALUES (org, assent.now(), event_id, 'on_event', jsonb_build_object('cause', told, 'key', key, 'data', data), receipt);
+  PERFORM pg_notify('assent_events', '');
+  RETURN true;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.emit_event(text, jsonb, text) TO assent_engine, assent_client;
+-- file: 70_forms.sql
+-- Seats, one for each person who is asked, and forms that people fill in.
+
+-- One person who is asked. An approval asks approvers, a form its assignees.
+CREATE TABLE assent.workflow_seats (
+  org_id      text        NOT NULL,
+  id          uuid        NOT NULL,
+  kind        text        NOT NULL DEFAULT 'approval',
+  request_id  uuid        NOT NULL,             -- the approval request, or the step of the form
+  instance_id uuid        NOT NULL,
+  user_id     text        NOT NULL,
+  group_name  text        NOT NULL,
+  position    integer     NOT NULL,
+  via         text        NOT NULL,             -- how this person came to be asked
+  email       text,                             -- where they are told
+  status      text        NOT NULL DEFAULT 'open',
+  replaces_id uuid,                             -- the seat that was reassigned to this one
+  note        text,
+  created_at  timestamptz NOT NULL DEFAULT assent.now(),
+  closed_at   timestamptz,
+  CONSTRAINT workflow_seats_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT seat_kind_is_known CHECK (kind IN ('approval', 'form')),
+  CONSTRAINT seat_status_is_known CHECK (status IN ('later', 'open', 'decided', 'closed'))
+);
+CREATE INDEX seats_by_request ON assent.workflow_seats (org_id, request_id);
+CREATE INDEX seats_open ON assent.workflow_seats (org_id, user_id, created_at, id) WHERE status = 'open';
+-- Whether a person was ever asked in an instance, also in a seat that is closed.
+CREATE INDEX seats_of_instance ON assent.workflow_seats (org_id, instance_id, user_id);
+CREATE TRIGGER seat_status_moves_forward BEFORE UPDATE ON assent.workflow_seats
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('seat');
+
+CREATE FUNCTION assent.guard_seat() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.org_id, NEW.id, NEW.kind, NEW.request_id, NEW.instance_id, NEW.user_id, NEW.group_name, NEW.position, NEW.via,
+      NEW.email, NEW.replaces_id, NEW.created_at)
+     IS DISTINCT FROM
+     (OLD.org_id, OLD.id, OLD.kind, OLD.request_id, OLD.instance_id, OLD.user_id, OLD.group_name, OLD.position, OLD.via,
+      OLD.email, OLD.replaces_id, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('seat %s stays whose it is', OLD.id),
+      HINT = 'Reassigning closes it and opens another.';
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER seats_keep_their_identity BEFORE UPDATE ON assent.workflow_seats
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_seat();
+SELECT assent.guard_by_org('assent.workflow_seats');
+GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_engine;
+GRANT SELECT ON assent.workflow_seats TO assent_client;
+
+-- A form: what is asked, of whom, who has claimed it, and the draft. The step is the truth about how a form ended; this row
+-- is what people work with until then, and goes with its instance when retention deletes it.
+CREATE TABLE assent.workflow_forms (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,          -- of the step; seats refer to it as their request
+  instance_id    uuid        NOT NULL,
+  node_id        text        NOT NULL,
+  node_name      text        NOT NULL,
+  label          text,
+  entity_type    text,
+  entity_id      uuid,
+  entity_version integer     NOT NULL DEFAULT 0,
+  partition_id   text,
+  title          text,                          -- what the inbox shows of the entity as it was then
+  figure         numeric,
+  schema_json    jsonb       NOT NULL,          -- JSON Schema 2020-12 of what is to be filled in
+  answers        text[]      NOT NULL,          -- the events with which it can be sent
+  assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, whoever is reassigned later
+  requested_by   text        NOT NULL,
+  status         text        NOT NULL DEFAULT 'open',
+  reason         text,                          -- why it ended as it did
+  claimed_by     text,
+  claimed_at     timestamptz,
+  draft_json     jsonb,
+  draft_by       text,
+  draft_at       timestamptz,
+  draft_problems jsonb,
+  due_at         timestamptz,
+  created_at     timestamptz NOT NULL DEFAULT assent.now(),
+  ended_at       timestamptz,
+  CONSTRAINT workflow_forms_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT form_status_is_known CHECK (status IN ('open', 'answered', 'cancelled')),
+  CONSTRAINT form_ends_when_its_status_says_so CHECK ((status = 'open') = (ended_at IS NULL)),
+  CONSTRAINT form_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL)),
+  CONSTRAINT form_draft_is_signed_dated_and_checked
+    CHECK (num_nulls(draft_json, draft_by, draft_at, draft_problems) IN (0, 4))
+);
+CREATE INDEX forms_by_instance ON assent.workflow_forms (org_id, instance_id);
+CREATE TRIGGER form_status_moves_forward BEFORE UPDATE ON assent.workflow_forms
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('form');
+
+-- What may change of a form: its status, its claim and the draft; nothing once it has ended.
+CREATE FUNCTION assent.guard_form() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  standing CONSTANT text[] :=
+    '{status,reason,claimed_by,claimed_at,draft_json,draft_by,draft_at,draft_problems,ended_at}';
+BEGIN
+  IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s keeps what it asks, and of whom', OLD.id);
+  END IF;
+  IF OLD.status <> 'open' AND NEW IS DISTINCT FROM OLD THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s is %s and stays as it is', OLD.id, OLD.status);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER forms_keep_what_they_ask BEFORE UPDATE ON assent.workflow_forms
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_form();
+SELECT assent.guard_by_org('assent.workflow_forms');
+GRANT SELECT, INSERT,
+      UPDATE (status, reason, claimed_by, claimed_at, draft_json, draft_by, draft_at, draft_problems, ended_at)
+   ON assent.workflow_forms TO assent_engine;
+GRANT SELECT (org_id, id, instance_id, node_id, node_name, label, entity_type, entity_id, entity_version, partition_id,
+              title, figure, schema_json, answers, assignee, requested_by, status, reason, claimed_by, claimed_at, due_at,
+              created_at, ended_at) ON assent.workflow_forms TO assent_client;
+-- file: 75_approvals.sql
+-- Approvals: chains are templates, requests are what is asked at one version, decisions are what people decided. These tables
+-- are the authority; a step only refers to its request.
+
+CREATE TABLE assent.approval_chains (
+  org_id      text        NOT NULL,
+  id          uuid        NOT NULL,
+  name        text        NOT NULL,
+  entity_type text,                             -- null: for any
+  active      boolean     NOT NULL DEFAULT true,
+  created_at  timestamptz NOT NULL DEFAULT assent.now(),
+  updated_at  timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT approval_chains_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT approval_chain_name_is_unique UNIQUE (org_id, name)
+);
+CREATE TRIGGER chains_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.approval_chains FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('chain', 'create', 'delete', 'id', 'name', 'entity_type active');
+SELECT assent.guard_by_org('assent.approval_chains');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.approval_chains TO assent_engine;
+GRANT SELECT ON assent.approval_chains TO assent_client;
+
+CREATE TABLE assent.approval_chain_steps (
+  org_id      text    NOT NULL,
+  chain_id    uuid    NOT NULL,
+  position    integer NOT NULL,
+  name        text    NOT NULL,
+  approvers   jsonb   NOT NULL,
+  mode        text    NOT NULL DEFAULT 'any',
+  quorum      integer,
+  due_seconds integer,
+  CONSTRAINT approval_chain_steps_pkey PRIMARY KEY (org_id, chain_id, position),
+  CONSTRAINT chain_step_is_of_a_chain FOREIGN KEY (org_id, chain_id) REFERENCES assent.approval_chains (org_id, id)
+    ON DELETE CASCADE,
+  CONSTRAINT chain_step_position_counts_from_one CHECK (position >= 1),
+  CONSTRAINT chain_step_mode_is_known CHECK (mode IN ('any', 'all', 'quorum', 'percentage', 'sequence')),
+  CONSTRAINT chain_step_quorum_goes_with_its_modes
+    CHECK ((quorum IS NOT NULL) = (mode IN ('quorum', 'percentage')) AND quorum >= 1
+      AND (mode <> 'percentage' OR quorum <= 100)),
+  CONSTRAINT chain_step_due_is_in_the_future CHECK (due_seconds > 0)
+);
+CREATE TRIGGER chain_steps_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.approval_chain_steps FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('chain_step', 'create', 'delete', 'chain_id', 'position',
+    'name approvers mode quorum due_seconds');
+SELECT assent.guard_by_org('assent.approval_chain_steps');
+GRANT SELECT, INSERT, UPDATE, DELETE ON assent.approval_chain_steps TO assent_engine;
+GRANT SELECT ON assent.approval_chain_steps TO assent_client;
+
+-- Whose turn it was last, for approvers who are picked from a role in turn.
+CREATE TABLE assent.approval_turns (
+  org_id  text        NOT NULL,
+  role    text        NOT NULL,
+  user_id text        NOT NULL,
+  last_at timestamptz NOT NULL,
+  CONSTRAINT approval_turns_pkey PRIMARY KEY (org_id, role, user_id)
+);
+SELECT assent.guard_by_org('assent.approval_turns');
+GRANT SELECT, INSERT, UPDATE (last_at) ON assent.approval_turns TO assent_engine;
+
+-- No foreign key to the instance, nor to the step: when retention deletes the instance its approvals stay, for like versions
+-- and audit entries they are evidence about the entity.
+CREATE TABLE assent.approval_requests (
+  org_id              text        NOT NULL,
+  id                  uuid        NOT NULL,
+  instance_id         uuid        NOT NULL,
+  step_execution_id   uuid        NOT NULL,
+  node_id             text        NOT NULL,
+  node_name           text,                     -- what the inbox shows of the step that asks
+  token_id            text        NOT NULL DEFAULT '0',
+  generation          integer     NOT NULL DEFAULT 0, -- of the root token: one round of asking
+  slot                text        NOT NULL DEFAULT '',
+  partition_id        text,
+  entity_type         text,
+  entity_id           uuid,
+  entity_version      integer     NOT NULL,     -- approved means this version
+  snapshot_version_id uuid,
+  content_hash        text,                     -- what the approvers see, and what alone it holds for
+  title               text,                     -- what the inbox shows of the entity at this version
+  figure              numeric,
+  chain_id            uuid,
+  mode                text        NOT NULL DEFAULT 'any',
+  approvers           jsonb       NOT NULL,     -- resolved once, frozen
+  originators         text[]      NOT NULL DEFAULT '{}', -- who may not approve it
+  may_repeat          boolean     NOT NULL DEFAULT false, -- whether one person may fill several seats
+  requested_by        text        NOT NULL,
+  status              text        NOT NULL DEFAULT 'pending',
+  reason              text,                     -- why it ended as it did
+  claimed_by          text,
+  claimed_at          timestamptz,
+  applied_at          timestamptz,              -- when a gate consumed it (WF-03)
+  applied_step_id     uuid,                     -- the gate's step that consumed it
+  applied_xid         xid8,                     -- the transaction that consumed it: the database's own word
+  due_at              timestamptz,
+  created_at          timestamptz NOT NULL DEFAULT assent.now(),
+  decided_at          timestamptz,
+  CONSTRAINT approval_requests_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT request_status_is_known
+    CHECK (status IN ('pending', 'approved', 'rejected', 'returned', 'void', 'cancelled')),
+  CONSTRAINT request_mode_is_known CHECK (mode IN ('any', 'all', 'quorum', 'percentage', 'sequence', 'groups')),
+  CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL)),
+  CONSTRAINT only_an_approved_request_is_applied CHECK (applied_at IS NULL OR status = 'approved'),
+  CONSTRAINT only_what_was_applied_has_its_step CHECK (applied_step_id IS NULL OR applied_at IS NOT NULL),
+  CONSTRAINT request_about_an_entity_has_its_snapshot CHECK ((entity_id IS NULL) = (snapshot_version_id IS NULL)),
+  CONSTRAINT request_about_an_entity_has_its_content CHECK ((entity_id IS NULL) = (content_hash IS NULL)),
+  CONSTRAINT request_snapshot_is_a_version FOREIGN KEY (org_id, snapshot_version_id)
+    REFERENCES assent.entity_versions (org_id, id) DEFERRABLE INITIALLY DEFERRED,
+  CONSTRAINT request_chain_exists FOREIGN KEY (org_id, chain_id) REFERENCES assent.approval_chains (org_id, id)
+);
+CREATE INDEX approval_requests_by_instance ON assent.approval_requests (org_id, instance_id);
+-- By entity, for voiding, for who wrote since the last approval, and for evidence. An entity has few requests; and an
+-- index that knows nothing of their status leaves room for updates in place.
+CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, entity_id, entity_version)
+  WHERE entity_id IS NOT NULL;
+CREATE TRIGGER request_status_moves_forward BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('request');
+SELECT assent.guard_by_org('assent.approval_requests');
+-- Only what may change: what was asked stays.
+GRANT SELECT, INSERT,
+      UPDATE (status, reason, applied_at, applied_step_id, decided_at, claimed_by, claimed_at, originators)
+   ON assent.approval_requests TO assent_engine;
+GRANT SELECT ON assent.approval_requests TO assent_client;
+
+CREATE TABLE assent.approval_decisions (
+  org_id         text        NOT NULL,
+  id             uuid        NOT NULL,
+  request_id     uuid        NOT NULL,
+  seat_id        uuid,
+  approver_id    text        NOT NULL,
+  on_behalf_of   text,                          -- the owner of the seat, where a delegate decided
+  decision       text        NOT NULL,
+  outcome        text,                          -- an outcome of the node's own, when the decision is `returned`
+  reason         text,
+  entity_version integer     NOT NULL,
+  decided_at     timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT approval_decisions_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT one_decision_per_seat UNIQUE (org_id, seat_id), -- guard_decision checks who may fill several seats
+  CONSTRAINT decision_is_known CHECK (decision IN ('approved', 'rejected', 'abstained', 'returned')),
+  CONSTRAINT returned_says_as_what CHECK ((decision = 'returned') = (outcome IS NOT NULL)),
+  CONSTRAINT decision_is_on_a_request FOREIGN KEY (org_id, request_id)
+    REFERENCES assent.approval_requests (org_id, id)
+);
+CREATE INDEX decisions_by_request ON assent.approval_decisions (org_id, request_id);
+CREATE TRIGGER decisions_are_append_only BEFORE UPDATE OR DELETE ON assent.approval_decisions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER decisions_are_never_emptied BEFORE TRUNCATE ON assent.approval_decisions
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.approval_decisions');
+GRANT SELECT, INSERT ON assent.approval_decisions TO assent_engine;
+GRANT SELECT ON assent.approval_decisions TO assent_client;
+
+-- What may change of a request: its status and its claim. Consumed is consumed (WF-03), and only what was approved for the
+-- present content can be.
+CREATE FUNCTION assent.guard_request() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[])
+     IS DISTINCT FROM
+     (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
+  END IF;
+  IF NOT NEW.originators @> OLD.originators THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006',
+      MESSAGE = format('approval request %s keeps its originators; others may join them', OLD.id);
+  END IF;
+  IF OLD.applied_at IS NOT NULL AND (NEW.applied_at, NEW.applied_step_id, NEW.status)
+     IS DISTINCT FROM (OLD.applied_at, OLD.applied_step_id, OLD.status) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS009', MESSAGE = format('approval request %s was consumed before', OLD.id);
+  END IF;
+  IF NEW.applied_at IS NOT NULL AND OLD.applied_at IS NULL AND NEW.entity_id IS NOT NULL AND NOT EXISTS (
+       SELECT FROM assent.entities e
+        WHERE e.org_id = NEW.org_id AND e.id = NEW.entity_id AND e.content_hash = NEW.content_hash) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS009',
+      MESSAGE = format('approval request %s is about another content than entity %s has', OLD.id, OLD.entity_id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER requests_keep_what_they_ask BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_request();
+
+-- A request shows a version, and holds for the content of that version and no other.
+CREATE FUNCTION assent.guard_asked_content() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  PERFORM FROM assent.entities e WHERE e.org_id = NEW.org_id AND e.id = NEW.entity_id;
+  IF NOT FOUND THEN
+    RETURN NEW; -- the foreign key of its snapshot asks at the commit
+  END IF;
+  PERFORM FROM assent.entities e
+     JOIN assent.entity_versions v ON v.org_id = e.org_id AND v.entity_id = e.id AND v.version = NEW.entity_version
+    WHERE e.org_id = NEW.org_id AND e.id = NEW.entity_id AND e.content_hash = NEW.content_hash
+      AND v.id = NEW.snapshot_version_id
+      AND (v.version = e.version OR NOT coalesce(
+             assent.content_of(e.org_id, e.id, v.version, e.entity_type, e.contract_version)
+             <> assent.content_of(e.org_id, e.id, e.version, e.entity_type, e.contract_version), false));
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS009',
+      MESSAGE = format('approval request %s is about another content than entity %s has, or shows another', NEW.id, NEW.entity_id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER requests_show_what_they_are_about BEFORE INSERT ON assent.approval_requests
+  FOR EACH ROW WHEN (NEW.entity_id IS NOT NULL AND NEW.status = 'pending') EXECUTE FUNCTION assent.guard_asked_content();
+
+CREATE FUNCTION assent.note_consumption() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.applied_xid := CASE WHEN NEW.applied_at IS NOT NULL THEN pg_current_xact_id() END;
+  RETURN NEW;
+END
+$$;
+-- After requests_keep_what_they_ask, by its name: that one compares what the caller changed.
+CREATE TRIGGER requests_note_who_consumed_them BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW WHEN (NEW.applied_at IS NOT NULL AND OLD.applied_at IS NULL) EXECUTE FUNCTION assent.note_consumption();
+CREATE TRIGGER requests_begin_unconsumed BEFORE INSERT ON assent.approval_requests
+  FOR EACH ROW WHEN (NEW.applied_xid IS NOT NULL OR NEW.applied_at IS NOT NULL)
+  EXECUTE FUNCTION assent.note_consumption();
+
+-- Whether this is enough: the name of a group that has agreed, or all or any of several such.
+CREATE FUNCTION assent.is_enough(wanted jsonb, agreed text[]) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  IF jsonb_typeof(wanted) = 'string' THEN
+    RETURN wanted #>> '{}' = ANY (agreed);
+  END IF;
+  IF wanted ? 'any' THEN
+    RETURN (SELECT coalesce(bool_or(assent.is_enough(part, agreed)), false) FROM jsonb_array_elements(wanted -> 'any') part);
+  END IF;
+  RETURN (SELECT coalesce(bool_and(assent.is_enough(part, agreed)), false) FROM jsonb_array_elements(wanted -> 'all') part);
+END
+$$;
+
+-- The groups of a request that have agreed, by the decisions in the seats of those who were found, or who replaced one of
+-- them. Where one is enough, the first who said yes or no has decided.
+CREATE FUNCTION assent.agreed_groups(asked assent.approval_requests) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(array_agg(g.name), '{}')
+    FROM jsonb_to_recordset(asked.approvers -> 'groups') AS g (name text, mode text, needed integer)
+   CROSS JOIN LATERAL (
+      SELECT count(*) FILTER (WHERE d.decision = 'approved') AS yes,
+             (array_agg(d.decision ORDER BY d.id) FILTER (WHERE d.decision IN ('approved', 'rejected')))[1] AS first
+        FROM assent.approval_decisions d
+        JOIN assent.workflow_seats s ON s.org_id = d.org_id AND s.id = d.seat_id AND s.request_id = d.request_id
+        LEFT JOIN assent.workflow_seats before ON before.org_id = s.org_id AND before.id = s.replaces_id
+              AND before.request_id = s.request_id AND before.group_name = s.group_name
+       WHERE d.org_id = asked.org_id AND d.request_id = asked.id AND s.group_name = g.name
+         AND (before.id IS NOT NULL OR asked.approvers -> 'people'
+                @> jsonb_build_array(jsonb_build_object('user', s.user_id, 'group', s.group_name)))) answers
+   WHERE CASE g.mode WHEN 'any' THEN answers.first = 'approved' ELSE answers.yes >= g.needed END
+$$;
+-- Triggers run as the role that writes, and call both.
+GRANT EXECUTE ON FUNCTION assent.is_enough(jsonb, text[]), assent.agreed_groups(assent.approval_requests) TO assent_engine;
+
+-- A request becomes approved only where the decisions of those who were asked add up to what was declared to be enough when
+-- they were asked, or where its time is over and that is its default. Also when the status is written by hand.
+CREATE FUNCTION assent.guard_approval() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  agreed CONSTANT text[] := assent.agreed_groups(NEW);
+BEGIN
+  -- Any of those to whom it was escalated decides alone.
+  IF 'escalation' = ANY (agreed) OR assent.is_enough(NEW.approvers -> 'enough', agreed) THEN
+    RETURN NEW;
+  END IF;
+  -- A minute, because the clock by which its time was over need not be the server's.
+  IF NEW.approvers #>> '{default,status}' = 'approved'
+     AND least(NEW.decided_at, assent.now() + interval '1 minute') >= (NEW.approvers #>> '{default,at}')::timestamptz THEN
+    RETURN NEW;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'AS011',
+    MESSAGE = format('approval request %s is not approved: of what is enough (%s) only %s agreed', NEW.id,
+                     NEW.approvers -> 'enough', agreed),
+    HINT = 'Approvals are given by decisions of those who are asked.';
+END
+$$;
+CREATE TRIGGER requests_begin_unapproved BEFORE INSERT ON assent.approval_requests
+  FOR EACH ROW WHEN (NEW.status = 'approved') EXECUTE FUNCTION assent.guard_approval();
+CREATE TRIGGER requests_are_approved_by_those_who_are_asked BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW WHEN (NEW.status = 'approved' AND OLD.status <> 'approved') EXECUTE FUNCTION assent.guard_approval();
+
+-- A decision is given on a request that is open, in a seat that is asked, by its owner or by a delegate of the owner; never
+-- by a person who had a part in what is to be approved, who fills another seat of the round, or who was found among the
+-- members and is not what they were asked as any more. Also when it is written by hand. The rule of assent.engine.seats,
+-- where the database can know it.
+CREATE FUNCTION assent.guard_decision() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  asked assent.approval_requests;
+  seat assent.workflow_seats;
+  owner CONSTANT text := coalesce(NEW.on_behalf_of, NEW.approver_id);
+  names CONSTANT text[] := ARRAY[NEW.approver_id, owner];
+BEGIN
+  SELECT * INTO asked FROM assent.approval_requests r WHERE r.org_id = NEW.org_id AND r.id = NEW.request_id;
+  IF NOT FOUND THEN
+    RETURN NEW; -- row security or the foreign key refuses it
+  END IF;
+  IF asked.status <> 'pending' THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('approval request %s is %s: nobody decides it any more', asked.id, asked.status);
+  END IF;
+  IF asked.originators && names THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s had a part in what request %s is about', NEW.approver_id, asked.id);
+  END IF;
+  IF NOT asked.may_repeat AND EXISTS (
+       SELECT FROM assent.approval_requests o
+         JOIN assent.approval_decisions d ON d.org_id = o.org_id AND d.request_id = o.id
+        WHERE o.org_id = asked.org_id AND o.instance_id = asked.instance_id AND o.slot = asked.slot
+          AND o.generation = asked.generation AND o.status NOT IN ('void', 'cancelled')
+          AND ARRAY[d.approver_id, d.on_behalf_of] && names) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s fills another seat of the round of request %s', NEW.approver_id, asked.id);
+  END IF;
+  -- The engine writes that a seat is decided before it writes the decision.
+  SELECT * INTO seat FROM assent.workflow_seats s
+   WHERE s.org_id = NEW.org_id AND s.id = NEW.seat_id AND s.request_id = NEW.request_id AND s.user_id = owner
+     AND s.status IN ('open', 'decided');
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s has no seat at request %s', owner, asked.id);
+  END IF;
+  -- A minute each way, because the clock by which a delegation holds need not be the server's.
+  IF owner <> NEW.approver_id AND NOT EXISTS (
+       SELECT FROM assent.approval_delegations d
+         JOIN assent.workflow_instances i ON i.org_id = asked.org_id AND i.id = asked.instance_id
+        WHERE d.org_id = asked.org_id AND d.to_user = NEW.approver_id AND d.from_user = owner AND d.revoked_at IS NULL
+          AND d.starts_at <= assent.now() + interval '1 minute'
+          AND (d.ends_at IS NULL OR d.ends_at > assent.now() - interval '1 minute')
+          AND (d.entity_types = '{}' OR asked.entity_type = ANY (d.entity_types))
+          AND (d.workflows = '{}' OR i.workflow_id = ANY (d.workflows))) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s does not stand in for %s at request %s', NEW.approver_id, owner, asked.id);
+  END IF;
+  -- Only where they were found among the members: an application may keep its people elsewhere.
+  IF asked.approvers @> '{"directory": "members"}' AND (
+       EXISTS (SELECT FROM assent.members m WHERE m.org_id = asked.org_id AND m.user_id = ANY (names) AND NOT m.active)
+       OR (starts_with(seat.via, 'role:') AND NOT EXISTS (
+             SELECT FROM assent.members m
+              WHERE m.org_id = asked.org_id AND m.user_id = owner AND m.roles @> ARRAY[substr(seat.via, 6)]))) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS010',
+      MESSAGE = format('%s is not what they were asked as at request %s any more (%s)', owner, asked.id, seat.via);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER decisions_are_of_those_who_are_asked BEFORE INSERT ON assent.approval_decisions
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_decision();
+
+-- What a person may read: the seats that wait for them, and the instances that they take part in.
+
+-- The open seats of an owner that a reader, the owner or a delegate, could fill now, approvals and forms alike. `is_present`
+-- says whether the owner is active now, `held` which roles they hold; the caller asked the directory, which need not be
+-- `members`. LATERAL and OFFSET 0: look-ups by key for each seat, in the order of the seats, whatever the statistics say.
+CREATE FUNCTION assent.waiting_for(of_org text, reader text, seated text, at timestamptz, is_present boolean, held text[])
+RETURNS TABLE (id uuid, kind text, bucket text, user_id text, created_at timestamptz, via text, group_name text,
+  request_id uuid, instance_id uuid, workflow text, node_id text, node_name text, entity_type text, entity_id uuid,
+  entity_version integer, state text, title text, figure numeric, due_at timestamptz, requested_by text, claimed_by text)
+LANGUAGE sql STABLE AS $$
+  SELECT s.id, s.kind, CASE WHEN seated <> reader THEN 'delegated'
+                            WHEN starts_with(s.via, 'role:') THEN 'roles' ELSE 'mine' END,
+         s.user_id, s.created_at, s.via, s.group_name, s.request_id, s.instance_id, i.workflow_id, r.node_id,
+         r.node_name, r.entity_type, r.entity_id, r.entity_version,
+         (SELECT e.state FROM assent.entities e WHERE e.org_id = s.org_id AND e.id = r.entity_id), r.title, r.figure,
+         r.due_at, r.requested_by, r.claimed_by
+    FROM assent.workflow_seats s
+   CROSS JOIN LATERAL (
+      SELECT o.node_id, coalesce(o.node_name, o.node_id) AS node_name, o.entity_type, o.entity_id, o.entity_version,
+             o.title, o.figure, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot, o.generation
+        FROM assent.approval_requests o WHERE s.kind = 'approval' AND o.org_id = s.org_id AND o.id = s.request_id
+      UNION ALL
+      -- Nobody is too close to a form to fill it in.
+      SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.due_at,
+             o.requested_by, o.claimed_by, '{}', true, NULL, NULL
+        FROM assent.workflow_forms o WHERE s.kind = 'form' AND o.org_id = s.org_id AND o.id = s.request_id
+      OFFSET 0) AS r
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.workflow_instances o WHERE o.org_id = s.org_id AND o.id = s.instance_id OFFSET 0) AS i
+   WHERE s.org_id = of_org AND s.user_id = seated AND s.status = 'open'
+     AND NOT r.originators && ARRAY[reader, seated]
+     AND (r.may_repeat OR NOT EXISTS (
+           SELECT FROM assent.approval_requests o
+            WHERE o.org_id = s.org_id AND o.instance_id = s.instance_id AND o.slot = r.slot
+              AND o.generation = r.generation AND o.status NOT IN ('void', 'cancelled')
+              AND EXISTS (SELECT FROM assent.approval_decisions d
+                           WHERE d.org_id = o.org_id AND d.request_id = o.id
+                             AND (d.approver_id IN (reader, seated) OR d.on_behalf_of IN (reader, seated)) OFFSET 0)
+           OFFSET 0))
+     AND (seated = reader OR EXISTS (
+           SELECT FROM assent.approval_delegations d
+            WHERE d.org_id = of_org AND d.to_user = reader AND d.from_user = seated AND d.revoked_at IS NULL
+              AND d.starts_at <= at AND (d.ends_at IS NULL OR d.ends_at > at)
+              AND (d.entity_types = '{}' OR r.entity_type = ANY (d.entity_types))
+              AND (d.workflows = '{}' OR i.workflow_id = ANY (d.workflows))))
+     AND (s.via = 'starter' OR (is_present AND (NOT starts_with(s.via, 'role:') OR substr(s.via, 6) = ANY (held))))
+$$;
+GRANT EXECUTE ON FUNCTION assent.waiting_for(text, text, text, timestamptz, boolean, text[]) TO assent_engine;
+
+-- Whether a person takes part in an instance: they started it, are or were asked in it, or are a delegate of one who is.
+CREATE FUNCTION assent.takes_part(i assent.workflow_instances, person text, at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT i.subject_id = person
+      OR EXISTS (SELECT FROM assent.workflow_seats s
+                  WHERE s.org_id = i.org_id AND s.user_id = person AND s.instance_id = i.id AND s.status <> 'later')
+      OR EXISTS (SELECT FROM assent.approval_delegations d
+                   JOIN assent.workflow_seats s ON s.org_id = d.org_id AND s.user_id = d.from_user
+                    AND s.instance_id = i.id AND s.status = 'open'
+                  WHERE d.org_id = i.org_id AND d.to_user = person AND d.revoked_at IS NULL AND d.starts_at <= at
+                    AND (d.ends_at IS NULL OR d.ends_at > at)
+                    AND (d.entity_types = '{}' OR i.entity_type = ANY (d.entity_types))
+                    AND (d.workflows = '{}' OR i.workflow_id = ANY (d.workflows)))
+$$;
+
+-- Whether an instance is one of those that a reader of lists may see: an entity's by its type, a flow's by its definition
+-- or because they take part in it.
+CREATE FUNCTION assent.is_readable(i assent.workflow_instances, hidden_types text[], all_flows boolean,
+  definitions uuid[], person text, at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN i.entity_type IS NOT NULL THEN i.entity_type <> ALL (hidden_types)
+              ELSE all_flows OR i.definition_id = ANY (definitions) OR assent.takes_part(i, person, at) END
+$$;
+GRANT EXECUTE ON FUNCTION assent.takes_part(assent.workflow_instances, text, timestamptz),
+  assent.is_readable(assent.workflow_instances, text[], boolean, uuid[], text, timestamptz) TO assent_engine;
+-- file: 80_requests.sql
+-- Outside requests: what is asked of outside parties, what they send back, and what it points to.
+--
+-- Rows that change are narrow: what was asked and what was sent, as it was, is in request_history, which only grows. Nothing
+-- here is ever deleted, so that a key, and a cargo, is taken once for ever.
+
+-- Whether a text points to something: to a thing of ours by its id, or to something of an outside system. One thing has
+-- one spelling, for it is taken once. The same as assent.model.cargo.
+CREATE FUNCTION assent.is_cargo(pointer text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN pointer ~ '^((version|document|entity|screening)://assent/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|external://[a-z0-9][a-z0-9._-]{0,62}/[!-~]{1,255})$';
+
+CREATE TABLE assent.requests (
+  org_id            text        NOT NULL,
+  id                uuid        NOT NULL,
+  partition_id      text,
+  instance_id       uuid        NOT NULL,
+  step_execution_id uuid        NOT NULL,           -- the step that waits
+  node_id           text        NOT NULL,
+  token_id          text        NOT NULL,
+  entity_type       text,
+  entity_id         uuid,
+  name              text        NOT NULL,           -- what was asked: the workflow and the node
+  expected          integer     NOT NULL DEFAULT 1, -- how many items make it complete
+  received          integer     NOT NULL DEFAULT 0, -- completed items
+  failed            integer     NOT NULL DEFAULT 0, -- items that failed or expired
+  status            text        NOT NULL DEFAULT 'pending',
+  error             text,                           -- the last that was told
+  trace_id          text,
+  expires_at        timestamptz,
+  created_at        timestamptz NOT NULL DEFAULT assent.now(),
+  ended_at          timestamptz,
+  CONSTRAINT requests_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT outside_request_name_is_short CHECK (length(name) BETWEEN 1 AND 500),
+  CONSTRAINT outside_request_expects_something CHECK (expected BETWEEN 1 AND 500),
+  CONSTRAINT results_are_counted CHECK (received >= 0 AND failed >= 0),
+  CONSTRAINT outside_request_status_is_known
+    CHECK (status IN ('pending', 'partial', 'completed', 'failed', 'expired', 'cancelled')),
+  CONSTRAINT completed_request_has_what_it_expected CHECK (status <> 'completed' OR received >= expected),
+  CONSTRAINT partial_request_has_something CHECK (status <> 'partial' OR received BETWEEN 1 AND expected - 1),
+  CONSTRAINT outside_request_ends_when_its_status_says_so
+    CHECK ((status IN ('pending', 'partial')) = (ended_at IS NULL))
+);
+CREATE INDEX requests_by_time ON assent.requests (org_id, created_at, id);
+CREATE INDEX requests_by_status ON assent.requests (org_id, status, created_at, id);
+CREATE INDEX requests_by_instance ON assent.requests (org_id, instance_id);
+CREATE INDEX requests_by_step ON assent.requests (org_id, step_execution_id);
+CREATE INDEX requests_to_expire ON assent.requests (expires_at) WHERE status IN ('pending', 'partial');
+CREATE TRIGGER outside_request_status_moves_forward BEFORE UPDATE ON assent.requests
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outside');
+
+-- What may change of a request: its status and counts; nothing once it has ended, and what was received stays received.
+CREATE FUNCTION assent.guard_outside_request() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  standing CONSTANT text[] := '{status,received,failed,error,ended_at}';
+BEGIN
+  IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('request %s keeps what it asks, and who waits', OLD.id);
+  END IF;
+  IF OLD.ended_at IS NOT NULL AND NEW IS DISTINCT FROM OLD THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('request %s is %s and stays as it is', OLD.id, OLD.status);
+  END IF;
+  IF NEW.received < OLD.received OR NEW.failed < OLD.failed THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('what request %s received stays received', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER outside_requests_keep_what_they_ask BEFORE UPDATE ON assent.requests
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_outside_request();
+SELECT assent.guard_by_org('assent.requests');
+GRANT SELECT, INSERT, UPDATE (status, error, ended_at) ON assent.requests TO assent_engine;
+GRANT SELECT ON assent.requests TO assent_client;
+
+-- One row for each bundle that came: the queue while it is pending, and for ever the proof that its key was taken.
+CREATE TABLE assent.request_deliveries (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,                -- also of its bundle, in request_history
+  position     bigint      GENERATED BY DEFAULT AS IDENTITY,  -- the order in which they came
+  request_id   uuid        NOT NULL,
+  key          text        NOT NULL,                -- the sender's own: the same again changes nothing
+  source       text        NOT NULL,
+  pushed_by    text,                                -- the member who brought it, where one did
+  status       text        NOT NULL DEFAULT 'pending',
+  late         boolean     NOT NULL DEFAULT false,  -- it came when the request had ended, and counts for nothing
+  attempts     integer     NOT NULL DEFAULT 0,      -- counted when they begin
+  next_try_at  timestamptz NOT NULL DEFAULT assent.now(),
+  worker_id    uuid,                                -- the worker that has claimed it
+  claimed_at   timestamptz,
+  losses       integer     NOT NULL DEFAULT 0,      -- how many workers were lost while they had it
+  suspect      boolean     NOT NULL DEFAULT false,  -- whether it may have killed one: it is folded alone
+  error        text,
+  received_at  timestamptz NOT NULL DEFAULT assent.now(),
+  processed_at timestamptz,
+  CONSTRAINT request_deliveries_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT delivery_key_is_taken_once UNIQUE (org_id, request_id, key),
+  CONSTRAINT delivery_is_to_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.requests (org_id, id),
+  CONSTRAINT delivery_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
+  CONSTRAINT delivery_key_is_not_blank CHECK (NOT assent.is_blank(key)),
+  CONSTRAINT delivery_source_is_known CHECK (source IN ('http', 'callback', 'sql', 'python')),
+  CONSTRAINT delivery_status_is_known CHECK (status IN ('pending', 'processed', 'dead_letter')),
+  CONSTRAINT delivery_attempts_are_counted CHECK (attempts >= 0),
+  CONSTRAINT delivery_is_processed_at_a_time CHECK ((status = 'processed') = (processed_at IS NOT NULL)),
+  CONSTRAINT only_what_was_processed_is_late CHECK (NOT late OR status = 'processed'),
+  CONSTRAINT only_a_pending_delivery_is_claimed CHECK (worker_id IS NULL OR status = 'pending')
+);
+CREATE INDEX deliveries_to_process ON assent.request_deliveries (org_id, next_try_at, position)
+  WHERE status = 'pending';
+CREATE INDEX deliveries_suspect ON assent.request_deliveries (next_try_at, position)
+  WHERE status = 'pending' AND suspect;
+CREATE INDEX deliveries_of_worker ON assent.request_deliveries (worker_id) WHERE worker_id IS NOT NULL;
+CREATE INDEX deliveries_dead ON assent.request_deliveries (org_id, received_at, id) WHERE status = 'dead_letter';
+CREATE TRIGGER delivery_status_moves_forward BEFORE UPDATE ON assent.request_deliveries
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('delivery');
+CREATE TRIGGER deliveries_are_never_deleted BEFORE DELETE ON assent.request_deliveries
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER deliveries_are_never_emptied BEFORE TRUNCATE ON assent.request_deliveries
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+
+CREATE FUNCTION assent.guard_delivery() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+  standing CONSTANT text[] :=
+    '{status,late,attempts,next_try_at,worker_id,claimed_at,losses,suspect,error,processed_at}';
+BEGIN
+  IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('delivery %s keeps its key, and its request', OLD.id);
+  END IF;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER deliveries_keep_their_key BEFORE UPDATE ON assent.request_deliveries
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_delivery();
+SELECT assent.guard_by_org('assent.request_deliveries');
+-- Only a worker folds deliveries; commands push them, and retry dead letters.
+GRANT SELECT, INSERT, UPDATE (status, attempts, next_try_at, error) ON assent.request_deliveries TO assent_engine;
+
+-- What came, one by one. The first status of a cargo holds.
+CREATE TABLE assent.request_items (
+  org_id      text        NOT NULL,
+  id          uuid        NOT NULL,
+  request_id  uuid        NOT NULL,
+  delivery_id uuid        NOT NULL,
+  cargo       text,
+  kind        text,                                 -- what the sender calls it, such as passport
+  status      text        NOT NULL,
+  error       text,
+  received_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT request_items_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT cargo_is_received_once UNIQUE (org_id, request_id, cargo),
+  CONSTRAINT item_is_of_a_delivery FOREIGN KEY (org_id, delivery_id) REFERENCES assent.request_deliveries (org_id, id),
+  CONSTRAINT item_status_is_known CHECK (status IN ('completed', 'failed', 'expired')),
+  CONSTRAINT completed_item_points_to_something CHECK (status <> 'completed' OR cargo IS NOT NULL),
+  CONSTRAINT item_cargo_is_a_pointer CHECK (assent.is_cargo(cargo))
+);
+CREATE INDEX items_by_request ON assent.request_items (org_id, request_id, id);
+CREATE TRIGGER items_are_append_only BEFORE UPDATE OR DELETE ON assent.request_items
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER items_are_never_emptied BEFORE TRUNCATE ON assent.request_items
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.request_items');
+GRANT SELECT ON assent.request_items TO assent_engine, assent_client;
+
+-- Everything that happened to a request, as it was: asked, delivered, and how it ended.
+CREATE TABLE assent.request_history (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL,
+  request_id uuid        NOT NULL,
+  what       text        NOT NULL,
+  source     text        NOT NULL,
+  body       jsonb,                                 -- what was asked, the bundle that came, or why it ended
+  at         timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT request_history_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT history_is_of_a_request FOREIGN KEY (org_id, request_id) REFERENCES assent.requests (org_id, id),
+  CONSTRAINT history_tells_what_is_known
+    CHECK (what IN ('asked', 'delivered', 'completed', 'failed', 'expired', 'cancelled'))
+);
+CREATE INDEX history_by_request ON assent.request_history (org_id, request_id, at);
+CREATE TRIGGER request_history_is_append_only BEFORE UPDATE OR DELETE ON assent.request_history
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER request_history_is_never_emptied BEFORE TRUNCATE ON assent.request_history
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.request_history');
+GRANT SELECT, INSERT ON assent.request_history TO assent_engine;
+
+-- Keeps a bundle for a request of the transaction's org: `accepted`; `repeated`, where its key was taken before; `late`, where
+-- the request has ended; null where there is no such request. It runs as its caller, under row security.
+CREATE FUNCTION assent.keep_delivery(to_request uuid, its_key text, bundle jsonb, come_by text, brought_by text)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  org text := assent.org_id();
+  delivery uuid := gen_random_uuid();
+  is_late boolean;
+BEGIN
+  SELECT ended_at IS NOT NULL INTO is_late FROM assent.requests WHERE org_id = org AND id = to_request;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  INSERT INTO assent.request_deliveries
+         (org_id, id, request_id, key, source, pushed_by, status, late, next_try_at, received_at, processed_at)
+  VALUES (org, delivery, to_request, its_key, come_by, brought_by, CASE WHEN is_late THEN 'processed' ELSE 'pending' END,
+          is_late, assent.now(), assent.now(), CASE WHEN is_late THEN assent.now() END)
+  ON CONFLICT (org_id, request_id, key) DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN 'repeated';
+  END IF;
+  INSERT INTO assent.request_history (org_id, id, request_id, what, source, body, at)
+  VALUES (org, delivery, to_request, 'delivered', come_by, bundle, assent.now());
+  IF is_late THEN
+    RETURN 'late';
+  END IF;
+  PERFORM pg_notify('assent_results', '');
+  RETURN 'accepted';
+END
+$$;
+
+-- What is wrong with an item of a bundle; null where it is right.
+CREATE FUNCTION assent.item_problem(item jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN CASE
+  WHEN jsonb_typeof(item) IS DISTINCT FROM 'object' THEN 'an item is an object'
+  WHEN item - '{cargo,kind,status,error}'::text[] <> '{}' THEN 'an item has cargo, kind, status and error, and nothing else'
+  WHEN EXISTS (SELECT FROM jsonb_each(item) WHERE jsonb_typeof(value) NOT IN ('string', 'null')) THEN 'an item holds texts'
+  WHEN coalesce(item ->> 'status', 'completed') NOT IN ('completed', 'failed', 'expired')
+    THEN 'the status of an item is completed, failed or expired'
+  WHEN item ? 'status' AND item ->> 'status' IS NULL THEN 'the status of an item is completed, failed or expired'
+  WHEN NOT assent.is_cargo(item ->> 'cargo')
+    THEN 'the cargo of an item is version://assent/<id>, document://…, entity://…, screening://… or external://<system>/<id>'
+  WHEN coalesce(item ->> 'status', 'completed') = 'completed' AND item ->> 'cargo' IS NULL
+    THEN 'a completed item points to its cargo'
+  WHEN length(item ->> 'kind') NOT BETWEEN 1 AND 200 THEN 'the kind of an item has 1 to 200 characters'
+  WHEN length(item ->> 'error') > 2000 THEN 'the error of an item has 2000 characters at most'
+END;
+
+-- What is wrong with a bundle; null where it is right. The same as assent.model.bundle.
+CREATE FUNCTION assent.bundle_problem(key text, items jsonb, status text, error text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN CASE
+  WHEN coalesce(length(key), 0) NOT BETWEEN 1 AND 200 THEN 'a result needs a key of 1 to 200 characters'
+  WHEN assent.is_blank(key) THEN 'the key of a result is not blank'
+  WHEN status IS NULL OR status NOT IN ('completed', 'failed', 'expired')
+    THEN 'the status of a result is completed, failed or expired'
+  WHEN length(error) > 2000 THEN 'the error of a result has 2000 characters at most'
+  WHEN jsonb_typeof(items) IS DISTINCT FROM 'array' THEN 'the items of a result are a list'
+  WHEN jsonb_array_length(items) > 500 THEN 'a result has 500 items at most'
+  WHEN status = 'completed' AND items = '[]' THEN 'a completed result has items'
+  ELSE (SELECT min(assent.item_problem(item)) FROM jsonb_array_elements(items) AS item)
+END;
+
+-- Pushes what an outside party sends for a request: `accepted`, `repeated` where its key was pushed before, or `late` where
+-- the request has ended. For programs in any language, in their own transaction. It runs as its owner, since the caller has
+-- no right to write, and holds itself to the org of the transaction (`assent.org_id`) by name.
+CREATE FUNCTION assent.push_result(
+  request_id uuid, key text, items jsonb, status text DEFAULT 'completed', error text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  problem text := assent.bundle_problem(key, items, status, error);
+  pushed text;
+BEGIN
+  IF assent.org_id() IS NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a result needs an org',
+      HINT = 'SELECT set_config(''assent.org_id'', ''acme'', true) first, in the same transaction.';
+  END IF;
+  IF problem IS NOT NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = problem;
+  END IF;
+  pushed := assent.keep_delivery(
+    request_id, key, jsonb_build_object('key', key, 'status', status, 'items', items, 'error', error), 'sql', NULL);
+  IF pushed IS NULL THEN
+    RAISE no_data_found USING MESSAGE = format('no request %s', coalesce(request_id::text, 'without an id'));
+  END IF;
+  RETURN pushed;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.is_cargo(text), assent.item_problem(jsonb),
+                          assent.bundle_problem(text, jsonb, text, text),
+                          assent.keep_delivery(uuid, text, jsonb, text, text) TO assent_engine;
+GRANT EXECUTE ON FUNCTION assent.push_result(uuid, text, jsonb, text, text) TO assent_engine, assent_client;
+-- file: 85_jobs.sql
+-- Jobs that workers run: effects and tasks; and the leases of workers, which results (request_deliveries) share.
+
+-- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
+-- that has claimed something has a row here. Workers belong to no org.
+CREATE TABLE assent.worker_leases (
+  worker_id    uuid        NOT NULL,
+  leased_until timestamptz NOT NULL,
+  lost_jobs    integer,                         -- how many it had when its lease was found to be over
+  CONSTRAINT worker_leases_pkey PRIMARY KEY (worker_id)
+);
+ALTER TABLE assent.worker_leases ENABLE ROW LEVEL SECURITY;
+CREATE POLICY rows_of_nobody ON assent.worker_leases USING (false);
+
+-- Effects: HTTP calls, e-mails and messages that a step wants sent.
+CREATE TABLE assent.workflow_side_effects_outbox (
+  org_id                text        NOT NULL,
+  created_at            timestamptz NOT NULL DEFAULT assent.now(),
+  id                    uuid        NOT NULL,
+  instance_id           uuid        NOT NULL,
+  step_execution_id     uuid        NOT NULL,
+  step_created_at       timestamptz NOT NULL,   -- the step's partition, for its evidence
+  effect_type           text        NOT NULL,
+  destination           text        NOT NULL DEFAULT '',    -- the receiver; each gets a limited number at a time
+  payload_json          jsonb       NOT NULL DEFAULT '{}',
+  event_idempotency_key text        NOT NULL,
+  trace_id              text,
+  awaited               boolean     NOT NULL DEFAULT false, -- whether its step waits for the response
+  retry_ambiguous       boolean     NOT NULL DEFAULT true,  -- whether it may be sent again when it may have arrived
+  ambiguous             boolean     NOT NULL DEFAULT false, -- whether an attempt was sent and got no response
+  status                text        NOT NULL DEFAULT 'pending',
+  attempts              integer     NOT NULL DEFAULT 0,
+  max_attempts          integer     NOT NULL DEFAULT 5,
+  next_retry_at         timestamptz,
+  worker_id             uuid,                   -- the worker that has claimed it
+  claimed_at            timestamptz,
+  losses                integer     NOT NULL DEFAULT 0,     -- how many workers were lost while they had it
+  suspect               boolean     NOT NULL DEFAULT false, -- whether it may have killed one
+  completed_at          timestamptz,
+  error                 text,
+  response_json         jsonb,
+  CONSTRAINT workflow_side_effects_outbox_pkey PRIMARY KEY (org_id, created_at, id),
+  CONSTRAINT effect_type_is_known
+    CHECK (effect_type IN ('webhook', 'email', 'sms', 'in_app', 'chat', 'integration')),
+  CONSTRAINT effect_status_is_known CHECK (status IN ('pending', 'processing', 'completed', 'failed', 'dead_letter')),
+  CONSTRAINT effect_under_way_is_claimed_by_a_worker CHECK ((status = 'processing') = (worker_id IS NOT NULL)),
+  CONSTRAINT effect_attempts_are_counted CHECK (attempts >= 0 AND max_attempts >= 1)
+) PARTITION BY RANGE (created_at);
+CREATE INDEX effects_to_process ON assent.workflow_side_effects_outbox (status, next_retry_at, created_at)
+  WHERE status IN ('pending', 'failed');
+CREATE INDEX effects_by_instance ON assent.workflow_side_effects_outbox (org_id, instance_id);
+CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_execution_id);
+-- The claim goes from destination to destination, and takes from each what is due first.
+CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_outbox
+  (org_id, destination, (coalesce(next_retry_at, created_at)), id) WHERE status IN ('pending', 'failed');
+CREATE INDEX effects_suspect ON assent.workflow_side_effects_outbox ((coalesce(next_retry_at, created_at)), id)
+  WHERE status IN ('pending', 'failed') AND suspect;
+CREATE INDEX effects_of_worker ON assent.workflow_side_effects_outbox (worker_id) WHERE status = 'processing';
+CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
+CREATE INDEX effects_completed ON assent.workflow_side_effects_outbox (completed_at) WHERE status = 'completed';
+CREATE TRIGGER effect_status_moves_forward BEFORE UPDATE ON assent.workflow_side_effects_outbox
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
+CREATE TRIGGER effect_claim_is_dated BEFORE UPDATE ON assent.workflow_side_effects_outbox
+  FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
+CREATE TABLE assent.workflow_side_effects_outbox_default PARTITION OF assent.workflow_side_effects_outbox DEFAULT;
+SELECT assent.guard_by_org('assent.workflow_side_effects_outbox');
+SELECT assent.guard_by_org('assent.workflow_side_effects_outbox_default');
+GRANT SELECT, INSERT, UPDATE ON assent.workflow_side_effects_outbox TO assent_engine;
+
+-- What an org's webhooks are signed with. Settings of the org can be read by expressions, so these are not there; the
+-- engine's role has no right to this table at all. Two may be active, while receivers change from one to the other.
+CREATE TABLE assent.effect_secrets (
+  org_id     text        NOT NULL,
+  id         uuid        NOT NULL,
+  secret     text        NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  retired_at timestamptz,
+  CONSTRAINT effect_secrets_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT effect_secret_is_one_of_standard_webhooks CHECK (secret ~ '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$')
+);
+CREATE TRIGGER effect_secrets_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.effect_secrets FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('effect_secret', 'create', 'delete', 'id', '', 'retired_at');
+SELECT assent.guard_by_org('assent.effect_secrets');
+
+-- Credentials for receivers, by the names that definitions call them. As with effect_secrets, the engine's role has no right
+-- to this table: values are written by the owner's functions, and read by the effects worker when it sends. Each is for some
+-- hosts only, so that an author cannot have it sent elsewhere.
+CREATE TABLE assent.named_secrets (
+  org_id     text        NOT NULL,
+  name       text        NOT NULL,
+  value      text        NOT NULL,
+  hosts      text[]      NOT NULL,
+  created_by text        NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT assent.now(),
+  changed_at timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT named_secrets_pkey PRIMARY KEY (org_id, name),
+  CONSTRAINT secret_name_is_plain CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+  CONSTRAINT secret_value_fits_a_header CHECK (length(value) BETWEEN 8 AND 8192 AND value ~ '^[!-~][ -~]*[!-~]$'),
+  CONSTRAINT secret_is_for_some_hosts CHECK (cardinality(hosts) BETWEEN 1 AND 20)
+);
+CREATE TRIGGER named_secrets_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.named_secrets FOR EACH ROW
+  EXECUTE FUNCTION assent.note_administration('secret', 'create', 'delete', 'name', '', 'hosts changed_at');
+SELECT assent.guard_by_org('assent.named_secrets');
+
+-- Tasks: background work of the application. A task's row is narrow, because it changes with every attempt. What was
+-- submitted, and the outcomes of attempts, are in rows that are only inserted.
+CREATE TABLE assent.tasks (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,            -- sorts by the time of submission
+  type         text        NOT NULL,
+  status       text        NOT NULL DEFAULT 'open',
+  priority     smallint    NOT NULL DEFAULT 128, -- the higher the sooner; then the oldest
+  attempts     integer     NOT NULL DEFAULT 0,  -- counted when they begin
+  attempts_max integer     NOT NULL DEFAULT 8,
+  run_at       timestamptz NOT NULL DEFAULT assent.now(), -- not before; after an error, the next try
+  worker_id    uuid,                            -- the worker that has claimed it
+  claimed_at   timestamptz,
+  losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
+  suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
+  ended_at     timestamptz,
+  CONSTRAINT tasks_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT task_type_is_a_short_name CHECK (length(type) BETWEEN 1 AND 200),
+  CONSTRAINT task_status_is_known CHECK (status IN
+    ('open', 'in_progress', 'blocked', 'background', 'complete', 'error', 'cancelled', 'dead')),
+  CONSTRAINT task_priority_is_a_byte CHECK (priority BETWEEN 0 AND 255),
+  CONSTRAINT task_attempts_are_counted CHECK (attempts BETWEEN 0 AND attempts_max AND attempts_max >= 1),
+  CONSTRAINT task_in_progress_is_in_somebodys_hands CHECK ((status = 'in_progress') = (worker_id IS NOT NULL)),
+  CONSTRAINT task_ends_when_its_status_says_so
+    CHECK ((status IN ('complete', 'cancelled', 'dead')) = (ended_at IS NOT NULL))
+) WITH (fillfactor = 70);
+-- The claim goes from org to org, type to type, priority to priority, and takes from each what is due first: what is to
+-- run tomorrow stands behind what is due, and is never read.
+CREATE INDEX tasks_to_run ON assent.tasks (org_id, type, priority, run_at, id) WHERE status IN ('open', 'error');
+CREATE INDEX tasks_suspect ON assent.tasks (run_at, org_id, id) WHERE status IN ('open', 'error') AND suspect;
+CREATE INDEX tasks_in_hand ON assent.tasks (worker_id) WHERE status = 'in_progress';
+CREATE INDEX tasks_dead ON assent.tasks (org_id, id) WHERE status = 'dead';
+CREATE INDEX tasks_ended ON assent.tasks (ended_at) WHERE status IN ('complete', 'cancelled');
+CREATE TRIGGER task_status_moves_forward BEFORE UPDATE ON assent.tasks
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('task');
+SELECT assent.guard_by_org('assent.tasks');
+GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.tasks TO assent_engine;
+GRANT SELECT ON assent.tasks TO assent_client;
+
+CREATE TABLE assent.task_submissions (
+  org_id       text        NOT NULL,
+  id           uuid        NOT NULL,            -- of the task
+  type         text        NOT NULL,
+  input        jsonb       NOT NULL,
+  key          text,
+  attempts_max integer     NOT NULL,            -- of which a dead task gets as many again
+  submitted_by text        NOT NULL,
+  partition_id text,
+  instance_id  uuid,                            -- of the step that submitted it
+  step_id      uuid,
+  awaited      boolean     NOT NULL DEFAULT false, -- whether that step rests until it has ended
+  trace_id     text,
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  CONSTRAINT task_submissions_pkey PRIMARY KEY (org_id, id),
+  CONSTRAINT task_of_a_step_names_its_instance CHECK ((instance_id IS NULL) = (step_id IS NULL)),
+  CONSTRAINT only_a_step_awaits_a_task CHECK (NOT awaited OR step_id IS NOT NULL)
+);
+CREATE INDEX task_submissions_by_type ON assent.task_submissions (org_id, type, id);
+CREATE INDEX task_submissions_by_step ON assent.task_submissions (org_id, instance_id, step_id)
+  WHERE instance_id IS NOT NULL;
+CREATE TRIGGER task_submissions_are_append_only BEFORE UPDATE OR DELETE ON assent.task_submissions
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER task_submissions_are_never_emptied BEFORE TRUNCATE ON assent.task_submissions
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.task_submissions');
+GRANT SELECT, INSERT ON assent.task_submissions TO assent_engine;
+GRANT SELECT ON assent.task_submissions TO assent_client;
+
+-- Outcomes of attempts; that of the last one is the task's own output or error.
+CREATE TABLE assent.task_attempts (
+  org_id     text        NOT NULL,
+  task_id    uuid        NOT NULL,
+  attempt    integer     NOT NULL,
+  outcome    text        NOT NULL,
+  output     jsonb,
+  code       text,
+  error      text,
+  worker_id  uuid        NOT NULL,
+  started_at timestamptz NOT NULL,
+  ended_at   timestamptz NOT NULL,
+  CONSTRAINT task_attempts_pkey PRIMARY KEY (org_id, task_id, attempt),
+  CONSTRAINT task_attempt_outcome_is_known CHECK (outcome IN ('complete', 'error', 'lost')),
+  CONSTRAINT task_attempt_that_failed_says_why CHECK (num_nonnulls(code, error) = CASE outcome WHEN 'complete' THEN 0 ELSE 2 END)
+);
+CREATE TRIGGER task_attempts_are_append_only BEFORE UPDATE OR DELETE ON assent.task_attempts
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting('prune');
+CREATE TRIGGER task_attempts_are_never_emptied BEFORE TRUNCATE ON assent.task_attempts
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.task_attempts');
+GRANT SELECT, INSERT ON assent.task_attempts TO assent_engine;
+GRANT SELECT ON assent.task_attempts TO assent_client;
+
+-- A key stands for one task of its type in its partition for good, also after that is pruned.
+CREATE TABLE assent.task_keys (
+  org_id       text  NOT NULL,
+  type         text  NOT NULL,
+  partition_id text  NOT NULL DEFAULT '',       -- '' is the whole org, because a primary key needs a value
+  key          text  NOT NULL,
+  task_id      uuid  NOT NULL,
+  input_hash   bytea NOT NULL,
+  CONSTRAINT task_keys_pkey PRIMARY KEY (org_id, type, partition_id, key),
+  CONSTRAINT task_key_is_short CHECK (length(key) BETWEEN 1 AND 200),
+  CONSTRAINT task_key_is_not_blank CHECK (NOT assent.is_blank(key))
+);
+CREATE TRIGGER task_keys_are_append_only BEFORE UPDATE OR DELETE ON assent.task_keys
+  FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
+CREATE TRIGGER task_keys_are_never_emptied BEFORE TRUNCATE ON assent.task_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
+SELECT assent.guard_by_org('assent.task_keys');
+GRANT SELECT, INSERT ON assent.task_keys TO assent_engine;
+
+-- The hash of an input, whatever its source: jsonb has one text for what is equal.
+CREATE FUNCTION assent.input_hash(input jsonb) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sha256(convert_to(input::text, 'UTF8'));
+
+-- Submits a task and returns its id; the same key again returns the id of the task that it submitted before, and another
+-- input under it is refused. For programs in any language, in their own transaction: the task is of the whole org, and its
+-- keys meet no partition's. It runs as its owner, since the caller has no right to write, and holds itself to the org of the
+-- transaction (`assent.org_id`) by name.
+CREATE FUNCTION assent.submit_task(type text, input jsonb DEFAULT '{}', key text DEFAULT NULL,
+  priority integer DEFAULT 128, run_at timestamptz DEFAULT NULL, attempts_max integer DEFAULT 8) RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  org text := assent.org_id();
+  task uuid := assent.new_id();
+  due timestamptz := coalesce(run_at, assent.now());
+  known record;
+BEGIN
+  IF org IS NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a task needs an org',
+      HINT = 'SELECT set_config(''assent.org_id'', ''acme'', true) first, in the same transaction.';
+  END IF;
+  IF jsonb_typeof(input) IS DISTINCT FROM 'object' THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the input of a task is an object';
+  END IF;
+  IF coalesce(assent.is_blank(type), true) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'a task needs a type', DETAIL = format('Found %L.', type);
+  END IF;
+  IF assent.is_blank(key) THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the key of a task is not blank', DETAIL = format('Found %L.', key),
+      HINT = 'Leave it out where there is none.';
+  END IF;
+  IF key IS NOT NULL THEN
+    INSERT INTO assent.task_keys (org_id, type, partition_id, key, task_id, input_hash)
+    VALUES (org, type, '', key, task, assent.input_hash(input)) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+      SELECT k.task_id, k.input_hash INTO STRICT known FROM assent.task_keys k
+       WHERE k.org_id = org AND k.type = submit_task.type AND k.partition_id = '' AND k.key = submit_task.key;
+      IF known.input_hash <> assent.input_hash(input) THEN
+        RAISE unique_violation USING
+          MESSAGE = format('key %L of %s was used for another input, by task %s', key, type, known.task_id),
+          HINT = 'A key stands for one task for good; take another.';
+      END IF;
+      RETURN known.task_id;
+    END IF;
+  END IF;
+  INSERT INTO assent.tasks (org_id, id, type, priority, run_at, attempts_max)
+  VALUES (org, task, type, priority, due, attempts_max);
+  INSERT INTO assent.task_submissions (org_id, id, type, input, key, attempts_max, submitted_by)
+  VALUES (org, task, type, input, key, attempts_max, 'sql:' || assent.calling_role());
+  IF due <= assent.now() THEN
+    PERFORM pg_notify('assent_tasks', '');
+  END IF;
+  RETURN task;
+END
+$$;
+GRANT EXECUTE ON FUNCTION assent.input_hash(jsonb) TO assent_engine;
+GRANT EXECUTE ON FUNCTION assent.submit_task(text, jsonb, text, integer, timestamptz, integer)
+  TO assent_engine, assent_client;
+-- file: 90_http.sql
+-- Replies that the HTTP API keeps under the keys that callers gave to their requests, to return them again.
+
+-- A key is the caller's own: another caller's key may look the same.
+CREATE TABLE assent.http_replies (
+  org_id       text        NOT NULL,
+  actor_id     text        NOT NULL,
+  key          text        NOT NULL,
+  request_hash text        NOT NULL,
+  status       integer     NOT NULL,
+  headers      jsonb       NOT NULL DEFAULT '{}',
+  media_type   text        NOT NULL DEFAULT 'application/json',
+  body         text        NOT NULL,            -- as it was sent, to the byte
+  about        jsonb       NOT NULL DEFAULT '[]', -- what it shows: returned again only to a caller who may still read that
+  created_at   timestamptz NOT NULL DEFAULT assent.now(),
+  expires_at   timestamptz NOT NULL,
+  CONSTRAINT http_replies_pkey PRIMARY KEY (org_id, actor_id, key),
+  CONSTRAINT reply_key_is_short CHECK (length(key) BETWEEN 1 AND 255),
+  CONSTRAINT request_is_kept_as_sha256 CHECK (request_hash ~ '^[0-9a-f]{64}$'),
+  CONSTRAINT reply_has_a_status_of_http CHECK (status BETWEEN 200 AND 599),
+  CONSTRAINT reply_is_kept_for_a_time CHECK (expires_at > created_at)
+);
+CREATE INDEX http_replies_to_forget ON assent.http_replies (org_id, expires_at);
+SELECT assent.guard_by_org('assent.http_replies');
+GRANT SELECT, INSERT, UPDATE (request_hash, status, headers, media_type, body, about, created_at, expires_at), DELETE
+  ON assent.http_replies TO assent_engine;
+-- file: 95_upkeep.sql
+-- Upkeep: partitions are made ahead of time, receipts and tasks are pruned, ended instances are deleted.
+--
+-- The default partition of each partitioned table catches rows of a month that was not prepared, so that no insert is ever
+-- refused at a month's turn; the next call of ensure_partitions moves such rows to where they belong.
+
+-- Makes the partition of one month, taking over its rows from the default partition; false when it was there.
+-- The bounds go through text, where another zone or style may write IST for India and read it as Israel.
+CREATE FUNCTION assent.ensure_partition(parent text, month date) RETURNS boolean
+LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO, YMD' AS $$
+DECLARE
+  partition CONSTANT text := format('%s_%s', parent, to_char(month, 'YYYY_MM'));
+  lower_bound CONSTANT timestamptz := month::timestamp AT TIME ZONE 'UTC';
+  upper_bound CONSTANT timestamptz := (month + interval '1 month')::timestamp AT TIME ZONE 'UTC';
+BEGIN
+  IF to_regclass(format('assent.%I', partition)) IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  -- The parent first: a statement that waits for a partition has already read the list of partitions, and finds moved rows
+  -- in none of them. Then the default partition: no row may be added between the move and the attachment.
+  EXECUTE format('LOCK TABLE ONLY assent.%I IN ACCESS EXCLUSIVE MODE', parent);
+  EXECUTE format('LOCK TABLE assent.%I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+  EXECUTE format('CREATE TABLE assent.%I (LIKE assent.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
+    partition, parent);
+  EXECUTE format('WITH moved AS (DELETE FROM assent.%I WHERE created_at >= $1 AND created_at < $2 RETURNING *) '
+    'INSERT INTO assent.%I SELECT * FROM moved', parent || '_default', partition)
+    USING lower_bound, upper_bound;
+  EXECUTE format('ALTER TABLE assent.%I ATTACH PARTITION assent.%I FOR VALUES FROM (%L) TO (%L)',
+    parent, partition, lower_bound, upper_bound);
+  PERFORM assent.guard_by_org(format('assent.%I', partition)::regclass);
+  RETURN true;
+END
+$$;
+
+-- Makes the partitions of this month and the months ahead, and those of months that have rows waiting in a default
+-- partition; returns how many were missing.
+CREATE FUNCTION assent.ensure_partitions(months_ahead integer DEFAULT 3) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+  parent text;
+  month date;
+  made integer := 0;
+BEGIN
+  -- Two maintenance calls at once would race for the same names.
+  PERFORM pg_advisory_xact_lock(hashtextextended('assent.ensure_partitions', 0));
+  FOREACH parent IN ARRAY ARRAY['workflow_step_executions', 'workflow_events_outbox', 'workflow_side_effects_outbox']
+  LOOP
+    FOR month IN EXECUTE format(
+      'SELECT generate_series(date_trunc(''month'', assent.now() AT TIME ZONE ''UTC''), '
+      '         date_trunc(''month'', assent.now() AT TIME ZONE ''UTC'') + make_interval(months => $1), ''1 month'')::date '
+      'UNION SELECT DISTINCT date_trunc(''month'', created_at AT TIME ZONE ''UTC'')::date FROM assent.%I ORDER BY 1',
+      parent || '_default') USING months_ahead
+    LOOP
+      made := made + assent.ensure_partition(parent, month)::integer;
+    END LOOP;
+  END LOOP;
+  RETURN made;
+END
+$$;
+
+-- Deletes the receipts of instances that ended before a time, a number of instances at once. Terminal is final: what comes
+-- late is ignored without a receipt.
+CREATE FUNCTION assent.prune_receipts(ended_before timestamptz, instances_max integer)
+RETURNS TABLE (instances bigint, step_receipts bigint, outbox_receipts bigint)
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  RETURN QUERY
+  WITH ended AS MATERIALIZED (
+    SELECT org_id, id FROM assent.workflow_instances
+     WHERE completed_at < ended_before AND receipts_pruned_at IS NULL
+     ORDER BY completed_at LIMIT instances_max
+     FOR NO KEY UPDATE SKIP LOCKED
+  ), marked AS (
+    UPDATE assent.workflow_instances i SET receipts_pruned_at = assent.now()
+      FROM ended e WHERE i.org_id = e.org_id AND i.id = e.id
+    RETURNING 1
+  ), of_steps AS (
+    DELETE FROM assent.workflow_step_receipts r
+     USING ended e WHERE r.org_id = e.org_id AND r.instance_id = e.id
+    RETURNING 1
+  ), of_outboxes AS (
+    DELETE FROM assent.workflow_outbox_receipts r
+     USING ended e WHERE r.org_id = e.org_id AND r.instance_id = e.id
+    RETURNING 1
+  )
+  SELECT (SELECT count(*) FROM marked), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_outboxes);
+  PERFORM set_config('assent.door', former_door, true);
+END
+$$;
+
+-- Deletes tasks that went well, or were cancelled, before a time, a number at once. Their keys stay.
+CREATE FUNCTION assent.prune_tasks(ended_before timestamptz, tasks_max integer) RETURNS bigint
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+  pruned bigint;
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  WITH old AS MATERIALIZED (
+    SELECT org_id, id FROM assent.tasks
+     WHERE status IN ('complete', 'cancelled') AND ended_at < ended_before
+     ORDER BY ended_at LIMIT tasks_max
+     FOR UPDATE SKIP LOCKED
+  ), of_tasks AS (
+    DELETE FROM assent.tasks t USING old o WHERE t.org_id = o.org_id AND t.id = o.id RETURNING 1
+  ), of_submissions AS (
+    DELETE FROM assent.task_submissions s USING old o WHERE s.org_id = o.org_id AND s.id = o.id
+  ), of_attempts AS (
+    DELETE FROM assent.task_attempts a USING old o WHERE a.org_id = o.org_id AND a.task_id = o.id
+  )
+  SELECT count(*) INTO pruned FROM of_tasks;
+  PERFORM set_config('assent.door', former_door, true);
+  RETURN pruned;
+END
+$$;
+
+-- Deletes instances that ended longer ago than their org keeps them, with all that is theirs alone: also their forms
+-- and those forms' seats. An org without a policy keeps everything. An instance with a dead letter, or with something still
+-- to be done, stays. Approvals stay: they are evidence about the entity.
+CREATE FUNCTION assent.delete_ended_instances(instances_max integer)
+RETURNS TABLE (instances bigint, steps bigint, events bigint, effects bigint, receipts bigint)
+LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+  former_door CONSTANT text := coalesce(current_setting('assent.door', true), '');
+BEGIN
+  PERFORM set_config('assent.door', 'prune', true);
+  RETURN QUERY
+  WITH policy AS MATERIALIZED (
+    -- A setting is whatever an org wrote there: one that is no such number of days is no policy, and no error.
+    SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
+      FROM assent.orgs
+     CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(settings -> 'retention_days')
+                                  WHEN 'number' THEN (settings ->> 'retention_days')::numeric END) AS told (days)
+     WHERE days BETWEEN 1 AND 36500
+  ), ended AS MATERIALIZED (
+    SELECT i.org_id, i.id
+      FROM policy p
+      JOIN assent.workflow_instances i ON i.org_id = p.org_id
+       AND i.status IN ('completed', 'failed', 'cancelled') AND i.updated_at < p.ended_before
+     WHERE i.completed_at < p.ended_before
+       AND NOT EXISTS (SELECT FROM assent.workflow_events_outbox e
+                        WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status <> 'completed')
+       AND NOT EXISTS (SELECT FROM assent.workflow_side_effects_outbox e
+                        WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status <> 'completed')
+     LIMIT instances_max
+     FOR UPDATE OF i SKIP LOCKED
+  ), of_instances AS (
+    DELETE FROM assent.workflow_instances i USING ended x WHERE i.org_id = x.org_id AND i.id = x.id RETURNING 1
+  ), of_steps AS (
+    DELETE FROM assent.workflow_step_executions s
+     USING ended x WHERE s.org_id = x.org_id AND s.instance_id = x.id RETURNING 1
+  ), of_forms AS (
+    DELETE FROM assent.workflow_forms f
+     USING ended x WHERE f.org_id = x.org_id AND f.instance_id = x.id RETURNING f.org_id, f.id
+  ), of_seats AS (
+    DELETE FROM assent.workflow_seats s
+     USING of_forms f WHERE s.org_id = f.org_id AND s.request_id = f.id AND s.kind = 'form'
+  ), of_events AS (
+    DELETE FROM assent.workflow_events_outbox e
+     USING ended x WHERE e.org_id = x.org_id AND e.instance_id = x.id RETURNING 1
+  ), of_effects AS (
+    DELETE FROM assent.workflow_side_effects_outbox e
+     USING ended x WHERE e.org_id = x.org_id AND e.instance_id = x.id RETURNING 1
+  ), step_receipts AS (
+    DELETE FROM assent.workflow_step_receipts r
+     USING ended x WHERE r.org_id = x.org_id AND r.instance_id = x.id RETURNING 1
+  ), outbox_receipts AS (
+    DELETE FROM assent.workflow_outbox_receipts r
+     USING ended x WHERE r.org_id = x.org_id AND r.instance_id = x.id RETURNING 1
+  )
+  SELECT (SELECT count(*) FROM of_instances), (SELECT count(*) FROM of_steps), (SELECT count(*) FROM of_events),
+         (SELECT count(*) FROM of_effects),
+         (SELECT count(*) FROM step_receipts) + (SELECT count(*) FROM outbox_receipts);
+  PERFORM set_config('assent.door', former_door, true);
+END
+$$;
+
+-- Every function of these files: roles get each right by name.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA assent FROM PUBLIC;
