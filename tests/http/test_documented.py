@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from jsonschema import Draft202012Validator
 
-from assent.people.api_keys import create_api_key
 from assent.http.app import bare_app, create_app
 from assent.http.settings import HttpSettings
+from assent.people.api_keys import create_api_key
 from assent.refusals import codes_of
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import (

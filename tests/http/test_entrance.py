@@ -3,12 +3,11 @@
 import httpx
 import pytest
 
-from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
-from assent.http.auth.throttle import KNOWN_MAX, SignInThrottle
-from assent.http.auth.throttle import Rates
+from assent.http.auth.throttle import KNOWN_MAX, Rates, SignInThrottle
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.auth.throttle import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
 from tests.runtime.flows import rows

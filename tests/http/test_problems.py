@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from assent.http.app import create_app
-from assent.refusals import BUSY_STATES
-from assent.refusals import STATUS_OF, TITLES, status_of
+from assent.refusals import BUSY_STATES, STATUS_OF, TITLES, status_of
 from assent.store.errors import StoreError
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, problem, token

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from assent.http import changes, event_stream
-from assent.people.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 
