@@ -186,10 +186,10 @@ async def test_a_transition_goes_through_the_workflow(people):
         moved = (await client.post(f"{place}/transitions/submit", headers={"If-Match": '"1"'})).json()
         assert (moved["entity"]["state"], moved["entity"]["edit_window"]) == ("submitted", "amend_only")
         assert [step["name"] for step in moved["instance"]["steps"]] == ["one"]
-        seen = (await client.get(f"/ui/workflows/{moved['instance']['id']}")).json()
+        seen = (await client.get(f"/api/instances/{moved['instance']['id']}")).json()
         assert seen["transitions"] == []
     async with people("max") as client:
-        seen = (await client.get(f"/ui/workflows/{moved['instance']['id']}")).json()
+        seen = (await client.get(f"/api/instances/{moved['instance']['id']}")).json()
         assert seen["transitions"] == ["cancel"]
         gone = (await client.post(f"{place}/transitions/cancel")).json()
         assert gone["entity"]["state"] == "cancelled"

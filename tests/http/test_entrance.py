@@ -11,7 +11,7 @@ from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 
-LIST = "/ui/workflows"
+LIST = "/api/instances"
 BAD = bearer("ak_" + "x" * 43)
 WRONG = Rejection("API_KEY_REFUSED", "no")
 

@@ -14,7 +14,7 @@ from assent.runtime.view import InstanceView, Waiting
 from assent.store.clock import SYSTEM_CLOCK
 
 _ADVICE: Final[Mapping[str, str]] = {
-    "PAUSED": "Somebody paused it. Resume it by POST /ui/workflows/{id}/resume, or cancel it.",
+    "PAUSED": "Somebody paused it. Resume it by POST /api/instances/{id}/resume, or cancel it.",
     "NO_APPROVERS": "See that there is somebody to ask, then run `assent dlq retry {id}`.",
     "NO_ASSIGNEE": "See that there is somebody to ask, then run `assent dlq retry {id}`.",
     "POLICY_DENIED": "Grant the right that is missing, then run `assent dlq retry {id}`.",

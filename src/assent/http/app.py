@@ -43,6 +43,7 @@ from assent.http.routes import (
     templates,
 )
 from assent.http.routes.readable import ReadObject, show_again
+from assent.http.routing import Route
 from assent.http.settings import HttpSettings
 from assent.runtime.rights import may_read_definitions
 from assent.store.database import Database
@@ -74,6 +75,24 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     operations.router,
     streams.router,
 )
+
+
+OLD_PREFIX: Final = "/ui/workflows"
+NEW_PREFIXES: Final = ("/api/flows", "/api/instances")
+
+
+def aliases() -> APIRouter:
+    """Return the routes of flows and instances under the prefix that the first clients used, with the same handlers."""
+    router = APIRouter(route_class=Route)
+    for route in (route for each in ROUTERS for route in each.routes if isinstance(route, APIRoute)):
+        for prefix in NEW_PREFIXES:
+            if route.path.startswith(prefix):
+                path = OLD_PREFIX + route.path.removeprefix(prefix)
+                methods = sorted(route.methods or ())
+                router.add_api_route(
+                    path, route.endpoint, methods=methods, name=route.name, include_in_schema=False
+                )
+    return router
 
 
 async def _read_entity(tx: Transaction, name: str) -> object:
@@ -132,6 +151,7 @@ def bare_app(settings: HttpSettings) -> FastAPI:
     )
     for router in ROUTERS:
         door.include_router(router)
+    door.include_router(aliases())
     add_document(door)
     if settings.docs == "on":
         add_reference(door)

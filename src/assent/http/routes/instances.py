@@ -1,4 +1,4 @@
-"""Instances of workflows: start, read, answer, stop and continue. `/ui/workflows`"""
+"""Instances of workflows: start, read, answer, stop and continue. `/api/flows`, `/api/instances`"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -24,8 +24,8 @@ from assent.runtime.view import InstanceView
 from assent.runtime.views import InstanceFilter, find_instance, list_instances, list_steps
 from assent.store.rows import Row
 
-router = Router(takes_documents=True, prefix="/ui/workflows", tags=["workflows"])
-control = Router(prefix="/ui/workflows/{instance_id}", tags=["workflows"])
+router = Router(takes_documents=True, tags=["instances"])
+control = Router(prefix="/api/instances/{instance_id}", tags=["instances"])
 """Commands that stop instances and continue them, mostly for operators."""
 
 StatusWord = Literal["running", "paused", "completed", "failed", "cancelled", "active", "suspended"]
@@ -33,12 +33,7 @@ _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 _INPUT: Final = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 _STATUSES: Final = {"active": "running", "suspended": "paused"}
 """Other names of two statuses, accepted as filters."""
-_START_NAMES: Final = {
-    "data": "",
-    "key": "workflow_id",
-    "flow": "workflow_id",
-    "idempotency_key": "Idempotency-Key",
-}
+_START_NAMES: Final = {"data": "", "key": "flow", "idempotency_key": "Idempotency-Key"}
 
 
 class AdvanceBody(RequestModel):
@@ -227,38 +222,38 @@ async def require_commandable(tx: Transaction, instance_id: UUID, operation: Ope
 
 
 @router.command(
-    "/{workflow_id}/start",
+    "/api/flows/{flow}/start",
     scope="workflows:write",
     rate="workflows",
     status=201,
     errors=(404, 409, 410),
     names=_START_NAMES,
-    summary="Start a workflow",
+    summary="Start a flow",
 )
-async def start_workflow(
+async def start_flow(
     tx: Transaction,
-    workflow_id: NamePath,
+    flow: NamePath,
     data: Annotated[Data, JsonBody(default_factory=dict, examples=[_INPUT])],
 ) -> Reply[InstanceBody]:
-    """The body is the workflow's input; the reply is the instance, after every step that could run at once.
+    """The body is the flow's input; the reply is the instance, after every step that could run at once.
 
     An `Idempotency-Key` identifies this start in the whole org, for good: sent again by a caller who may read the
     instance, it returns the instance in its current state.
     """
     view = await tx.runtime.start(
         tx.org_id,
-        workflow_id,
+        flow,
         tx.actor,
         data,
         idempotency_key=tx.repeat_key,
         partition_id=tx.partition_id,
     )
-    location = f"/ui/workflows/{view.id}"
+    location = f"/api/instances/{view.id}"
     return await reply_if_readable(show_view(tx, view, 201, location=location), location=location)
 
 
-@router.query("", scope="workflows:read", summary="List instances, newest first")
-async def list_workflows(  # noqa: PLR0913, PLR0917
+@router.query("/api/instances", scope="workflows:read", summary="List instances, newest first")
+async def list_instances_of_org(  # noqa: PLR0913, PLR0917
     tx: Transaction,
     status: Annotated[list[StatusWord] | None, Query(max_length=7)] = None,
     workflow: NameQuery = None,
@@ -279,8 +274,10 @@ async def list_workflows(  # noqa: PLR0913, PLR0917
     return page_of(rows, limit, InstanceSummary.of, lambda row: str(row["id"]))
 
 
-@router.query("/{instance_id}", scope="workflows:read", errors=(404, 409), summary="See an instance")
-async def show_workflow(tx: Transaction, instance_id: UUID) -> Descriptor:
+@router.query(
+    "/api/instances/{instance_id}", scope="workflows:read", errors=(404, 409), summary="See an instance"
+)
+async def show_instance(tx: Transaction, instance_id: UUID) -> Descriptor:
     """Its state, its history and what the caller can do: forms and events only where the caller may answer."""
     row = await read_instance(tx, instance_id)
     found = await describe(tx.services.runtime, tx.connection, tx.org_id, instance_id, tx.actor)
@@ -289,12 +286,12 @@ async def show_workflow(tx: Transaction, instance_id: UUID) -> Descriptor:
 
 
 @router.query(
-    "/{instance_id}/steps",
+    "/api/instances/{instance_id}/steps",
     scope="workflows:read",
     errors=(404,),
     summary="List the steps of an instance, newest first",
 )
-async def list_workflow_steps(
+async def list_instance_steps(
     tx: Transaction, instance_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
 ) -> Reply[Page[TimelineStep]]:
     """Each with its actor and its outcome; the descriptor has only the newest of them."""
@@ -307,14 +304,14 @@ async def list_workflow_steps(
 
 
 @router.command(
-    "/{instance_id}/advance",
+    "/api/instances/{instance_id}/advance",
     scope="workflows:write",
     rate="workflows",
     errors=(204, 404, 409),
     names={"data": "input"},
     summary="Answer a step",
 )
-async def advance_workflow(tx: Transaction, instance_id: UUID, body: AdvanceBody) -> Reply[InstanceBody]:
+async def advance_instance(tx: Transaction, instance_id: UUID, body: AdvanceBody) -> Reply[InstanceBody]:
     """The event is one of the waiting step's; for an approval it is the decision, with all its rules."""
     await read_instance(tx, instance_id)
     view = await tx.runtime.advance(tx.org_id, instance_id, body.event, tx.actor, body.input, step=body.step)
@@ -324,7 +321,7 @@ async def advance_workflow(tx: Transaction, instance_id: UUID, body: AdvanceBody
 @control.command(
     "/cancel", scope="workflows:write", rate="workflows", errors=(204, 404, 409), summary="Cancel an instance"
 )
-async def cancel_workflow(
+async def cancel_instance(
     tx: Transaction, instance_id: UUID, body: ReasonBody = NO_REASON
 ) -> Reply[InstanceBody]:
     """For the user who started it, and for holders of `workflows:cancel`. Completed steps are not undone."""
@@ -336,7 +333,7 @@ async def cancel_workflow(
 @control.command(
     "/pause", scope="workflows:write", rate="workflows", errors=(204, 404, 409), summary="Pause an instance"
 )
-async def pause_workflow(
+async def pause_instance(
     tx: Transaction, instance_id: UUID, body: ReasonBody = NO_REASON
 ) -> Reply[InstanceBody]:
     """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
@@ -352,7 +349,7 @@ async def pause_workflow(
     errors=(204, 404, 409),
     summary="Resume a paused instance",
 )
-async def resume_workflow(tx: Transaction, instance_id: UUID) -> Reply[InstanceBody]:
+async def resume_instance(tx: Transaction, instance_id: UUID) -> Reply[InstanceBody]:
     """For holders of `workflows:resume`."""
     await require_commandable(tx, instance_id, "resume")
     view = await tx.runtime.resume(tx.org_id, instance_id, tx.actor)
@@ -366,7 +363,7 @@ async def resume_workflow(tx: Transaction, instance_id: UUID) -> Reply[InstanceB
     errors=(204, 404, 409),
     summary="Retry failed steps",
 )
-async def retry_workflow(
+async def retry_instance(
     tx: Transaction, instance_id: UUID, body: RetryBody = ALL_STEPS
 ) -> Reply[InstanceBody]:
     """For holders of `workflows:retry`."""

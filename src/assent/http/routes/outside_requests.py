@@ -1,6 +1,6 @@
-"""Outside requests: what was asked of outside parties, and their results. `/api/requests`, `/callbacks`
+"""Outside requests: what was asked of outside parties, and their results. `/api/outside-requests`, `/callbacks`
 
-Results arrive at `/api/requests/…/results` from callers who may push them, and at `/callbacks/…` with a token.
+Results arrive at `/api/outside-requests/…/results` from callers who may push them, and at `/callbacks/…` with a token.
 """
 
 from dataclasses import replace
@@ -134,7 +134,7 @@ async def find_visible_request(tx: Transaction, request_id: UUID) -> RequestView
     return request
 
 
-@router.query("/api/requests", scope="requests:read", summary="List requests, newest first")
+@router.query("/api/outside-requests", scope="requests:read", summary="List requests, newest first")
 async def list_requests(  # noqa: PLR0913, PLR0917
     tx: Transaction,
     status: OutsideStatus | None = None,
@@ -159,7 +159,7 @@ async def list_requests(  # noqa: PLR0913, PLR0917
 
 
 @router.query(
-    "/api/requests/{request_id}",
+    "/api/outside-requests/{request_id}",
     scope="requests:read",
     errors=(404,),
     summary="Read a request and its results",
@@ -191,7 +191,7 @@ async def verify_result(request: Request) -> None:
 
 
 @router.command(
-    "/api/requests/{request_id}/results",
+    "/api/outside-requests/{request_id}/results",
     scope="requests:write",
     rate="workflows",
     status=202,

@@ -52,14 +52,14 @@ async def _inbox_state(tx: Transaction, topic: Topic) -> StreamState:
 
 
 @router.query(
-    "/ui/workflows/{instance_id}/events",
+    "/api/instances/{instance_id}/events",
     scope="workflows:read",
     errors=(404,),
     responses={200: _stream(_INSTANCE), 204: _NO_MORE},
     response_class=StreamingResponse,
     summary="Stream the changes of an instance",
 )
-async def stream_workflow(
+async def stream_instance(
     context: RequestContext, instance_id: UUID, last_event_id: LastEventId = None
 ) -> Response:
     """Its current state, and again after every change; the stream ends with the instance."""
