@@ -1,5 +1,5 @@
 -- name: insert_api_key_if_allowed
--- A new key of an active member; only its hash is kept. Nothing where the key that makes it is valid no more.
+-- Inserts a key of an active member; only its hash is stored. Nothing if the key that makes it is no longer valid.
 INSERT INTO assent.api_keys (org_id, id, user_id, name, prefix, key_hash, scopes, created_at, expires_at, partition_id,
        parent_id, created_by)
 SELECT $1, $2, $3, $4, $5, $6, $7::text[], $8, $9, $10, $11::uuid, $12
@@ -25,7 +25,7 @@ SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at, pa
  ORDER BY id DESC LIMIT $4;
 
 -- name: revoke_api_keys_if_valid
--- A key and all that were made with it, and with those, sign nobody in from now on; only a member's own where the member
+-- Revokes a key and all keys that were made with it, and with those; only a key of the member if the member
 -- is given.
 WITH RECURSIVE ended AS (
   SELECT id FROM assent.api_keys
@@ -39,7 +39,7 @@ RETURNING k.id, k.user_id, k.name, k.prefix, k.scopes, k.created_at, k.expires_a
        k.created_by;
 
 -- name: find_api_key
--- The key with this hash, in whichever org, and whose it is: sign-in knows the key before it knows the org.
+-- The key with this hash, in any org, and its member: sign-in knows the key before it knows the org.
 SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at, k.partition_id, k.created_by, m.active, m.kind, m.roles,
        ARRAY(SELECT DISTINCT c.capability FROM assent.role_capabilities c
               WHERE c.org_id = m.org_id AND c.role = ANY (m.roles)) AS capabilities

@@ -1,6 +1,6 @@
 -- name: read_caller
--- Somebody who signed in: whether they are a member and active, and the capabilities that their roles carry. The roles
--- are those that came with the token, and those of the member where they count.
+-- A caller: whether they are an active member, and the capabilities of their roles. The roles are those of the token,
+-- and those of the member if the settings say so.
 SELECT m.user_id IS NOT NULL AS is_member, coalesce(m.active, true) AS active, coalesce(m.kind, 'user') AS kind,
        held.roles,
        ARRAY(SELECT DISTINCT c.capability FROM assent.role_capabilities c
