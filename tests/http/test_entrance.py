@@ -3,13 +3,13 @@
 import httpx
 import pytest
 
-from assent.http.app import create_app
 from assent.http.auth.throttle import KNOWN_MAX, Rates, SignInThrottle
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
+from tests.http.doors import create_app
 
 LIST = "/api/instances"
 BAD = bearer("ak_" + "x" * 43)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from assent.http.app import create_app
 from assent.http.auth.throttle import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
 from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
+from tests.http.doors import create_app
 from tests.runtime.flows import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1000}}

@@ -7,11 +7,11 @@ import asyncpg
 import httpx
 import pytest
 
-from assent.http.app import create_app
 from assent.refusals import BUSY_STATES, STATUS_OF, TITLES, status_of
 from assent.store.errors import StoreError
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, problem, token
+from tests.http.doors import create_app
 
 SOURCE = Path(__file__).parents[2] / "src" / "assent"
 REJECTED = re.compile(r'Rejection\(\s*"([A-Z_]+)"')

@@ -1,8 +1,8 @@
 """The feed of changes of instances and inboxes, for all streams of a process.
 
-One connection listens, and one statement for each kind of topic reads, however many streams there are. It reads when the
-outboxes are notified, and every second: a command that emits nothing sends no notification, and if each command sent one,
-their commits would wait for each other.
+One connection listens, and one statement for each kind of topic reads, however many streams there are. It reads when
+the outboxes are notified, and every second: a command that emits nothing sends no notification, and if each command
+sent one, their commits would wait for each other.
 """
 
 import asyncio
@@ -131,7 +131,9 @@ class ChangeFeed:
                         await asyncio.sleep(LOOK_PAUSE_S)
                         await listener.wait(LOOK_EVERY_S)
             except AWAY as error:
-                _log.warning("the feed of changes has no database", extra={"error": f"{type(error).__name__}: {error}"})
+                _log.warning(
+                    "the feed of changes has no database", extra={"error": f"{type(error).__name__}: {error}"}
+                )
                 await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:

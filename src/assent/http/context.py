@@ -16,15 +16,16 @@ from assent.http.auth.throttle import Rates, SignInThrottle
 from assent.http.changes import ChangeFeed
 from assent.http.replies import RepeatKey, Reply, request_hash
 from assent.http.settings import HttpSettings
-from assent.kernel import Kernel
 from assent.model.actor import Actor
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
 from assent.model.origin import By, Origin
 from assent.model.reader import Reader
 from assent.operations.metrics_page import MetricsPage
-from assent.runtime import Runtime, rights
+from assent.runtime import rights
+from assent.runtime.core import Core
 from assent.runtime.readers import reader_of
+from assent.runtime.runtime import OrgRuntime
 from assent.store.database import Connection, Database
 from assent.store.joined_database import CallerDatabase
 from assent.store.retry import retry_lost
@@ -109,6 +110,11 @@ class RequestContext:
         """The actor and the origin of the request, for the audit log."""
         return By(self.actor, self.origin, current_trace())
 
+    @property
+    def core(self) -> Core:
+        """The runtime's parts, for functions that read in a transaction of the caller."""
+        return self.services.runtime.core
+
     def now(self) -> datetime:
         """Return the time of the database's clock."""
         return self.database.clock.now()
@@ -152,12 +158,12 @@ class RequestContext:
         async def attempt() -> T:
             reading = self.database.transaction(org_id, isolation="repeatable_read", read_only=True)
             async with reading as connection:
-                return await query(self.transaction(self.services.runtime, connection), *args, **arguments)
+                return await query(self.transaction(self.org_runtime(), connection), *args, **arguments)
 
         return await retry_lost(attempt, self.database.settings.transaction_attempts_max)
 
     def transaction(
-        self, runtime: Runtime, connection: Connection | None, stack: AsyncExitStack | None = None
+        self, runtime: OrgRuntime, connection: Connection | None, stack: AsyncExitStack | None = None
     ) -> "Transaction":
         """Return this request with a transaction that is under way, or with a stack that one is to end with."""
         return Transaction(
@@ -172,10 +178,14 @@ class RequestContext:
             stack=stack,
         )
 
-    def joined_runtime(self, connection: Connection) -> tuple[Runtime, CallerDatabase]:
-        """Return the runtime in a transaction that is under way, and that transaction as a database."""
+    def org_runtime(self) -> OrgRuntime:
+        """Return the commands of the runtime, bound to the caller."""
+        return self.services.runtime.via(self.origin).org(self.org_id, self.actor, self.partition_id)
+
+    def joined_runtime(self, connection: Connection) -> tuple[OrgRuntime, CallerDatabase]:
+        """Return the commands in a transaction that is under way, and that transaction as a database."""
         joined = CallerDatabase(self.database, connection, self.org_id)
-        return self.services.runtime.via(self.origin).joined_to(joined), joined
+        return self.org_runtime().on(joined), joined
 
     async def repeat_of(self) -> RepeatKey | None:
         """Return the key under which the reply is kept; None without an `Idempotency-Key`."""
@@ -195,7 +205,8 @@ class Transaction(RequestContext):
     and `begin_reading` then begins a transaction for the reply.
     """
 
-    runtime: Runtime
+    runtime: OrgRuntime
+    """The commands of the caller; in a command they are part of the transaction."""
     begun: Connection | None
     stack: AsyncExitStack | None
 
@@ -204,10 +215,6 @@ class Transaction(RequestContext):
         if self.begun is None:
             raise RuntimeError("expected a transaction; a command in a group calls `begin_reading` first")
         return self.begun
-
-    @property
-    def kernel(self) -> Kernel:
-        return self.runtime.kernel
 
     async def begin_reading(self) -> None:
         """Begin a transaction for the reply if the command was committed in a group; else do nothing."""
@@ -218,7 +225,7 @@ class Transaction(RequestContext):
 
     async def reader(self) -> Reader:
         """Return what the caller may see in lists."""
-        return await reader_of(self.services.runtime, self.connection, self.org_id, self.actor)
+        return await reader_of(self.core, self.connection, self.org_id, self.actor)
 
 
 ShowAgain = Callable[[Transaction, Reply[Any]], Awaitable[Reply[Any]]]

@@ -162,10 +162,9 @@ class Operation:
 
     async def _run_grouped(self, context: RequestContext, call: Handler) -> Reply[Any]:
         """Run a command that may share a transaction with others: without a key, no reply is stored with it."""
-        runtime = context.services.runtime.via(context.origin)
         try:
             async with AsyncExitStack() as stack:
-                return self._reply(await call(context.transaction(runtime, None, stack)))
+                return self._reply(await call(context.transaction(context.org_runtime(), None, stack)))
         except Refused as refusal:
             await _note(context, refusal.rejection)
             return self._problem(context, refusal.rejection)

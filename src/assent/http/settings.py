@@ -73,7 +73,7 @@ class HttpSettings(EnvironmentSettings):
     stream_s_max: int = number(900, 1, 86_400)
     """The longest life of a stream; clients reconnect and sign in again."""
     metrics: Literal["off", "operators", "everybody"] = "off"
-    """The readers of `/metrics`, which counts for all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
+    """The readers of `/metrics`, which counts all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
     docs: OnOff = "on"
     """Whether `/docs` exists: `on` or `off`. It shows no more than `/openapi.json`."""
     cors_origins: Texts = ()

@@ -120,9 +120,9 @@ async def read_approval(tx: Transaction, request_id: UUID) -> ApprovalDetails:
     details = await read_request(tx.connection, tx.org_id, request_id)
     if details is None or not tx.caller.sees(details.request.partition_id):
         raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-    runtime, user_id = tx.services.runtime, tx.actor.id
+    user_id = tx.actor.id
     has_seat = any(seat.user_id == user_id and seat.status != "later" for seat in details.request.seats)
-    if not has_seat and not await was_asked(runtime, tx.connection, tx.org_id, request_id, user_id):
+    if not has_seat and not await was_asked(tx.core, tx.connection, tx.org_id, request_id, user_id):
         await read_instance(tx, details.request.instance_id)
     return details
 
@@ -133,7 +133,7 @@ async def show_decided(tx: Transaction, request_id: UUID, view: InstanceView) ->
     request = ApprovalBody.of_details(await read_approval(tx, request_id))
     about: tuple[About, ...] = (("approval", str(request_id)),)
     try:
-        await may_read_instance(tx.services.runtime, tx.connection, view, tx.actor)
+        await may_read_instance(tx.core, tx.connection, view, tx.actor)
     except Refused:
         return reply_with(DecidedBody(request=request), about=about)
     body = DecidedBody(request=request, instance=InstanceBody.of(view))
@@ -160,16 +160,13 @@ async def show_approval(tx: Transaction, request_id: UUID) -> ApprovalBody:
 )
 async def decide_approval(tx: Transaction, request_id: UUID, body: DecideBody) -> Reply[DecidedBody]:
     """For its approvers and their delegates. No user approves their own request."""
-    view = await tx.runtime.decide(
-        tx.org_id,
+    view = await tx.runtime.approvals.decide(
         request_id,
         body.answer,
-        tx.actor,
         reason=body.reason,
         on_behalf_of=body.on_behalf_of,
         group=body.group,
         data=body.data,
-        partition_id=tx.partition_id,
     )
     return await reply_if_readable(show_decided(tx, request_id, view))
 
@@ -184,14 +181,8 @@ async def decide_approval(tx: Transaction, request_id: UUID, body: DecideBody) -
 )
 async def reassign_approval(tx: Transaction, request_id: UUID, body: ReassignBody) -> Reply[DecidedBody]:
     """The caller's own seat, or another's with `approvals:reassign`. The record keeps both names."""
-    view = await tx.runtime.reassign(
-        tx.org_id,
-        request_id,
-        tx.actor,
-        from_user=body.from_user,
-        to_user=body.to_user,
-        reason=body.reason,
-        partition_id=tx.partition_id,
+    view = await tx.runtime.approvals.reassign(
+        request_id, from_user=body.from_user, to_user=body.to_user, reason=body.reason
     )
     return await reply_if_readable(show_decided(tx, request_id, view))
 
@@ -206,7 +197,7 @@ async def reassign_approval(tx: Transaction, request_id: UUID, body: ReassignBod
 )
 async def claim_approval(tx: Transaction, request_id: UUID) -> Reply[DecidedBody]:
     """Until it is released, no other approver can decide it."""
-    view = await tx.runtime.claim(tx.org_id, request_id, tx.actor, partition_id=tx.partition_id)
+    view = await tx.runtime.approvals.claim(request_id)
     return await reply_if_readable(show_decided(tx, request_id, view))
 
 
@@ -220,5 +211,5 @@ async def claim_approval(tx: Transaction, request_id: UUID) -> Reply[DecidedBody
 )
 async def release_approval(tx: Transaction, request_id: UUID) -> Reply[DecidedBody]:
     """For the user who claimed it, and for holders of `approvals:reassign`."""
-    view = await tx.runtime.release(tx.org_id, request_id, tx.actor, partition_id=tx.partition_id)
+    view = await tx.runtime.approvals.release(request_id)
     return await reply_if_readable(show_decided(tx, request_id, view))

@@ -93,7 +93,7 @@ async def create_delegation(tx: Transaction, body: NewDelegationBody) -> Delegat
         tuple(body.workflows),
         body.reason,
     )
-    return _shown(await delegate(tx.connection, tx.runtime.directory, new, tx.actor, tx.now()))
+    return _shown(await delegate(tx.connection, tx.core.directory, new, tx.actor, tx.now()))
 
 
 @router.command(

@@ -1,6 +1,5 @@
 """Entities: create, read, change, run an action, make a transition. `/api/entities`"""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -29,7 +28,7 @@ from assent.kernel.locking import lock_entity
 from assent.kernel.read import read_entity
 from assent.model.contract import EditWindow
 from assent.model.cursor import id_in, position_of
-from assent.model.mutation import Command, Entity, Refused, Rejection
+from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.view import InstanceView
 
 router = Router(takes_documents=True, prefix="/api/entities/{entity_type}", tags=["entities"])
@@ -146,8 +145,10 @@ def _about(entity: Entity) -> tuple[About, ...]:
 async def create_entity(tx: Transaction, entity_type: NamePath, body: NewEntity) -> Reply[EntityBody]:
     """At its first version. An `id` from the caller makes a repeat harmless; its workflow starts, if it has one."""
     tx.contract(entity_type)
-    command = _command(tx, entity_type, "create", body.data, body.id, body.reason)
-    return await show_written(tx, (await tx.kernel.mutate(command)).entity, 201)
+    mutation = await tx.runtime.entities.mutate(
+        f"{entity_type}.create", body.data, body.id, reason=body.reason
+    )
+    return await show_written(tx, mutation.entity, 201)
 
 
 @router.query("", scope="entities:read", errors=(404,), summary="List entities, newest first")
@@ -191,8 +192,10 @@ async def change_entity(
 ) -> Reply[EntityBody]:
     """`If-Match` names the version that changes. A change without a difference creates no version."""
     tx.contract(entity_type)
-    command = _command(tx, entity_type, "update", body.data, entity_id, body.reason, version)
-    return await show_written(tx, (await tx.kernel.mutate(command)).entity)
+    mutation = await tx.runtime.entities.mutate(
+        f"{entity_type}.update", body.data, entity_id, expected_version=version, reason=body.reason
+    )
+    return await show_written(tx, mutation.entity)
 
 
 @router.command(
@@ -216,8 +219,10 @@ async def act_on_entity(  # noqa: PLR0913, PLR0917
     tx.contract(entity_type)
     if verb == "create":
         raise Refused(Rejection("UNKNOWN_ACTION", "an existing entity cannot be created", ("action",)))
-    command = _command(tx, entity_type, verb, body.data, entity_id, body.reason, version)
-    entity = (await tx.kernel.mutate(command)).entity
+    mutation = await tx.runtime.entities.mutate(
+        f"{entity_type}.{verb}", body.data, entity_id, expected_version=version, reason=body.reason
+    )
+    entity = mutation.entity
     return await show_written(tx, entity, 200 if entity.id == entity_id else 201)
 
 
@@ -244,37 +249,14 @@ async def move_entity(  # noqa: PLR0913, PLR0917
     """
     before = await _read_at_version(tx, entity_type, entity_id, version)
     if tx.contract(entity_type).workflow == "none":
-        command = _command(tx, entity_type, name, body.data, entity_id, body.reason, version)
-        moved = (await tx.kernel.mutate(command)).entity
-        return await reply_if_readable(_show_moved(tx, moved), **_headers(moved))
-    view = await tx.runtime.transition(tx.org_id, before.id, name, tx.actor, body.data)
+        mutation = await tx.runtime.entities.mutate(
+            f"{entity_type}.{name}", body.data, entity_id, expected_version=version, reason=body.reason
+        )
+        return await reply_if_readable(_show_moved(tx, mutation.entity), **_headers(mutation.entity))
+    view = await tx.runtime.entities.transition(before.id, name, body.data)
     after = await read_entity(tx.connection, tx.org_id, entity_id)
     assert after is not None
     return await reply_if_readable(_show_moved(tx, after, view), **_headers(after))
-
-
-def _command(  # noqa: PLR0913, PLR0917
-    tx: Transaction,
-    entity_type: str,
-    verb: str,
-    data: Mapping[str, Any],
-    entity_id: UUID | None,
-    reason: str | None,
-    version: int | None = None,
-) -> Command:
-    """Return a command of the caller, with its origin for the audit log."""
-    return Command(
-        tx.org_id,
-        f"{entity_type}.{verb}",
-        tx.actor,
-        data,
-        entity_id,
-        expected_version=version,
-        reason=reason or tx.reason,
-        place=tx.caller.place,
-        channel="http",
-        partition_id=tx.partition_id,
-    )
 
 
 async def _read_at_version(tx: Transaction, entity_type: str, entity_id: UUID, version: int | None) -> Entity:

@@ -118,12 +118,5 @@ async def emit_event(tx: Transaction, key: NamePath, body: NewEvent = NO_DATA) -
     async with tx.connection.transaction():
         if signed is not None and not await take_delivery(tx.connection, tx.org_id, signed, tx.now()):
             return EventBody(key=key, new=False)
-        new = await tx.runtime.emit(
-            tx.org_id,
-            key,
-            body.data,
-            cause=body.cause or signed,
-            actor=tx.actor,
-            partition_id=tx.partition_id,
-        )
+        new = await tx.runtime.events.emit(key, body.data, cause=body.cause or signed)
     return EventBody(key=key, new=new)

@@ -17,6 +17,7 @@ from assent.http.routes.instances import read_instance
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.runtime.readers import could_answer, was_asked
+from assent.store.joined_database import CallerDatabase
 
 router = Router(takes_documents=True, prefix="/api/forms/{step_id}", tags=["forms"])
 
@@ -62,11 +63,11 @@ class FormBody(ResponseModel):
 
 async def read_visible_form(tx: Transaction, step_id: UUID) -> FormView:
     """Return a form that the caller could submit, or, without its draft, one whose instance they may read."""
-    runtime = tx.services.runtime.joined(tx.connection, tx.org_id)
-    view = await runtime.read_form(tx.org_id, step_id, partition_id=tx.partition_id)
-    if await was_asked(runtime, tx.connection, tx.org_id, step_id, tx.actor.id):
+    joined = CallerDatabase(tx.database, tx.connection, tx.org_id)
+    view = await tx.runtime.on(joined).forms.get(step_id)
+    if await was_asked(tx.core, tx.connection, tx.org_id, step_id, tx.actor.id):
         return view
-    if await could_answer(runtime, tx.connection, tx.org_id, view.instance_id, tx.actor, step_id=step_id):
+    if await could_answer(tx.core, tx.connection, tx.org_id, view.instance_id, tx.actor, step_id=step_id):
         return view
     await read_instance(tx, view.instance_id)
     return replace(view, draft=None, draft_problems=None)
@@ -88,7 +89,7 @@ async def show_form(tx: Transaction, step_id: UUID) -> Reply[FormBody]:
 )
 async def claim_form(tx: Transaction, step_id: UUID) -> Reply[FormBody]:
     """Until it is released, no other user can fill it in."""
-    await tx.runtime.claim_form(tx.org_id, step_id, actor=tx.actor, partition_id=tx.partition_id)
+    await tx.runtime.forms.claim(step_id)
     return await reply_if_readable(_show(tx, step_id))
 
 
@@ -101,7 +102,7 @@ async def claim_form(tx: Transaction, step_id: UUID) -> Reply[FormBody]:
 )
 async def release_form(tx: Transaction, step_id: UUID) -> Reply[FormBody]:
     """For users who could fill it in and have claimed it or find it free, and for holders of `forms:reassign`."""
-    await tx.runtime.release_form(tx.org_id, step_id, actor=tx.actor, partition_id=tx.partition_id)
+    await tx.runtime.forms.release(step_id)
     return await reply_if_readable(_show(tx, step_id))
 
 
@@ -115,9 +116,7 @@ async def release_form(tx: Transaction, step_id: UUID) -> Reply[FormBody]:
 )
 async def keep_form_draft(tx: Transaction, step_id: UUID, body: FormDraftBody) -> Reply[FormBody]:
     """Valid or not; `draft_problems` has the problems that it would have if it were submitted."""
-    await tx.runtime.save_draft(
-        tx.org_id, step_id, data=body.data, actor=tx.actor, partition_id=tx.partition_id
-    )
+    await tx.runtime.forms.save_draft(step_id, body.data)
     return await reply_if_readable(_show(tx, step_id))
 
 
@@ -126,7 +125,5 @@ async def keep_form_draft(tx: Transaction, step_id: UUID, body: FormDraftBody) -
 )
 async def reassign_form(tx: Transaction, step_id: UUID, body: ReassignBody) -> Reply[FormBody]:
     """The caller's own seat, or another's with `approvals:reassign`. The record keeps both names."""
-    await tx.runtime.reassign_form(
-        tx.org_id, step_id, **body.model_dump(), actor=tx.actor, partition_id=tx.partition_id
-    )
+    await tx.runtime.forms.reassign(step_id, **body.model_dump())
     return await reply_if_readable(_show(tx, step_id))

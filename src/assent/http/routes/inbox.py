@@ -82,7 +82,7 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
     """`text` is a part of the title. A cursor belongs to its filters and its sort."""
     filters = (kind, bucket, entity_type, workflow, overdue, due_before, claimed, text)
     query = InboxQuery(*filters, tx.partition_id, sort, limit, cursor)
-    directory = tx.services.runtime.directory
+    directory = tx.core.directory
     page = await read_inbox(tx.connection, tx.org_id, tx.actor.id, query, tx.now(), directory=directory)
     if isinstance(page, Rejection):
         raise Refused(page)
@@ -98,7 +98,7 @@ async def count_caller_inbox(tx: Transaction) -> InboxCountsBody:
         tx.actor.id,
         tx.now(),
         partition_id=tx.partition_id,
-        directory=tx.services.runtime.directory,
+        directory=tx.core.directory,
     )
     return InboxCountsBody.of(counts)
 

@@ -201,7 +201,7 @@ async def find_visible_instance(tx: Transaction, instance_id: UUID) -> Row:
 async def read_instance(tx: Transaction, instance_id: UUID) -> Row:
     """Return an instance that the caller may read; raise `Refused` for every other."""
     row = await find_visible_instance(tx, instance_id)
-    await may_read_instance(tx.services.runtime, tx.connection, SeenInstance.of(row), tx.actor)
+    await may_read_instance(tx.core, tx.connection, SeenInstance.of(row), tx.actor)
     return row
 
 
@@ -209,7 +209,7 @@ async def show_view(
     tx: Transaction, view: InstanceView, status: int = 200, **headers: str
 ) -> Reply[InstanceBody]:
     """Return the reply with an instance after a command; raise `Refused` if the caller may not read it."""
-    await may_read_instance(tx.services.runtime, tx.connection, view, tx.actor)
+    await may_read_instance(tx.core, tx.connection, view, tx.actor)
     return reply_with(InstanceBody.of(view), status, about=(("instance", str(view.id)),), headers=headers)
 
 
@@ -240,14 +240,7 @@ async def start_flow(
     An `Idempotency-Key` identifies this start in the whole org, for good: sent again by a caller who may read the
     instance, it returns the instance in its current state.
     """
-    view = await tx.runtime.start(
-        tx.org_id,
-        flow,
-        tx.actor,
-        data,
-        idempotency_key=tx.repeat_key,
-        partition_id=tx.partition_id,
-    )
+    view = await tx.runtime.instances.start(flow, data, idempotency_key=tx.repeat_key)
     location = f"/api/instances/{view.id}"
     return await reply_if_readable(show_view(tx, view, 201, location=location), location=location)
 
@@ -280,7 +273,7 @@ async def list_instances_of_org(  # noqa: PLR0913, PLR0917
 async def show_instance(tx: Transaction, instance_id: UUID) -> Descriptor:
     """Its state, its history and what the caller can do: forms and events only where the caller may answer."""
     row = await read_instance(tx, instance_id)
-    found = await describe(tx.services.runtime, tx.connection, tx.org_id, instance_id, tx.actor)
+    found = await describe(tx.core, tx.connection, tx.org_id, instance_id, tx.actor)
     assert found is not None, "both reads see one snapshot"
     return Descriptor.of_description(row, found)
 
@@ -314,7 +307,7 @@ async def list_instance_steps(
 async def advance_instance(tx: Transaction, instance_id: UUID, body: AdvanceBody) -> Reply[InstanceBody]:
     """The event is one of the waiting step's; for an approval it is the decision, with all its rules."""
     await read_instance(tx, instance_id)
-    view = await tx.runtime.advance(tx.org_id, instance_id, body.event, tx.actor, body.input, step=body.step)
+    view = await tx.runtime.instances.advance(instance_id, body.event, body.input, step=body.step)
     return await reply_if_readable(show_view(tx, view))
 
 
@@ -326,7 +319,7 @@ async def cancel_instance(
 ) -> Reply[InstanceBody]:
     """For the user who started it, and for holders of `workflows:cancel`. Completed steps are not undone."""
     await require_commandable(tx, instance_id, "cancel")
-    view = await tx.runtime.cancel(tx.org_id, instance_id, tx.actor, body.reason)
+    view = await tx.runtime.instances.cancel(instance_id, body.reason)
     return await reply_if_readable(show_view(tx, view))
 
 
@@ -338,7 +331,7 @@ async def pause_instance(
 ) -> Reply[InstanceBody]:
     """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
     await require_commandable(tx, instance_id, "pause")
-    view = await tx.runtime.pause(tx.org_id, instance_id, tx.actor, body.reason)
+    view = await tx.runtime.instances.pause(instance_id, body.reason)
     return await reply_if_readable(show_view(tx, view))
 
 
@@ -352,7 +345,7 @@ async def pause_instance(
 async def resume_instance(tx: Transaction, instance_id: UUID) -> Reply[InstanceBody]:
     """For holders of `workflows:resume`."""
     await require_commandable(tx, instance_id, "resume")
-    view = await tx.runtime.resume(tx.org_id, instance_id, tx.actor)
+    view = await tx.runtime.instances.resume(instance_id)
     return await reply_if_readable(show_view(tx, view))
 
 
@@ -368,5 +361,5 @@ async def retry_instance(
 ) -> Reply[InstanceBody]:
     """For holders of `workflows:retry`."""
     await require_commandable(tx, instance_id, "retry")
-    view = await tx.runtime.retry(tx.org_id, instance_id, tx.actor, body.step)
+    view = await tx.runtime.instances.retry(instance_id, body.step)
     return await reply_if_readable(show_view(tx, view))

@@ -16,7 +16,7 @@ from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import LetterKind, is_letter_of, page_of_dead_letters, retry_letter
+from assent.operations.dead_letters import LetterKind, is_letter_of, page_of_dead_letters
 from assent.operations.health import HealthLimits, health
 from assent.operations.stuck import find_stuck
 from assent.runtime.rights import may_operate
@@ -150,10 +150,7 @@ async def retry_dead_letter(tx: Transaction, letter_id: UUID) -> RetriedBody:
     if partition_id is not None and not await is_letter_of(tx.connection, tx.org_id, letter_id, partition_id):
         raise _no_letter(letter_id)
     may_operate(tx.actor, "retry")
-    kind = await retry_letter(tx.runtime, tx.org_id, letter_id, tx.actor)
-    if kind is None:
-        raise _no_letter(letter_id)
-    return RetriedBody(id=letter_id, kind=kind)
+    return RetriedBody(id=letter_id, kind=await tx.runtime.dead_letters.retry(letter_id))
 
 
 def _no_letter(letter_id: UUID) -> Refused:
@@ -182,7 +179,7 @@ async def rebuild_instance(tx: Transaction, instance_id: UUID) -> RebuiltBody:
     """For holders of `workflows:repair`. The steps are the source of truth; the row is computed from them."""
     await find_visible_instance(tx, instance_id)
     may_operate(tx.actor, "repair")
-    changed = await tx.runtime.rebuild(tx.org_id, instance_id, tx.actor)
+    changed = await tx.runtime.operations.rebuild(instance_id)
     return RebuiltBody(instance_id=instance_id, changed=changed)
 
 
@@ -198,7 +195,7 @@ async def reenqueue_instance(tx: Transaction, instance_id: UUID) -> EnqueuedBody
     """For holders of `workflows:repair`. A worker continues the instance wherever it is ready."""
     await find_visible_instance(tx, instance_id)
     may_operate(tx.actor, "repair")
-    await tx.runtime.reenqueue(tx.org_id, instance_id, tx.actor)
+    await tx.runtime.operations.reenqueue(instance_id)
     return EnqueuedBody(instance_id=instance_id)
 
 
@@ -213,5 +210,5 @@ async def force_fail_instance(tx: Transaction, instance_id: UUID, body: FailureR
     """For holders of `workflows:repair`. It ends as failed, with all that is open in it."""
     await find_visible_instance(tx, instance_id)
     may_operate(tx.actor, "repair")
-    view = await tx.runtime.force_fail(tx.org_id, instance_id, tx.actor, body.reason)
+    view = await tx.runtime.instances.force_fail(instance_id, body.reason)
     return await reply_if_readable(show_view(tx, view))

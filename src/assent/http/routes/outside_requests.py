@@ -206,7 +206,7 @@ async def push_result(tx: Transaction, request_id: UUID, body: NewBundle) -> Rep
     bundle = _bundle_of(tx.request, request_id, body)
     await find_visible_request(tx, request_id)
     tx.require(PUSH_RESULTS)
-    pushed = await tx.runtime.push_bundle(tx.org_id, request_id, bundle, "http", tx.actor)
+    pushed = await tx.runtime.requests.push_bundle(request_id, bundle, "http")
     return _show_pushed(request_id, bundle, pushed)
 
 
@@ -245,8 +245,8 @@ async def push_result_by_callback(request: Request, token: TokenPath, body: NewB
     """For the holder of the address: its token allows this and nothing else."""
     callback: Callback = request.state.callback
     bundle = _bundle_of(request, callback.request_id, body)
-    runtime = services_of(request).runtime
-    pushed = await runtime.push_bundle(callback.org_id, callback.request_id, bundle, "callback")
+    runtime = services_of(request).runtime.org(callback.org_id)
+    pushed = await runtime.requests.push_bundle(callback.request_id, bundle, "callback")
     return _show_pushed(callback.request_id, bundle, pushed).response()
 
 

@@ -103,7 +103,7 @@ async def read_visible_task(tx: Transaction, task_id: UUID) -> TaskView:
     if task.instance_id is not None:
         row = await find_instance(tx.connection, tx.org_id, task.instance_id)
         if row is not None:
-            await may_read_instance(tx.services.runtime, tx.connection, SeenInstance.of(row), tx.actor)
+            await may_read_instance(tx.core, tx.connection, SeenInstance.of(row), tx.actor)
     return task
 
 
@@ -119,8 +119,8 @@ async def submit_task(tx: Transaction, body: SubmitTask) -> SubmittedBody:
     A worker runs it; a key that was used before returns the task of that time.
     """
     tx.require(tx.services.app.capabilities.get(f"task:{body.type}", SUBMIT))
-    new = NewTask(**body.model_dump(), partition_id=tx.partition_id)
-    (task_id,) = await tx.runtime.submit_many(tx.org_id, [new], actor=tx.actor)
+    new = NewTask(**body.model_dump())
+    (task_id,) = await tx.runtime.tasks.submit_many([new])
     return SubmittedBody(id=task_id)
 
 
@@ -158,7 +158,7 @@ async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
 async def cancel_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     """For holders of `tasks:cancel`. The result of a running task is ignored; a step that waits for it continues."""
     await find_visible_task(tx, task_id, CANCEL)
-    await tx.runtime.cancel_task(tx.org_id, task_id, tx.actor)
+    await tx.runtime.tasks.cancel(task_id)
     return await reply_if_readable(_show(tx, task_id))
 
 
@@ -175,5 +175,5 @@ async def retry_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     if task.status != "dead":
         message = f"task {task_id} is {task.status}, and only a dead task can be retried"
         raise Refused(Rejection("TASK_NOT_DEAD", message, ("task_id",)))
-    await tx.runtime.retry_task(tx.org_id, task_id, tx.actor)
+    await tx.runtime.tasks.retry(task_id)
     return await reply_if_readable(_show(tx, task_id))
