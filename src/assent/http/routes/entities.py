@@ -247,20 +247,19 @@ async def move_entity(  # noqa: PLR0913, PLR0917
 
     It is a command to a workflow, and counts as one.
     """
-    before = await _read_at_version(tx, entity_type, entity_id, version)
+    await _require_version(tx, entity_type, entity_id, version)
     if tx.contract(entity_type).workflow == "none":
         mutation = await tx.runtime.entities.mutate(
             f"{entity_type}.{name}", body.data, entity_id, expected_version=version, reason=body.reason
         )
         return await reply_if_readable(_show_moved(tx, mutation.entity), **_headers(mutation.entity))
-    view = await tx.runtime.entities.transition(before.id, name, body.data)
-    after = await read_entity(tx.connection, tx.org_id, entity_id)
-    assert after is not None
-    return await reply_if_readable(_show_moved(tx, after, view), **_headers(after))
+    view = await tx.runtime.entities.transition(entity_id, name, body.data)
+    assert view.entity is not None, "a transition loads its entity"
+    return await reply_if_readable(_show_moved(tx, view.entity, view), **_headers(view.entity))
 
 
-async def _read_at_version(tx: Transaction, entity_type: str, entity_id: UUID, version: int | None) -> Entity:
-    """Return the entity; with a version, lock it at that version until the transaction ends."""
+async def _require_version(tx: Transaction, entity_type: str, entity_id: UUID, version: int | None) -> None:
+    """Raise `Refused` for an entity that is not there for the caller; with a version, lock the entity at it."""
     tx.contract(entity_type)
     read = read_entity if version is None else lock_entity
     entity = require_visible(tx, entity_type, entity_id, await read(tx.connection, tx.org_id, entity_id))
@@ -268,4 +267,3 @@ async def _read_at_version(tx: Transaction, entity_type: str, entity_id: UUID, v
         message = f"expected version {version}, found version {entity.version}"
         hint = "read it again and decide on its current version"
         raise Refused(Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint))
-    return entity
