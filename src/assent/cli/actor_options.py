@@ -77,8 +77,8 @@ class ActorSession:
 
 
 def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
-    """What comes of the work. Whatever is refused is told on standard error, and ends the command with 1."""
-    from assent.cli.refusals import print_rejection, rejection_from
+    """Return the result of the work; print a refusal on standard error and exit with its code."""
+    from assent.cli.refusals import exit_code, print_rejection, rejection_from
 
     application = load_app(who.app)
     try:
@@ -88,7 +88,7 @@ def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
         if rejection is None:
             raise
         print_rejection(rejection, json=who.json)
-        raise typer.Exit(1) from None
+        raise typer.Exit(exit_code(rejection)) from None
 
 
 async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSession], Awaitable[T]]) -> T:

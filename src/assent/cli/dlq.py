@@ -74,8 +74,8 @@ def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption
 
 
 def _answer(done: "Retried", *, json: bool) -> None:
-    """Ends with 1 where something stays dead."""
-    from assent.cli.refusals import as_text
+    """Print what was tried again; exit with 1 if something stays dead, with 3 if that is unknown of something."""
+    from assent.cli.refusals import as_text, exit_code
     from assent.cli.report import console, counted, print_json
 
     if json:
@@ -86,7 +86,7 @@ def _answer(done: "Retried", *, json: bool) -> None:
         out.print(f"✓ tried again: {said}" if said else "Nothing was tried again.")
         for text, rejection in done.refused:
             console(stderr=True).print(f"{text}:", as_text(rejection))
-    raise typer.Exit(1 if done.refused else 0)
+    raise typer.Exit(max((exit_code(rejection) for _, rejection in done.refused), default=0))
 
 
 def _table(letters: "Sequence[Letter]") -> "Table":

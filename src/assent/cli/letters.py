@@ -1,7 +1,8 @@
 """Dead letters of all queues as one: events and results not taken, effects not sent, tasks not done."""
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -53,9 +54,20 @@ class Retried:
         }
 
     async def note(self, text: str, attempt: Awaitable[Kind]) -> None:
-        """One that is refused must not keep the others from being tried."""
-        try:
+        """Count what is tried again. One that fails does not keep the others from being tried."""
+        with self.noting(text):
             self.counts[await attempt] += 1
+
+    async def note_all(self, kind: Kind, attempt: Awaitable[int]) -> None:
+        """Count all letters of a kind that are tried again at once."""
+        with self.noting(f"all {kind}s"):
+            self.counts[kind] += await attempt
+
+    @contextmanager
+    def noting(self, text: str) -> Iterator[None]:
+        """Keep the reason of what fails: the command has more to say than that."""
+        try:
+            yield
         except Exception as error:
             rejection = rejection_from(error)
             if rejection is None:
@@ -86,11 +98,11 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Try every dead letter of the org again, all but events in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
-    done.counts["result"] += await session.runtime.retry_results(session.org_id, session.actor)
-    done.counts["task"] += await session.runtime.retry_tasks(session.org_id, actor=session.actor)
+    await done.note_all("effect", session.runtime.retry_effects(session.org_id, actor=session.actor))
+    await done.note_all("result", session.runtime.retry_results(session.org_id, session.actor))
+    await done.note_all("task", session.runtime.retry_tasks(session.org_id, actor=session.actor))
     tried: set[UUID] = set()
-    with Bar("events", shown=shown) as bar:
+    with done.noting("all events"), Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
             bar.expect(len(letters))
             for letter in letters:

@@ -11,7 +11,6 @@ import typer
 
 from assent.cli.database import migrated_database, operator
 from assent.cli.options import named
-from assent.cli.report import console
 
 if TYPE_CHECKING:
     from assent.store.database import Connection
@@ -23,10 +22,8 @@ OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The 
 
 
 def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """Ends with 1 when it is refused."""
-    from assent.model.mutation import Refused
-    from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
+    """Return the result of the work in one transaction of the org; exit if it fails."""
+    from assent.cli.refusals import exit_with
 
     async def run() -> T:
         async with migrated_database() as database, database.transaction(org_id, by=operator()) as connection:
@@ -34,6 +31,5 @@ def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]
 
     try:
         return asyncio.run(run())
-    except (StoreError, Invalid, Refused) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)

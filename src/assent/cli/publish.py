@@ -36,10 +36,9 @@ def publish(
     Prints every problem with its line, and ends with 1, where there is one.
     """
     from assent.cli.files import sources_at
-    from assent.cli.report import console, print_json
-    from assent.model.mutation import Refused
+    from assent.cli.refusals import exit_with
+    from assent.cli.report import print_json
     from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
 
     sources = sources_at(paths)
     try:
@@ -47,12 +46,8 @@ def publish(
     except Invalid as invalid:
         _show_problems(invalid.problems, sources, json=json)
         raise typer.Exit(1) from None
-    except Refused as refused:
-        console(stderr=True).print(str(refused), style="red")
-        raise typer.Exit(1) from None
-    except StoreError as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
     if json:
         print_json({"problems": [], "published": [as_json(found) for found in done.publications]})
     else:

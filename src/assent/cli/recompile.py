@@ -19,14 +19,13 @@ def recompile(json: JsonOption = False) -> None:
 
     Ends with 1 where something stays stale: its source has problems now, or its instances cannot move.
     """
-    from assent.cli.report import console, print_json
-    from assent.store.errors import StoreError
+    from assent.cli.refusals import exit_with
+    from assent.cli.report import print_json
 
     try:
         found = asyncio.run(_recompile())
-    except StoreError as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
     if json:
         print_json([as_json(one) for one in found])
     else:

@@ -1,14 +1,22 @@
-"""Why a command did nothing, told to a person or to a program."""
+"""Why a command failed: the text or JSON that it prints on standard error, and its exit code."""
+
+from typing import Final, NoReturn
 
 import asyncpg
+import typer
 from rich.text import Text
 
 from assent.cli.report import console, print_json, safe
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, format_path
 from assent.runtime.errors import ReceiptTaken, StepFailed
-from assent.store.errors import StoreError
+from assent.store.errors import OutcomeUnknown
+from assent.store.outage import is_outage
 from assent.store.retry import LOST_AGAINST_OTHERS
+
+FAILED: Final = 1
+UNKNOWN: Final = 3
+"""Exit codes. After UNKNOWN the command may have been carried out or not."""
 
 _BUSY_STATES = LOST_AGAINST_OTHERS | {"55P03", "57014"}
 """Lost against others too often, or waited too long: nothing was written, and later it may well work."""
@@ -35,9 +43,26 @@ def _of_database(error: Exception) -> Rejection | None:
         return Rejection("BUSY", message, hint="try again")
     if isinstance(error, asyncpg.DataError):
         return Rejection("BAD_VALUE", str(error))
-    if isinstance(error, StoreError | ConnectionError | asyncpg.InterfaceError):
-        return Rejection("UNAVAILABLE", str(error))
+    if isinstance(error, OutcomeUnknown):
+        hint = "look whether it was done (`assent audit`, `assent show`) before you run it again"
+        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
+    if is_outage(error):
+        return Rejection("UNAVAILABLE", str(error) or type(error).__name__)
     return None
+
+
+def exit_code(rejection: Rejection) -> int:
+    """Return the exit code of a command that ends with this rejection."""
+    return UNKNOWN if rejection.code == "OUTCOME_UNKNOWN" else FAILED
+
+
+def exit_with(error: Exception) -> NoReturn:
+    """Print the error and exit with its code; raise it again where it is a mistake of ours."""
+    rejection = rejection_from(error)
+    if rejection is None:
+        raise error
+    console(stderr=True).print(str(error) or type(error).__name__, style="red", markup=False)
+    raise typer.Exit(exit_code(rejection)) from None
 
 
 def print_rejection(rejection: Rejection, *, json: bool) -> None:
