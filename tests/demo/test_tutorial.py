@@ -12,6 +12,8 @@ import pytest
 from tests.demo.test_demo import started, stopped
 from tests.processes.spawn import ROOT
 
+pytestmark = pytest.mark.long
+
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = {"yaml": "invoices/two.yaml"}

@@ -28,6 +28,8 @@ from tests.properties.crashing import Crash, CrashingDatabase
 from tests.runtime.flows import drain, rows
 from tests.worker.queues import run_until_done
 
+pytestmark = pytest.mark.long
+
 EFFECTS = 3
 PATIENT_MS = 60_000
 

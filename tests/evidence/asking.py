@@ -39,11 +39,11 @@ class Desk:
     clock: MovedClock
 
     async def start(self, flow: str = "kyc", org: str = ORG) -> InstanceView:
-        return await self.runtime.start(org, flow, ANN, {"client": "c-1"})
+        return await self.runtime.org(org, ANN).instances.start(flow, {"client": "c-1"})
 
     async def push(self, request_id: UUID, key: str = "k", *items: Any, **rest: Any) -> str:
         given = items if items or "status" in rest else (item(),)
-        return await self.runtime.push_result(ORG, request_id, key, list(given), **rest)
+        return await self.runtime.org(ORG).requests.push_result(request_id, key, list(given), **rest)
 
     async def work(self) -> dict[str, int]:
         """Fold what came, and let the engine hear of it."""

@@ -71,7 +71,7 @@ async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, dat
         await holding.execute(HOLD)
         folding = asyncio.create_task(Results(WorkerContext(database)).run_once())
         await wait_until_somebody_is_blocked(holding)
-        cancelling = asyncio.create_task(desk.runtime.cancel(ORG, instance_id, ANN, "mistaken"))
+        cancelling = asyncio.create_task(desk.runtime.org(ORG, ANN).instances.cancel(instance_id, "mistaken"))
         await wait_until_blocked(holding, 2)
     await folding
     assert (await cancelling).status == "cancelled"

@@ -10,6 +10,8 @@ import pytest
 from tests.faults.chaos.__main__ import BEGIN, END, PROOF, record, report, run
 from tests.postgres import fastest_folder
 
+pytestmark = pytest.mark.long
+
 SEED = 12
 SECONDS = 30.0
 

@@ -10,13 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.http.app import ROUTERS, create_app
+from assent.http.app import ROUTERS
 from tests.faults.company import NOW, Acme
 from tests.faults.points import TRIES, Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, bearer, token
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
+from tests.http.doors import create_app
 from tests.http.test_audited import CREATING
 from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import CASES

@@ -66,8 +66,8 @@ async def _neglect(url: str, acme: Acme) -> None:
     try:
         runtime = app.runtime(database)
         for _ in range(2):
-            ended = await runtime.start(ORG, "pair", SYSTEM)
-            await runtime.cancel(ORG, ended.id, SYSTEM, "not needed")
+            ended = await runtime.org(ORG, SYSTEM).instances.start("pair")
+            await runtime.org(ORG, SYSTEM).instances.cancel(ended.id, "not needed")
         async with database.transaction(None) as connection:
             await insert_event(connection, org_id=ORG, created_at=UNPREPARED)
             await connection.execute(

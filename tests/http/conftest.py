@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
-from assent.http.app import create_app
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.http.application import app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
+from tests.http.doors import create_app
 from tests.postgres import SETTINGS, START, Databases
 from tests.twin import Twin
 

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from assent.http.app import create_app
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, PLACE, SETTINGS, bearer, client_of, problem, token, token_of
+from tests.http.doors import create_app
 from tests.http.route_table import OPERATIONS, SOMETHING, TAKING_BODIES, WRITES, Operation
 
 SIGNED_IN = [operation for operation in OPERATIONS if operation.is_signed_in]

@@ -7,7 +7,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from assent.http.api_keys import create_api_key
-from assent.http.app import bare_app, create_app
 from assent.http.settings import HttpSettings
 from assent.http.statuses import codes_of
 from tests.http.application import INVOICE_DATA, app
@@ -23,13 +22,14 @@ from tests.http.callers import (
     problem,
     token_of,
 )
+from tests.http.doors import create_app
+from tests.http.route_table import DOCUMENT
 from tests.postgres import past_the_guards
 from tests.runtime.company import tamper
 from tests.runtime.flows import rows
 
 HEALTH = "healthz"
 """It asks no database: `tests/worker/test_watchdog.py` provokes its 503."""
-DOCUMENT = bare_app(SETTINGS).openapi()
 OPERATIONS = {
     operation["operationId"]: (method, path, operation)
     for path, methods in DOCUMENT["paths"].items()

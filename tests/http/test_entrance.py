@@ -4,13 +4,13 @@ import httpx
 import pytest
 
 from assent.http.api_keys import create_api_key
-from assent.http.app import create_app
 from assent.http.entrance import KNOWN_MAX, SignInThrottle
 from assent.http.rates import Rates
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
+from tests.http.doors import create_app
 
 LIST = "/ui/workflows"
 BAD = bearer("ak_" + "x" * 43)

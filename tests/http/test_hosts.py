@@ -4,12 +4,12 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from assent.http.app import create_app
 from assent.http.hosts import AllowedHosts, hosts_of
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SETTINGS, client_of, problem
+from tests.http.doors import create_app
 from tests.http.process import server
 from tests.http.test_reference import browser
 

@@ -9,12 +9,12 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from assent.http.app import create_app
 from assent.http.key_sets import KEY_SET_BYTES_MAX, KeySet, keys_of
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, claims, client_of, problem
+from tests.http.doors import create_app
 
 OLD = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 NEW = ec.generate_private_key(ec.SECP256R1())

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from assent.http.api_keys import create_api_key
-from assent.http.app import create_app
 from assent.people.roles import lock_grants
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import SETTINGS, People, bearer, client_of, problem
+from tests.http.doors import create_app
 from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
 from tests.runtime.flows import rows

@@ -3,11 +3,11 @@
 import pytest
 
 from assent.http.api_keys import create_api_key
-from assent.http.app import create_app
 from assent.http.rates import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
+from tests.http.doors import create_app
 from tests.runtime.flows import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1000}}

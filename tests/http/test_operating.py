@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from assent.http.app import create_app
 from assent.http.settings import HttpSettings
 from assent.telemetry.configure import stop_looking
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, client_of, problem
+from tests.http.doors import create_app
 from tests.rows import insert_effect, insert_event, update
 from tests.runtime.flows import rows
 

@@ -6,11 +6,11 @@ The routes come from the route table and the cases from `test_other_orgs`, so th
 import pytest
 
 from assent.definitions import publish_flow
-from assent.http.app import create_app
 from assent.kernel.rule_changes import save_rule
 from assent.model.actor import Actor
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ROUTES, ask, everything
 from tests.rows import insert_effect, insert_event
 from tests.runtime.flows import drain, rows
@@ -402,11 +402,11 @@ async def test_a_key_of_another_partitions_instance_is_free(furnished, people):
     runtime = app.runtime(furnished)
     alice = Actor("alice", roles=frozenset({"clerk"}))
     start = {"idempotency_key": "k", "data": {"order": 1}}
-    south = await runtime.start("acme", "survey", alice, partition_id="south", **start)
-    north = await runtime.start("acme", "survey", alice, partition_id="north", **start)
-    whole = await runtime.start("acme", "survey", alice, **start)
+    south = await runtime.org("acme", alice, partition_id="south").instances.start("survey", **start)
+    north = await runtime.org("acme", alice, partition_id="north").instances.start("survey", **start)
+    whole = await runtime.org("acme", alice).instances.start("survey", **start)
     assert len({south.id, north.id, whole.id}) == 3
-    again = await runtime.start("acme", "survey", alice, partition_id="south", **start)
+    again = await runtime.org("acme", alice, partition_id="south").instances.start("survey", **start)
     assert again.id == south.id
 
 

@@ -7,12 +7,12 @@ import asyncpg
 import httpx
 import pytest
 
-from assent.http.app import create_app
 from assent.http.errors import BUSY_STATES
 from assent.http.statuses import STATUS_OF, TITLES, status_of
 from assent.store.errors import StoreError
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, problem, token
+from tests.http.doors import create_app
 
 SOURCE = Path(__file__).parents[2] / "src" / "assent"
 REJECTED = re.compile(r'Rejection\(\s*"([A-Z_]+)"')

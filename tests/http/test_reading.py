@@ -11,10 +11,10 @@ import pytest
 
 import assent.http
 from assent.definitions import publish_flow
-from assent.http.app import create_app
 from assent.model.actor import SYSTEM
 from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.test_other_orgs import CASES, ROUTES
 from tests.runtime.flows import rows

@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from assent.http.app import create_app
 from assent.telemetry.configure import stop_looking, use_metrics
 from assent.telemetry.hooks import hooks
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, PLACE, SETTINGS, bearer, client_of, problem, token
+from tests.http.doors import create_app
 from tests.http.process import server
 from tests.runtime.flows import rows
 

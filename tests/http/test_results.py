@@ -11,7 +11,6 @@ from standardwebhooks import Webhook
 from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import AUDIENCE as CALLBACK_AUDIENCE
 from assent.effects.callbacks import TYPE, Callbacks
-from assent.http.app import create_app
 from assent.http.settings import HttpSettings
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
@@ -29,6 +28,7 @@ from tests.http.callers import (
     token,
     token_of,
 )
+from tests.http.doors import create_app
 from tests.http.test_event_sources import ask
 from tests.postgres import START
 from tests.runtime.flows import drain, rows

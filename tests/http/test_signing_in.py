@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from assent.http.api_keys import create_api_key, revoke_api_key
-from assent.http.app import create_app
 from assent.http.settings import HttpSettings
 from assent.http.statuses import codes_of
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, SETTINGS, bearer, claims, client_of, problem, token
+from tests.http.doors import create_app
 
 LIST = "/ui/workflows"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from assent.http.app import create_app
 from assent.store.database import Database
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.http.application import app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
+from tests.http.doors import create_app
 from tests.http.test_approvals import submitted
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.runtime.flows import rows

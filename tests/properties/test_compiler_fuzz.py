@@ -26,6 +26,8 @@ from tests.properties.generated_graphs import flow, patch
 from tests.properties.structure import check_envelope_inside, check_structure
 from tests.properties.token_game import Game
 
+pytestmark = pytest.mark.long
+
 CASES: Final = 10_000
 CHUNKS: Final = 20
 """So that the cases spread over processes."""

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tests.properties.choosing import Chooser, Drawn
 from tests.properties.test_compiler_fuzz import CHECKS
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = 100
 
 

@@ -20,6 +20,8 @@ from packaging.version import Version
 
 import assent
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

@@ -35,7 +35,7 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
 
 async def _misplaced(sandbox: Sandbox, instance: Row) -> str | None:
     """The projection is what the steps make (WF-15), and whoever has ended is nowhere."""
-    kept, folded = await sandbox.runtime.folded(sandbox.org_id, instance["id"])
+    kept, folded = await sandbox.runtime.org(sandbox.org_id).operations.fold(instance["id"])
     if kept != folded:
         return f"{instance['workflow_id']} is kept as {kept}, and its steps make {folded}"
     return (

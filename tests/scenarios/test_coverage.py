@@ -17,6 +17,8 @@ from tests.scenarios.living import SCENARIOS, Lives
 from tests.scenarios.templates import NAMES, read, workflow_of
 from tests.scenarios.ways import ways_of
 
+pytestmark = pytest.mark.long
+
 NOBODY_REJECTS = "nobody is asked on the way there, so nobody can reject"
 REQUIREMENTS = "requirements of documents cannot be run yet: the workflow stops there"
 

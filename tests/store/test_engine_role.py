@@ -91,7 +91,7 @@ async def test_state_does_not_move_without_the_instance_of_the_entity(runtime, d
 
 async def test_state_does_not_move_where_no_transition_of_the_contract_leads(runtime, database):
     draft = await create(runtime, LARGE)
-    started = await runtime.transition(ORG, draft.id, "submit", ANN)
+    started = await runtime.org(ORG, ANN).entities.transition(draft.id, "submit")
     await edit(runtime, draft.id, grand_total=5)  # an amendment: it is `amended`, which only `submit` leaves
     await drain(runtime)
     bill = await invoice(runtime, draft.id)

@@ -22,6 +22,8 @@ from assent.store.migrate import migrate
 from tests.postgres import SETTINGS
 from tests.worker.process import ROOT
 
+pytestmark = pytest.mark.long
+
 GUIDE = (ROOT / "docs/backup.md").read_text(encoding="utf-8")
 DUMP, RESTORE, BASE_BACKUP, GO_BACK, STANDBY, PROMOTE = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
 (CONFIGURATION,) = re.findall(r"```ini\n(.*?)```", GUIDE, re.DOTALL)

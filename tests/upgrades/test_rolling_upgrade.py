@@ -28,7 +28,7 @@ from tests.upgrades.releases import Release
 from tests.worker.process import run as run_worker
 from tests.worker.process import worker
 
-pytestmark = pytest.mark.without_twin("migrations of the test change every row")
+pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]
 APP = ("--app", "tests.processes.application:app")
 WAIT_MAX_S = 60
 HOT_TABLES = (

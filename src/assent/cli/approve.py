@@ -57,11 +57,9 @@ def approve(  # noqa: PLR0913, PLR0917
     filled_in = given_data(data, json_data)
 
     async def work(session: ActorSession) -> "InstanceView":
-        return await session.runtime.decide(
-            session.org_id,
+        return await session.runtime.org(session.org_id, session.actor).approvals.decide(
             await _request_id(session, request),
             chosen,
-            session.actor,
             reason=reason,
             on_behalf_of=on_behalf_of,
             group=group,

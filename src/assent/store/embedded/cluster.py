@@ -52,6 +52,7 @@ wal_level = minimal
 max_wal_senders = 0
 max_wal_size = '128MB'
 autovacuum = off
+max_connections = 300
 """
 
 
