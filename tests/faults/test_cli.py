@@ -45,19 +45,29 @@ class Given:
     text: str | None = field(default=None, repr=False)
     """Its standard input."""
     is_repeatable: bool = True
-    """Whether the same again ends as once."""
+    """Whether the same again ends as once, the audit log included."""
 
     def __str__(self) -> str:
         return " ".join(self.words)
 
 
 COMMANDS: Final = {
-    "start": Given(("start", "pair"), "alice", is_repeatable=False),
-    "start under a key": Given(("start", "pair", "--key", "k"), "alice"),
-    "approve": Given(("approve", "{request_id}"), "fin"),
-    "advance": Given(("advance", "{survey_id}", "completed", "--data", "rating=4"), "alice"),
-    "transition": Given(("advance", "{draft_invoice_id}", "submit"), "alice"),
-    "publish": Given(("publish", "-", "--org", "acme"), text=json.dumps({**LEAVE, "flow": "n"})),
+    "start": Given(("instances", "start", "pair"), "alice", is_repeatable=False),
+    "start under a key": Given(("instances", "start", "pair", "--key", "k"), "alice"),
+    "approve": Given(("approvals", "decide", "{request_id}", "approved"), "fin"),
+    "advance": Given(("instances", "advance", "{survey_id}", "completed", "--data", "rating=4"), "alice"),
+    "transition": Given(("instances", "advance", "{draft_invoice_id}", "submit"), "alice"),
+    "cancel": Given(("instances", "cancel", "{survey_id}"), "olga"),
+    "pause": Given(("instances", "pause", "{survey_id}"), "olga"),
+    "resume": Given(("instances", "resume", "{paused_id}"), "olga"),
+    "retry": Given(("instances", "retry", "{failed_id}"), "olga"),
+    "skip": Given(("instances", "skip", "{failed_id}", "confirm", "confirm->end"), "olga"),
+    "claim": Given(("approvals", "claim", "{request_id}"), "fin", is_repeatable=False),
+    "release": Given(("approvals", "release", "{claimed_id}"), "fin", is_repeatable=False),
+    "reassign": Given(("approvals", "reassign", "{request_id}", "fin", "max"), "olga"),
+    "publish": Given(
+        ("definitions", "publish", "-", "--org", "acme"), text=json.dumps({**LEAVE, "flow": "n"})
+    ),
     "members add": Given(("members", "add", "newcomer", "--role", "clerk")),
     "members change": Given(("members", "change", "alice", "--name", "Alice A.")),
     "members remove": Given(("members", "remove", "alice")),
@@ -71,16 +81,16 @@ COMMANDS: Final = {
     "events emit": Given(("events", "emit", "payment:9", "--cause", "c"), "olga"),
 }
 SEVERAL: Final = {
-    "retry an event": Given(("dlq", "retry", "{event_letter_id}"), "adam"),
-    "retry two": Given(("dlq", "retry", "{dead_task_id}", "{result_letter_id}"), "adam"),
-    "retry all": Given(("dlq", "retry-all"), "adam"),
+    "retry an event": Given(("dead-letters", "retry", "{event_letter_id}"), "adam"),
+    "retry two": Given(("dead-letters", "retry", "{dead_task_id}", "{result_letter_id}"), "adam"),
+    "retry all": Given(("dead-letters", "retry-all"), "adam"),
 }
 """Commands that commit one thing after the other."""
 
 
 READING: Final = {
-    *("inbox", "list", "show", "definitions", "doctor", "health", "audit", "members list", "roles list"),
-    *("keys list", "secrets list", "events list", "dlq list"),
+    *("inbox", "instances list", "instances show", "definitions list", "doctor", "health", "audit"),
+    *("members list", "roles list", "keys list", "secrets list", "events list", "dead-letters list"),
 }
 WITHOUT_A_DATABASE: Final = {
     *("check", "test", "compile", "diagram", "diff", "schema", "expression"),
@@ -88,7 +98,7 @@ WITHOUT_A_DATABASE: Final = {
 }
 AS_THEIR_NEIGHBOUR: Final = {"members restore", "roles revoke"}
 """The same function as a command that is tried, with another argument."""
-ELSEWHERE: Final = {"worker", "serve", "demo", "migrate", "recompile", "rebuild"}
+ELSEWHERE: Final = {"worker", "serve", "demo", "migrate", "definitions recompile", "rebuild"}
 """Processes of their own (`test_duties`, `test_http`), and commands that say of each transaction what became of it."""
 
 

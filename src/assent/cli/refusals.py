@@ -2,53 +2,26 @@
 
 from typing import Final, NoReturn
 
-import asyncpg
 import typer
 from rich.text import Text
 
-from assent.cli.report import console, print_json, safe
-from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Invalid, format_path
-from assent.runtime.errors import ReceiptTaken, StepFailed
+from assent import refusals
+from assent.cli.output import console, print_json, safe
+from assent.model.mutation import Rejection
+from assent.model.problems import format_path
 from assent.store.errors import OutcomeUnknown
-from assent.store.outage import is_outage
-from assent.store.retry import LOST_AGAINST_OTHERS
 
 FAILED: Final = 1
 UNKNOWN: Final = 3
 """Exit codes. After UNKNOWN the command may have been carried out or not."""
 
-_BUSY_STATES = LOST_AGAINST_OTHERS | {"55P03", "57014"}
-"""Lost against others too often, or waited too long: nothing was written, and later it may well work."""
-
 
 def rejection_from(error: Exception) -> Rejection | None:
-    """What an error says to whoever ran the command; nothing, where it is a surprise."""
-    if isinstance(error, Refused):
-        return error.rejection
-    if isinstance(error, Invalid):
-        return Rejection.of(error.problems)
-    if isinstance(error, StepFailed):
-        why = f"{type(error.error).__name__}: {error.error}"
-        return Rejection("STEP_FAILED", f"the step `{error.node_id}` raised {why}; nothing was changed")
-    if isinstance(error, ReceiptTaken):
-        hint = f"run `assent rebuild {error.instance_id}`"
-        return Rejection("PROJECTION_BEHIND", str(error), ("instance_id",), hint=hint)
-    return _of_database(error)
-
-
-def _of_database(error: Exception) -> Rejection | None:
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate in _BUSY_STATES:
-        message = "others are at work on the same thing; nothing was changed"
-        return Rejection("BUSY", message, hint="try again")
-    if isinstance(error, asyncpg.DataError):
-        return Rejection("BAD_VALUE", str(error))
+    """Return what an error means for the operator, with its text; None for an unexpected error."""
     if isinstance(error, OutcomeUnknown):
-        hint = "look whether it was done (`assent audit`, `assent show`) before you run it again"
+        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
         return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
-    if is_outage(error):
-        return Rejection("UNAVAILABLE", str(error) or type(error).__name__)
-    return None
+    return refusals.rejection_from(error, reveals_errors=True)
 
 
 def exit_code(rejection: Rejection) -> int:
