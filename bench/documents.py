@@ -87,11 +87,11 @@ async def _rate(runtime: Runtime) -> float:
 
 async def _client(runtime: Runtime) -> None:
     for _ in range(DOCUMENTS // CLIENTS):
-        entity = (await runtime.kernel.mutate(Command(ORG, "invoice.create", CLERK, INVOICE))).entity
-        view = await runtime.transition(ORG, entity.id, "submit", CLERK)
+        entity = (await runtime.core.kernel.mutate(Command(ORG, "invoice.create", CLERK, INVOICE))).entity
+        view = await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
         for waiting in view.waiting:
             assert waiting.request_id is not None
-            await runtime.decide(ORG, waiting.request_id, "approved", APPROVERS[waiting.name])
+            await runtime.org(ORG, APPROVERS[waiting.name]).approvals.decide(waiting.request_id, "approved")
 
 
 async def _require_posted(database: Database, expected: int) -> None:

@@ -16,6 +16,7 @@ from assent.app import App
 from assent.definitions import publish_flow
 from assent.http.api_keys import create_api_key
 from assent.model.actor import SYSTEM
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from bench.report import Measurement, Report, progress
 from bench.server import fresh_database
@@ -93,8 +94,9 @@ async def _address(process: Process) -> str:
 
 async def _round(database: Database, address: str, key: str) -> tuple[float, list[float]]:
     runtime = app.runtime(database)
-    await runtime.start_many(ORG, ASKING["flow"], SYSTEM, [{} for _ in range(DECISIONS)])
-    while await runtime.process_events():
+    await runtime.org(ORG, SYSTEM).instances.start_many(ASKING["flow"], [{} for _ in range(DECISIONS)])
+    processor = EventProcessor(runtime.core)
+    while await processor.process_events():
         pass
     async with database.transaction(None) as connection:
         rows = await connection.fetch("SELECT id FROM assent.approval_requests WHERE status = 'pending'")

@@ -82,7 +82,7 @@ async def _worker(url: str) -> AsyncIterator[Process]:
 async def _latencies_ms(runtime: Runtime) -> list[float]:
     ids = []
     for _ in range(EVENTS):
-        ids += await runtime.start_many(ORG, FLOW["flow"], SYSTEM, [{"number": 1}])
+        ids += await runtime.org(ORG, SYSTEM).instances.start_many(FLOW["flow"], [{"number": 1}])
         await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
     async with asyncio.timeout(30), runtime.database.transaction(None) as connection:
         while await connection.fetchval(_SQL.count_open, ids, ORG):  # noqa: ASYNC110 - in another process

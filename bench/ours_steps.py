@@ -11,6 +11,7 @@ from assent.app import App
 from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from assent.worker.options import Options
 from bench.child import Run
@@ -61,7 +62,7 @@ async def measure(url: str, workflows: int, warm_up: int) -> Run:
 async def _drain(runtime: Runtime, workflows: int, backend: int) -> tuple[float, float, float]:
     """Run the workflows; return the seconds that it took, and those of CPU in this process and in the server."""
     inputs: list[Mapping[str, Any]] = [{"number": number} for number in range(workflows)]
-    await runtime.start_many(ORG, FLOW["flow"], SYSTEM, inputs)
+    await runtime.org(ORG, SYSTEM).instances.start_many(FLOW["flow"], inputs)
     started = _clocks(backend)
     await asyncio.gather(*(_process_all(runtime) for _ in range(LANES)))
     wall_s, python_s, server_s = (now - then for now, then in zip(_clocks(backend), started, strict=True))
@@ -73,7 +74,8 @@ def _clocks(backend: int) -> tuple[float, float, float]:
 
 
 async def _process_all(runtime: Runtime) -> None:
-    while await runtime.process_events():
+    processor = EventProcessor(runtime.core)
+    while await processor.process_events():
         pass
 
 

@@ -9,6 +9,7 @@ from assent.app import App
 from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from bench.ours_steps import FLOW, ORG
 from bench.report import Measurement, Report
@@ -65,11 +66,11 @@ async def _least(runtime: Runtime, flow: dict[str, Any], size: int) -> int:
 async def _count(runtime: Runtime, flow: dict[str, Any], size: int) -> int:
     """Of a batch of this size, with definitions and plans at hand."""
     await _start(runtime, flow, 1)
-    await runtime.process_events(size)
+    await EventProcessor(runtime.core).process_events(size)
     await _start(runtime, flow, size)
     statements: list[asyncpg.connection.LoggedQuery] = []
     with runtime.database.observe(statements.append):
-        handled = await runtime.process_events(size)
+        handled = await EventProcessor(runtime.core).process_events(size)
     if handled != size:
         raise RuntimeError(f"Expected a batch of {size}, found {handled}")
     return len(statements)
@@ -77,4 +78,4 @@ async def _count(runtime: Runtime, flow: dict[str, Any], size: int) -> int:
 
 async def _start(runtime: Runtime, flow: dict[str, Any], size: int) -> None:
     inputs: list[Mapping[str, Any]] = [{"number": number} for number in range(size)]
-    await runtime.start_many(ORG, flow["flow"], SYSTEM, inputs)
+    await runtime.org(ORG, SYSTEM).instances.start_many(flow["flow"], inputs)

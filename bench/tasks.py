@@ -58,7 +58,7 @@ async def measure() -> Report:
 async def _submit(runtime: Runtime) -> float:
     started = time.perf_counter()
     for _ in range(TASKS // BATCH):
-        await runtime.submit_many(ORG, [NewTask("bench.nothing")] * BATCH)
+        await runtime.org(ORG).tasks.submit_many([NewTask("bench.nothing")] * BATCH)
     return TASKS / (time.perf_counter() - started)
 
 
@@ -82,7 +82,7 @@ async def _waits_ms(place: WorkerContext, runtime: Runtime) -> list[float]:
     async with _working(place, lambda run: None):
         for number in range(SINGLES + 20):
             submitted = time.perf_counter()
-            await runtime.submit(ORG, "bench.ring")
+            await runtime.org(ORG).tasks.submit("bench.ring")
             wait_ms = (await begun.get() - submitted) * 1000
             if number >= 20:  # the worker listens by then
                 waits.append(wait_ms)

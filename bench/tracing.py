@@ -23,6 +23,7 @@ from assent.kernel import Kernel
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Command
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.telemetry import scope
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
 from bench.kernel import CONTRACT, PAYLOAD
@@ -160,8 +161,9 @@ async def _mutate(kernel: Kernel) -> int:
 
 async def _advance(runtime: Runtime) -> int:
     inputs: list[Mapping[str, Any]] = [{"number": number} for number in range(WORKFLOWS)]
-    await runtime.start_many(ORG, FLOW["flow"], SYSTEM, inputs)
-    while await runtime.process_events():
+    await runtime.org(ORG, SYSTEM).instances.start_many(FLOW["flow"], inputs)
+    processor = EventProcessor(runtime.core)
+    while await processor.process_events():
         pass
     return STEPS
 

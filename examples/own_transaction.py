@@ -64,10 +64,9 @@ async def hand_in(
 ) -> UUID:
     """Submit an expense and insert our own row about it, in one transaction; return the expense's id."""
     async with connection.transaction():
-        async with runtime.inside(connection, ORG) as here:
-            command = assent.Command(ORG, "expense.create", ANN, {"title": title, "total": total})
-            expense = (await here.kernel.mutate(command)).entity
-            view = await here.transition(ORG, expense.id, "submit", ANN)
+        async with runtime.within(connection, ORG, ANN) as acme:
+            expense = (await acme.entities.mutate("expense.create", {"title": title, "total": total})).entity
+            view = await acme.entities.transition(expense.id, "submit")
         insert = "INSERT INTO public.reimbursements (expense_id, request_id, iban) VALUES ($1, $2, $3)"
         await connection.execute(insert, expense.id, view.waiting[0].request_id, iban)
     return expense.id
@@ -80,8 +79,8 @@ async def approve(
     async with connection.transaction():
         pay = "UPDATE public.reimbursements SET paid_at = now() WHERE expense_id = $1 RETURNING request_id"
         request_id = await connection.fetchval(pay, expense_id)
-        async with runtime.inside(connection, ORG) as here:
-            await here.decide(ORG, request_id, "approved", approver)
+        async with runtime.within(connection, ORG, approver) as acme:
+            await acme.approvals.decide(request_id, "approved")
 
 
 async def set_up(database: assent.Database, connection: asyncpg.Connection) -> None:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from assent.model.actor import SYSTEM, Actor
     from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
     from assent.model.problems import Invalid, Problem
-    from assent.runtime import InstanceView, Runtime
-    from assent.runtime.task_commands import NewTask
+    from assent.runtime import InstanceView, OrgRuntime, Runtime
+    from assent.runtime.instance_commands import Change
+    from assent.runtime.task_commands import NewTask, TaskHandle
     from assent.store.database import Database
     from assent.store.migrate import migrate
     from assent.tasks.context import TaskContext
@@ -35,8 +36,11 @@ _PLACES: Final = {
     "Invalid": "assent.model.problems",
     "Problem": "assent.model.problems",
     "InstanceView": "assent.runtime",
+    "OrgRuntime": "assent.runtime",
     "Runtime": "assent.runtime",
+    "Change": "assent.runtime.instance_commands",
     "NewTask": "assent.runtime.task_commands",
+    "TaskHandle": "assent.runtime.task_commands",
     "Database": "assent.store.database",
     "migrate": "assent.store.migrate",
     "TaskContext": "assent.tasks.context",
@@ -49,6 +53,7 @@ __all__ = [
     "SYSTEM",
     "Actor",
     "App",
+    "Change",
     "ClaimLost",
     "Command",
     "Database",
@@ -59,12 +64,14 @@ __all__ = [
     "Kernel",
     "Mutation",
     "NewTask",
+    "OrgRuntime",
     "Problem",
     "Refused",
     "Rejection",
     "Retry",
     "Runtime",
     "TaskContext",
+    "TaskHandle",
     "__version__",
     "migrate",
 ]

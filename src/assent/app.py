@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from assent.compiler.declarations import DeclarationKind, kind_of
-from assent.compiler.source import Source, located, read_sources
+from assent.compiler.source import Source, located
 from assent.effects.openapi import Headers, service_of
 from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
@@ -17,14 +17,19 @@ from assent.model.contract import Contract, FieldSpec, contract_from, parse_cont
 from assent.model.effect import Channel, openapi_name
 from assent.model.problems import Invalid, Problem
 from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
-from assent.people.directory import Directory
-from assent.runtime.runtime import Operation, Runtime
+from assent.people.directory import Directory, MembersDirectory
+from assent.runtime.core import Core, Operation
+from assent.runtime.definition_commands import read_declared
+from assent.runtime.event_processor import EventProcessor
+from assent.runtime.runtime import Runtime
+from assent.runtime.task_commands import TaskHandle
 from assent.store.database import Database
 from assent.tasks.task_type import TaskType, declare
 
 A = TypeVar("A", bound=PureAction | AsyncAction)
 O = TypeVar("O", bound=Operation)  # noqa: E741
-T = TypeVar("T", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class App:
@@ -65,7 +70,7 @@ class App:
 
         Raises `Invalid` with every problem of their form, and of the contracts among them.
         """
-        sources = [source for item in declared for source in _sources(item)]
+        sources = [source for item in declared for source in read_declared(item)]
         read = [_contract(source) for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
         problems = [problem for source in sources for problem in source.problems]
         if problems := problems + [problem for _, found in read for problem in found]:
@@ -128,8 +133,10 @@ class App:
         timeout: str | timedelta | None = None,
         priority: int = PRIORITY,
         capability: str | None = None,
-    ) -> Callable[[T], T]:
+    ) -> Callable[[Callable[P, R]], TaskHandle[P, R]]:
         """Register a task: a function, plain or async, that our own workers run in the background.
+
+        The function becomes a handle: call it as before, or submit it: `await archive.submit(acme, number=7)`.
 
         Its parameters are the keys of its input; one that is a pydantic model, a dataclass or a mapping is the whole
         of it; one that is an `assent.TaskContext` gets the task itself. What it returns is kept as JSON. What it raises
@@ -139,13 +146,13 @@ class App:
         """
         self._name_capability(f"task:{name}", capability)
 
-        def register(run: T) -> T:
+        def register(run: Callable[P, R]) -> TaskHandle[P, R]:
             if name in self.tasks:
                 raise Invalid([Problem("DUPLICATE", f"task `{name}` is registered twice", (name,))])
             self.tasks[name] = declare(
                 name, run, attempts_max=attempts_max, timeout=timeout, priority=priority
             )
-            return run
+            return TaskHandle(name, run)
 
         return register
 
@@ -189,9 +196,21 @@ class App:
         return Kernel(database, self.registry)
 
     def runtime(self, database: Database) -> Runtime:
-        return Runtime(
-            database, self.kernel(database), self.operations, self.directory, self.outlets, tasks=self.tasks
+        """Return the application's runtime on a database; its caches are its own, so keep one for a process."""
+        core = Core.build(
+            database,
+            self.kernel(database),
+            self.operations,
+            self.directory or MembersDirectory(),
+            task_types=self.tasks,
+            capabilities=self.capabilities,
+            outlets=self.outlets,
         )
+        return Runtime(core)
+
+    def event_processor(self, runtime: Runtime) -> EventProcessor:
+        """Return what processes events for a worker."""
+        return EventProcessor(runtime.core)
 
 
 def _contract(source: Source) -> tuple[Contract | None, list[Problem]]:
@@ -200,11 +219,3 @@ def _contract(source: Source) -> tuple[Contract | None, list[Problem]]:
         return None, []
     contract, problems = parse_contract(source.data)
     return contract, located(problems, source)
-
-
-def _sources(declared: str | Path | Mapping[str, Any]) -> list[Source]:
-    if isinstance(declared, Mapping):
-        return [Source("<given>", dict(declared))]
-    path = Path(declared)
-    files = sorted(path.rglob("*.yaml")) if path.is_dir() else [path]
-    return [source for file in files for source in read_sources(file.read_bytes(), str(file))]

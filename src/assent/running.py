@@ -82,5 +82,6 @@ def worker_of(
     observers: Iterable[Observer] = (),
 ) -> Supervisor:
     """Every duty, for the process that also serves."""
-    place = WorkerContext(database, options, app.runtime(database), sending)
+    runtime = app.runtime(database)
+    place = WorkerContext(database, options, runtime, sending, events=app.event_processor(runtime))
     return Supervisor(database, duties(place), options, observers)

@@ -80,7 +80,7 @@ async def test_edit_takes_the_question_back_and_the_next_asks_about_the_new_vers
     await edit(runtime, view.entity_id, grand_total=2_100_000)
     assert await _inbox(database, "fin") == ()
     await drain(runtime)
-    await runtime.transition(ORG, view.entity_id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")
     (after,) = await _inbox(database, "fin")
     assert (after.figure, after.version > before.version) == (Decimal(2_100_000), True)
 
@@ -124,9 +124,9 @@ async def test_evidence_of_a_flow_names_the_step_itself(runtime, database):
     steps = [{"id": "ok", "type": "approval", "assignee": {"user": "bea"}}, *ends]
     arrows = [{"from": "ok", "event": end["id"], "to": end["id"]} for end in ends]
     await publish(database, "leave", steps, arrows)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     asked = request_id(view, "ok")
-    await runtime.decide(ORG, asked, "approved", BEA)
+    await runtime.org(ORG, BEA).approvals.decide(asked, "approved")
     async with database.transaction(ORG) as connection:
         (found,) = await decisions_of_request(connection, ORG, asked)
     assert (found.applied_step_id, found.applied_at) == (found.step_id, database.clock.now())
@@ -157,6 +157,6 @@ async def test_chain_asks_one_after_the_other(runtime, database):
     assert [len(await _inbox(database, name)) for name in ("fin", "bea")] == [1, 0]
     await decide(runtime, view, "ask", FIN)
     assert [len(await _inbox(database, name)) for name in ("fin", "bea")] == [0, 1]
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", BEA)
+    await runtime.org(ORG, BEA).approvals.decide(request_id(view, "ask"), "approved")
     (request,) = await rows(database, "approval_requests")
     assert (request["status"], request["chain_id"] is not None) == ("approved", True)

@@ -140,7 +140,7 @@ async def _submit_deed(company: Company, between: Between, person: str) -> UUID:
 async def _new_deed(company: Company) -> UUID:
     data = {"number": "1", "total": 100}
     command = Command(ORG, "deed.create", await company.actor("hans"), data)
-    mutation = await company.runtime.kernel.mutate(command)
+    mutation = await company.runtime.core.kernel.mutate(command)
     await company.sandbox.drain()
     company.instance_id = mutation.entity.instance_id
     found: UUID = mutation.entity.id
@@ -149,12 +149,12 @@ async def _new_deed(company: Company) -> UUID:
 
 async def _edit_deed(company: Company, deed: UUID) -> None:
     hans = await company.actor("hans")
-    await company.runtime.kernel.mutate(Command(ORG, "deed.update", hans, {"total": 200}, deed))
+    await company.runtime.core.kernel.mutate(Command(ORG, "deed.update", hans, {"total": 200}, deed))
     await company.sandbox.drain()
 
 
 async def _submit(company: Company, deed: UUID, person: str) -> None:
-    await company.runtime.transition(ORG, deed, "submit", await company.actor(person))
+    await company.runtime.org(ORG, await company.actor(person)).entities.transition(deed, "submit")
 
 
 # Flow: the step writes an entity that has no workflow.
@@ -175,7 +175,9 @@ def _write_target(action: str, payload: Mapping[str, Any], run_as: Mapping[str, 
 
 async def _start_raise(company: Company, between: Between, person: str) -> UUID:
     hans = await company.actor("hans")
-    salary = await company.runtime.kernel.mutate(Command(ORG, "salary.create", hans, {"amount": 999_999}))
+    salary = await company.runtime.core.kernel.mutate(
+        Command(ORG, "salary.create", hans, {"amount": 999_999})
+    )
     found: UUID = salary.entity.id
     given = {"target": str(found), "amount": 1}
     if between is not AMENDMENT:
@@ -185,19 +187,21 @@ async def _start_raise(company: Company, between: Between, person: str) -> UUID:
     await _fill_in(company, "hans", 2)
     await between.pass_(company)
     request = await company.open_request()
-    await company.runtime.decide(ORG, request["id"], "rejected", await company.actor("fin"))
+    await company.runtime.org(ORG, await company.actor("fin")).approvals.decide(request["id"], "rejected")
     await _fill_in(company, person, 3)
     return found
 
 
 async def _start(company: Company, flow: str, person: str, given: Mapping[str, Any]) -> None:
-    view = await company.runtime.start(ORG, flow, await company.actor(person), given)
+    view = await company.runtime.org(ORG, await company.actor(person)).instances.start(flow, given)
     company.instance_id = view.id
 
 
 async def _fill_in(company: Company, person: str, amount: int) -> None:
     actor = await company.actor(person)
-    await company.runtime.advance(ORG, company.instance_id, "completed", actor, {"amount": amount})
+    await company.runtime.org(ORG, actor).instances.advance(
+        company.instance_id, "completed", {"amount": amount}
+    )
 
 
 # Entity written by a flow: the step writes a document that has a workflow of its own.

@@ -121,7 +121,9 @@ class Asked:
         return self.runtime.database.clock.now()
 
     async def decide(self, **given: Any) -> None:
-        await self.runtime.decide(ORG, self.request_id, "approved", self.situation.trying, **given)
+        await self.runtime.org(ORG, self.situation.trying).approvals.decide(
+            self.request_id, "approved", **given
+        )
 
     async def decide_in_a_group(self) -> None:
         await self.decide(group=self.group)
@@ -130,15 +132,17 @@ class Asked:
         await self.decide(on_behalf_of=self.situation.for_user)
 
     async def advance(self) -> None:
-        await self.runtime.advance(ORG, self.view.id, "approved", self.situation.trying, step="two")
+        await self.runtime.org(ORG, self.situation.trying).instances.advance(
+            self.view.id, "approved", step="two"
+        )
 
     async def claim(self) -> None:
-        await self.runtime.claim(ORG, self.request_id, self.situation.trying)
+        await self.runtime.org(ORG, self.situation.trying).approvals.claim(self.request_id)
 
     async def give_away(self) -> None:
         """Hand the own seat to one who may have it."""
         given = {"from_user": self.situation.trying.id, "to_user": "ada"}
-        await self.runtime.reassign(ORG, self.request_id, self.situation.trying, **given)
+        await self.runtime.org(ORG, self.situation.trying).approvals.reassign(self.request_id, **given)
 
     async def inbox(self, bucket: str | None = None) -> list[UUID]:
         async with self.runtime.database.transaction(ORG) as connection:
@@ -178,11 +182,11 @@ async def ask(runtime: Runtime, clock: MovedClock, situation: Situation, shape: 
     await publish_invoices(runtime.database, _patch(SHAPES[shape]))
     delegation = await _lend(runtime, situation)
     entity = await create(runtime, MIDDLE, situation.author)
-    view = await runtime.transition(ORG, entity.id, "submit", situation.author)
+    view = await runtime.org(ORG, situation.author).entities.transition(entity.id, "submit")
     asked = Asked(runtime, situation, view, request_id(view, "two"), "a" if shape == "groups" else None)
     if situation.first:
         who, behalf = situation.first
-        await runtime.decide(ORG, request_id(view, "one"), "approved", who, on_behalf_of=behalf)
+        await runtime.org(ORG, who).approvals.decide(request_id(view, "one"), "approved", on_behalf_of=behalf)
     if situation.revokes and delegation is not None:
         async with runtime.database.transaction(ORG) as connection:
             await revoke(connection, ORG, delegation.id, QUINN, asked.now)
@@ -202,7 +206,7 @@ async def _lend(runtime: Runtime, situation: Situation) -> KeptDelegation | None
     times = {key: now + value for key, value in situation.lends.items() if isinstance(value, timedelta)}
     async with runtime.database.transaction(ORG) as connection:
         wanted = NewDelegation(ORG, "quinn", "pat", **situation.lends | times)
-        kept = await delegate(connection, runtime.directory, wanted, QUINN, now)
+        kept = await delegate(connection, runtime.core.directory, wanted, QUINN, now)
     assert isinstance(kept, KeptDelegation), kept
     return kept
 

@@ -32,12 +32,12 @@ TIMER: Final = next(between for between in MATRIX_BETWEENS if between.name == "t
 
 async def decide(company: Company, **given: Any) -> None:
     request, actor = await company.open_request(), await company.actor(company.trying)
-    await company.runtime.decide(ORG, request["id"], "approved", actor, **given)
+    await company.runtime.org(ORG, actor).approvals.decide(request["id"], "approved", **given)
 
 
 async def claim(company: Company) -> None:
     request = await company.open_request()
-    await company.runtime.claim(ORG, request["id"], await company.actor(company.trying))
+    await company.runtime.org(ORG, await company.actor(company.trying)).approvals.claim(request["id"])
 
 
 async def find_in_inbox(company: Company) -> None:
@@ -55,13 +55,13 @@ def require_offered(company: Company, instances: list[str]) -> None:
 
 async def advance(company: Company) -> None:
     actor = await company.actor(company.trying)
-    await company.runtime.advance(ORG, company.instance_id, "approved", actor)
+    await company.runtime.org(ORG, actor).instances.advance(company.instance_id, "approved")
 
 
 async def transition(company: Company) -> None:
     """Of the entity; a flow has none, and its own id leads to nothing."""
     target, actor = company.entity_id or company.instance_id, await company.actor(company.trying)
-    await company.runtime.transition(ORG, target, "approve", actor)
+    await company.runtime.org(ORG, actor).entities.transition(target, "approve")
 
 
 async def stand_in(company: Company) -> None:
@@ -69,7 +69,7 @@ async def stand_in(company: Company) -> None:
     fin, now = await company.actor("fin"), company.sandbox.clock.now()
     async with company.sandbox.database.transaction(ORG) as connection:
         wanted = NewDelegation(ORG, "fin", company.trying)
-        kept = await delegate(connection, company.runtime.directory, wanted, fin, now)
+        kept = await delegate(connection, company.runtime.core.directory, wanted, fin, now)
     if isinstance(kept, Rejection):
         raise Refused(kept)
     await decide(company, on_behalf_of="fin")
@@ -77,7 +77,9 @@ async def stand_in(company: Company) -> None:
 
 async def be_given_a_seat_by(company: Company, giver: str) -> None:
     request, actor = await company.open_request(), await company.actor(giver)
-    await company.runtime.reassign(ORG, request["id"], actor, from_user="fin", to_user=company.trying)
+    await company.runtime.org(ORG, actor).approvals.reassign(
+        request["id"], from_user="fin", to_user=company.trying
+    )
 
 
 async def be_given_a_seat_by_an_approver(company: Company) -> None:
@@ -105,7 +107,7 @@ async def decide_after_escalation(company: Company) -> None:
 async def decide_with_every_right(company: Company) -> None:
     request, actor = await company.open_request(), await company.actor(company.trying)
     every = replace(actor, capabilities=frozenset({"*"}))
-    await company.runtime.decide(ORG, request["id"], "approved", every)
+    await company.runtime.org(ORG, every).approvals.decide(request["id"], "approved")
 
 
 async def skip_it(company: Company) -> None:
@@ -119,7 +121,9 @@ async def skip_it(company: Company) -> None:
         company.instance_id,
     )
     request = await company.open_request()
-    await company.runtime.skip(ORG, company.instance_id, every, request["node_id"], row["id"], "mine")
+    await company.runtime.org(ORG, every).instances.skip(
+        company.instance_id, request["node_id"], row["id"], "mine"
+    )
 
 
 async def type_command(company: Company, *words: object) -> Any:
@@ -247,8 +251,8 @@ async def check_that_dual_never_gets_through(company: Company) -> None:
     through: dict[str, str | None] = {}
     for route in ROUTES:
         if route == "default":
-            await company.runtime.decide(
-                ORG, (await company.open_request())["id"], "approved", await company.actor("fin")
+            await company.runtime.org(ORG, await company.actor("fin")).approvals.decide(
+                (await company.open_request())["id"], "approved"
             )
         through |= await attempt(company, route)
     assert not through, "the originator got through"
@@ -334,11 +338,11 @@ async def test_maker_of_a_service_accounts_key_never_approves_its_work(shape: st
         bot = replace(await company.actor("bot"), maker_id="dual")
         if shape == "entity":
             await new_bill(company, "ann")
-            await company.runtime.transition(ORG, company.entity_id, "submit", bot)
+            await company.runtime.org(ORG, bot).entities.transition(company.entity_id, "submit")
         else:
-            view = await company.runtime.start(ORG, "claim", await company.actor("ann"))
+            view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("claim")
             company.instance_id = view.id
-            await company.runtime.advance(ORG, view.id, "completed", bot, {"amount": 5})
+            await company.runtime.org(ORG, bot).instances.advance(view.id, "completed", {"amount": 5})
         await company.sandbox.advance_time("2h")
         request = await company.open_request()
         assert {"bot", "dual"} <= set(request["originators"])

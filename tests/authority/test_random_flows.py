@@ -80,7 +80,7 @@ async def move(company: Company, name: str, dice: random.Random) -> None:
     waiting = await company.rows(
         """SELECT s.node_id, s.node_type, r.id AS request_id
              FROM assent.workflow_step_executions s
-             LEFT JOIN assent.approval_requests r ON r.step_execution_id = s.id
+             LEFT JOIN assent.approval_requests r ON r.step_id = s.id
             WHERE s.instance_id = $1 AND s.status = 'pending' ORDER BY s.id""",
         company.instance_id,
     )
@@ -90,15 +90,15 @@ async def move(company: Company, name: str, dice: random.Random) -> None:
     step = dice.choice(waiting)
     try:
         if step["node_type"] == "approval":
-            await company.runtime.decide(ORG, step["request_id"], "approved", who)
+            await company.runtime.org(ORG, who).approvals.decide(step["request_id"], "approved")
         elif step["node_type"] == "form":
             data = {"said": dice.random()}
-            await company.runtime.advance(
-                ORG, company.instance_id, "completed", who, data, step=step["node_id"]
+            await company.runtime.org(ORG, who).instances.advance(
+                company.instance_id, "completed", data, step=step["node_id"]
             )
         elif step["node_type"] == "wait_event":
             number = step["node_id"].removeprefix("e")
-            await company.runtime.emit(ORG, f"{name}:{number}", {})
+            await company.runtime.org(ORG).events.emit(f"{name}:{number}", {})
             await company.sandbox.drain()
         else:
             await company.sandbox.advance_time("1h")
@@ -155,7 +155,7 @@ async def test_no_approver_is_among_those_whose_work_was_approved(postgres_url: 
                 **{name: dice.sample(ROLES, dice.randint(0, len(ROLES))) for name in NAMES}
             )
             starter = await company.actor(dice.choice(NAMES))
-            company.instance_id = (await company.runtime.start(ORG, flow["flow"], starter)).id
+            company.instance_id = (await company.runtime.org(ORG, starter).instances.start(flow["flow"])).id
             for _ in range(MOVES):
                 await move(company, flow["flow"], dice)
         found = await consumed(company)
@@ -217,17 +217,17 @@ async def act_on_bill(company: Company, dice: random.Random) -> None:
             case "edit":
                 await edit_bill(company, who, total=dice.randint(1, 10_000))
             case "submit":
-                await company.runtime.transition(ORG, company.entity_id, "submit", actor)
+                await company.runtime.org(ORG, actor).entities.transition(company.entity_id, "submit")
             case "decide":
                 request = await company.rows(
                     "SELECT id FROM assent.approval_requests WHERE entity_id = $1 AND status = 'pending'",
                     company.entity_id,
                 )
                 if request:
-                    await company.runtime.decide(ORG, request[0]["id"], "approved", actor)
+                    await company.runtime.org(ORG, actor).approvals.decide(request[0]["id"], "approved")
             case "flow":
                 target = {"target": str(company.entity_id)}
-                await company.runtime.start(ORG, "write", actor, target)
+                await company.runtime.org(ORG, actor).instances.start("write", target)
             case "answer":
                 forms = await company.rows(
                     """SELECT instance_id FROM assent.workflow_step_executions
@@ -235,7 +235,9 @@ async def act_on_bill(company: Company, dice: random.Random) -> None:
                 )
                 if forms:
                     total = {"total": dice.randint(1, 10_000)}
-                    await company.runtime.advance(ORG, forms[-1]["instance_id"], "completed", actor, total)
+                    await company.runtime.org(ORG, actor).instances.advance(
+                        forms[-1]["instance_id"], "completed", total
+                    )
             case _:
                 await company.sandbox.advance_time("1h")
     except Refused:

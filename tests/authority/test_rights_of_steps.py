@@ -43,7 +43,7 @@ async def open_company(company: Company) -> UUID:
     """People who may and may not change a salary, and the salary."""
     await company.sandbox.people(wim=[], hans=["hr"], bot={"kind": "service_account", "roles": ["hr"]})
     await company.sandbox.people(kim=["helper", "hr"])
-    mutation = await company.runtime.kernel.mutate(
+    mutation = await company.runtime.core.kernel.mutate(
         Command(ORG, "salary.create", await company.actor("hans"), {"amount": 999_999})
     )
     found: UUID = mutation.entity.id
@@ -51,7 +51,9 @@ async def open_company(company: Company) -> UUID:
 
 
 async def start(company: Company, by: str, salary: UUID) -> None:
-    view = await company.runtime.start(ORG, "raise", await company.actor(by), {"target": str(salary)})
+    view = await company.runtime.org(ORG, await company.actor(by)).instances.start(
+        "raise", {"target": str(salary)}
+    )
     company.instance_id = view.id
 
 
@@ -147,11 +149,13 @@ async def test_instances_started_in_the_background_act_with_the_rights_of_who_st
     async with company_with(postgres_url, SALARY, raising(BETWEENS[0])) as company:
         salary = await open_company(company)
         inputs = [{"target": str(salary)}]
-        (denied,) = await company.runtime.start_many(ORG, "raise", await company.actor("wim"), inputs)
+        (denied,) = await company.runtime.org(ORG, await company.actor("wim")).instances.start_many(
+            "raise", inputs
+        )
         await company.sandbox.drain()
         company.instance_id = denied
         await check_denied(company, salary)
-        await company.runtime.start_many(ORG, "raise", await company.actor("hans"), inputs)
+        await company.runtime.org(ORG, await company.actor("hans")).instances.start_many("raise", inputs)
         await company.sandbox.drain()
         row = await audit_of_write(company, salary)
         assert (row["actor_id"], row["on_behalf_of"]) == ("hans", None)
@@ -176,7 +180,7 @@ async def test_expressions_after_a_wait_see_the_person_and_not_the_system(postgr
     note = {"id": "note", "type": "script", "set": {"who": "actor.id", "is_hr": "actor.roles contains 'hr'"}}
     async with company_with(postgres_url, flow_of("raise", [BEGIN], TIMER, [note])) as company:
         await company.sandbox.people(hans=["hr"])
-        view = await company.runtime.start(ORG, "raise", await company.actor("hans"))
+        view = await company.runtime.org(ORG, await company.actor("hans")).instances.start("raise")
         await TIMER.pass_(company)
         (row,) = await company.rows(
             "SELECT context_json FROM assent.workflow_instances WHERE id = $1", view.id
@@ -188,7 +192,7 @@ async def test_application_may_start_a_flow_as_the_system(postgres_url: str) -> 
     """The application's own code acts as the system where it says so, also after a wait."""
     async with company_with(postgres_url, SALARY, raising(TIMER)) as company:
         salary = await open_company(company)
-        await company.runtime.start(ORG, "raise", SYSTEM, {"target": str(salary)})
+        await company.runtime.org(ORG, SYSTEM).instances.start("raise", {"target": str(salary)})
         await TIMER.pass_(company)
         row = await audit_of_write(company, salary)
         assert (row["actor_id"], row["on_behalf_of"], row["contributors"]) == ("system", None, [])
@@ -218,12 +222,14 @@ async def test_person_who_fills_in_a_form_beside_an_open_request_leaves_it(postg
     }
     async with company_with(postgres_url, flow) as company:
         dual = await company.actor("dual")
-        view = await company.runtime.start(ORG, "beside", await company.actor("ann"))
+        view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("beside")
         company.instance_id = view.id
         request = await company.open_request()
         assert request["originators"] == ["ann"]
-        await company.runtime.claim(ORG, request["id"], dual)
-        await company.runtime.advance(ORG, view.id, "completed", dual, {"amount": 7}, step="fill")
+        await company.runtime.org(ORG, dual).approvals.claim(request["id"])
+        await company.runtime.org(ORG, dual).instances.advance(
+            view.id, "completed", {"amount": 7}, step="fill"
+        )
         request = await company.open_request()
         assert (request["originators"], request["claimed_by"]) == (["ann", "dual"], None)
         seats = await company.rows(
@@ -261,16 +267,16 @@ async def test_two_people_of_one_join_are_both_named(wait: str, postgres_url: st
     async with company_with(postgres_url, SALARY, flow) as company:
         salary = await open_company(company)
         await start(company, "ann", salary)
-        await company.runtime.advance(
-            ORG, company.instance_id, "completed", await company.actor("hans"), {}, step="two"
+        await company.runtime.org(ORG, await company.actor("hans")).instances.advance(
+            company.instance_id, "completed", {}, step="two"
         )
-        await company.runtime.advance(
-            ORG, company.instance_id, "completed", await company.actor("wim"), {}, step="one"
+        await company.runtime.org(ORG, await company.actor("wim")).instances.advance(
+            company.instance_id, "completed", {}, step="one"
         )
         await company.sandbox.advance_time("2h")
         await check_denied(company, salary)  # wim came last, and may not
         await company.sandbox.people(wim=["hr"])
-        await company.runtime.retry(ORG, company.instance_id, await company.actor("olga"))
+        await company.runtime.org(ORG, await company.actor("olga")).instances.retry(company.instance_id)
         row = await audit_of_write(company, salary)
         assert (row["actor_id"], row["on_behalf_of"]) == ("olga", ["ann", "hans", "wim"])
 
@@ -282,9 +288,11 @@ async def test_decision_of_a_delegate_is_one_row_with_both_names_and_what_exactl
         await company.sandbox.people(eve=[])
         fin, now = await company.actor("fin"), company.sandbox.clock.now()
         async with company.sandbox.database.transaction(ORG) as connection:
-            await delegate(connection, company.runtime.directory, NewDelegation(ORG, "fin", "eve"), fin, now)
+            await delegate(
+                connection, company.runtime.core.directory, NewDelegation(ORG, "fin", "eve"), fin, now
+            )
         request = await company.open_request()
-        await company.runtime.decide(ORG, request["id"], "approved", await company.actor("eve"))
+        await company.runtime.org(ORG, await company.actor("eve")).approvals.decide(request["id"], "approved")
         (row,) = await company.rows("SELECT * FROM assent.audit_log WHERE action = 'approval.decide'")
         assert (row["actor_id"], row["on_behalf_of"], row["entity_id"]) == ("eve", ["fin"], bill.id)
         assert row["details"]["answer"] == "approved"

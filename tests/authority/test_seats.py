@@ -126,7 +126,7 @@ async def test_no_seat_is_moved_to_one_who_could_not_fill_it(
     await _add_member(runtime, "bot", kind="service_account")
     before = await statuses(asked)
     with pytest.raises(Refused, match=code):
-        await runtime.reassign(ORG, asked.request_id, by, from_user="ollie", to_user=to_user)
+        await runtime.org(ORG, by).approvals.reassign(asked.request_id, from_user="ollie", to_user=to_user)
     assert await statuses(asked) == before
 
 
@@ -143,8 +143,8 @@ async def _add_member(runtime: Runtime, user_id: str, **given: Any) -> None:
 async def test_nobody_moves_a_seat_to_themselves(runtime: Runtime, clock: MovedClock) -> None:
     asked = await ask(runtime, clock, SITUATIONS["asked"])
     with pytest.raises(Refused, match=SEPARATION):
-        await runtime.reassign(ORG, asked.request_id, ADMIN, from_user="ollie", to_user="ada")
-    await runtime.reassign(ORG, asked.request_id, OLLIE, from_user="ollie", to_user="ada")
+        await runtime.org(ORG, ADMIN).approvals.reassign(asked.request_id, from_user="ollie", to_user="ada")
+    await runtime.org(ORG, OLLIE).approvals.reassign(asked.request_id, from_user="ollie", to_user="ada")
     assert (await statuses(asked))["ada"] == ["open"]
 
 
@@ -152,7 +152,7 @@ async def test_nobody_moves_a_seat_to_one_for_whom_they_stand_in(runtime: Runtim
     asked = await ask(runtime, clock, lent(None, quinn=()))
     mover = Actor("pat", capabilities=frozenset({"approvals:reassign"}))
     with pytest.raises(Refused, match=SEPARATION):
-        await runtime.reassign(ORG, asked.request_id, mover, from_user="ollie", to_user="quinn")
+        await runtime.org(ORG, mover).approvals.reassign(asked.request_id, from_user="ollie", to_user="quinn")
     assert "quinn" not in await statuses(asked)
 
 
@@ -161,8 +161,8 @@ async def test_reassignment_helps_where_nobody_qualified_is_left(runtime: Runtim
     with pytest.raises(Refused) as caught:
         await asked.decide()
     assert "approvals:reassign" in (caught.value.rejection.hint or "")
-    await runtime.reassign(ORG, asked.request_id, ADMIN, from_user="pat", to_user="quinn")
-    await runtime.decide(ORG, asked.request_id, "approved", Actor("quinn"))
+    await runtime.org(ORG, ADMIN).approvals.reassign(asked.request_id, from_user="pat", to_user="quinn")
+    await runtime.org(ORG, Actor("quinn")).approvals.decide(asked.request_id, "approved")
     (decision,) = await rows(runtime.database, "approval_decisions")
     assert decision["approver_id"] == "quinn"
 
@@ -186,10 +186,10 @@ async def test_claim_of_one_who_could_not_answer_any_more_keeps_nobody_away(
     asked = await ask(runtime, clock, SITUATIONS["stands in"])
     await asked.claim()
     with pytest.raises(Refused, match="CLAIMED"):
-        await runtime.decide(ORG, asked.request_id, "approved", OLLIE)
+        await runtime.org(ORG, OLLIE).approvals.decide(asked.request_id, "approved")
     await _change_members(runtime, f"SET {change}")
-    await runtime.claim(ORG, asked.request_id, OLLIE)
-    await runtime.decide(ORG, asked.request_id, "approved", OLLIE)
+    await runtime.org(ORG, OLLIE).approvals.claim(asked.request_id)
+    await runtime.org(ORG, OLLIE).approvals.decide(asked.request_id, "approved")
     (decision,) = await rows(runtime.database, "approval_decisions")
     assert decision["approver_id"] == "ollie"
 
@@ -198,7 +198,7 @@ async def test_one_who_was_named_stays_asked_whatever_their_roles(
     runtime: Runtime, clock: MovedClock
 ) -> None:
     asked = await ask(runtime, clock, Situation(), "plain")
-    await runtime.reassign(ORG, asked.request_id, OLLIE, from_user="ollie", to_user="pat")
+    await runtime.org(ORG, OLLIE).approvals.reassign(asked.request_id, from_user="ollie", to_user="pat")
     await _change_members(runtime, "SET roles = '{}' WHERE user_id = 'pat'")
     assert await asked.inbox("mine") == [asked.request_id]
     assert await _code(asked, "decide") is None

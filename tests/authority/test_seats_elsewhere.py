@@ -68,7 +68,7 @@ def runtime(database: Database, staff: Staff) -> Runtime:
 
 
 async def _inbox(runtime: Runtime, who: Actor) -> list[str]:
-    now, directory = runtime.database.clock.now(), runtime.directory
+    now, directory = runtime.database.clock.now(), runtime.core.directory
     async with runtime.database.transaction(ORG) as connection:
         page = await read_inbox(connection, ORG, who.id, InboxQuery(), now, directory=directory)
         counts = await count_inbox(connection, ORG, who.id, now, directory=directory)
@@ -80,7 +80,7 @@ async def _inbox(runtime: Runtime, who: Actor) -> list[str]:
 async def _lend(runtime: Runtime, **given: Any) -> None:
     async with runtime.database.transaction(ORG) as connection:
         wanted, now = NewDelegation(ORG, "quinn", "pat", **given), runtime.database.clock.now()
-        kept = await delegate(connection, runtime.directory, wanted, QUINN, now)
+        kept = await delegate(connection, runtime.core.directory, wanted, QUINN, now)
     assert isinstance(kept, KeptDelegation), kept
 
 
@@ -89,9 +89,11 @@ async def test_person_of_another_directory_finds_and_decides(
     runtime: Runtime, database: Database, node: dict[str, Any], bucket: str
 ) -> None:
     await publish(database, "leave", [node, END], WAYS)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     assert await _inbox(runtime, BEA) == [bucket]
-    assert (await runtime.decide(ORG, request_id(view, "ask"), "approved", BEA)).status == "completed"
+    assert (
+        await runtime.org(ORG, BEA).approvals.decide(request_id(view, "ask"), "approved")
+    ).status == "completed"
     assert await rows(database, "members") == []
 
 
@@ -108,14 +110,14 @@ async def test_person_of_another_directory_decides_while_it_says_so(
     runtime: Runtime, database: Database, staff: Staff, node: dict[str, Any], change: str
 ) -> None:
     await publish(database, "leave", [node, END], WAYS)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     LOST[change](staff)
     if (node, change) == (NAMED, "role"):  # whoever was named is asked whatever they do
         assert await _inbox(runtime, BEA) == ["mine"]
         return
     assert await _inbox(runtime, BEA) == []
     with pytest.raises(Refused, match="NO_LONGER_QUALIFIED"):
-        await runtime.decide(ORG, request_id(view, "ask"), "approved", BEA)
+        await runtime.org(ORG, BEA).approvals.decide(request_id(view, "ask"), "approved")
 
 
 @pytest.mark.parametrize("change", [*LOST, None])
@@ -124,15 +126,17 @@ async def test_stand_in_of_another_directory_decides_while_both_are_there(
 ) -> None:
     await publish(database, "leave", [ASK, END], WAYS)
     await _lend(runtime)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     if change is None:
         assert await _inbox(runtime, PAT) == ["delegated"]
-        assert (await runtime.decide(ORG, request_id(view, "ask"), "approved", PAT)).status == "completed"
+        assert (
+            await runtime.org(ORG, PAT).approvals.decide(request_id(view, "ask"), "approved")
+        ).status == "completed"
         return
     LOST[change](staff)
     assert await _inbox(runtime, PAT) == []
     with pytest.raises(Refused, match="NO_LONGER_QUALIFIED"):
-        await runtime.decide(ORG, request_id(view, "ask"), "approved", PAT)
+        await runtime.org(ORG, PAT).approvals.decide(request_id(view, "ask"), "approved")
 
 
 async def test_whether_people_are_there_is_asked_once_for_a_batch(
@@ -140,11 +144,11 @@ async def test_whether_people_are_there_is_asked_once_for_a_batch(
 ) -> None:
     await publish(database, "leave", [ASK, END], WAYS)
     await _lend(runtime)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     calls: list[str] = []
     for name in ("with_roles", "by_id"):
         monkeypatch.setattr(staff, name, _counting(calls, name, getattr(staff, name)))
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", PAT)
+    await runtime.org(ORG, PAT).approvals.decide(request_id(view, "ask"), "approved")
     assert sorted(calls) == ["by_id", "with_roles"]
 
 
@@ -198,7 +202,7 @@ async def test_form_is_claimed_and_filled_in_by_those_who_are_still_asked(
     await publish(database, "filling", [FORM, END], arrows("fill", "end", event="done"))
     if lends is not None:
         await _lend(runtime, **lends)
-    view = await runtime.start(ORG, "filling", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("filling")
     step_id = view.waiting[0].step_id
     assert step_id is not None
     if after:
@@ -206,13 +210,13 @@ async def test_form_is_claimed_and_filled_in_by_those_who_are_still_asked(
             await connection.execute(f"UPDATE assent.members {after}")
     assert len(await _inbox(runtime, PAT)) == (1 if code is None else 0)
     if code is None:
-        await runtime.claim_form(ORG, step_id, PAT)
-        assert (await runtime.advance(ORG, view.id, "done", PAT)).status == "completed"
+        await runtime.org(ORG, PAT).forms.claim(step_id)
+        assert (await runtime.org(ORG, PAT).instances.advance(view.id, "done")).status == "completed"
         return
     for route in (
-        runtime.claim_form(ORG, step_id, PAT),
-        runtime.save_draft(ORG, step_id, PAT, {"a": 1}),
-        runtime.advance(ORG, view.id, "done", PAT),
+        runtime.org(ORG, PAT).forms.claim(step_id),
+        runtime.org(ORG, PAT).forms.save_draft(step_id, {"a": 1}),
+        runtime.org(ORG, PAT).instances.advance(view.id, "done"),
     ):
         with pytest.raises(Refused, match=code):
             await route

@@ -179,12 +179,14 @@ async def _time(company: Company) -> None:
 
 
 async def _event(company: Company) -> None:
-    await company.runtime.emit(ORG, "parcel:7", {"weight": 2})
+    await company.runtime.org(ORG).events.emit("parcel:7", {"weight": 2})
     await company.sandbox.drain()
 
 
 async def _form_of_kim(company: Company) -> None:
-    await company.runtime.advance(ORG, company.instance_id, "completed", await company.actor("kim"), {})
+    await company.runtime.org(ORG, await company.actor("kim")).instances.advance(
+        company.instance_id, "completed", {}
+    )
 
 
 async def _task(company: Company) -> None:
@@ -210,7 +212,7 @@ async def _both_branches(company: Company) -> None:
 
 async def _retried(company: Company) -> None:
     assert (await company.view())["status"] == "paused"  # type: ignore[index]
-    await company.runtime.retry(ORG, company.instance_id, await company.actor("olga"))
+    await company.runtime.org(ORG, await company.actor("olga")).instances.retry(company.instance_id)
 
 
 async def _skipped(company: Company) -> None:
@@ -228,14 +230,16 @@ async def _skipped(company: Company) -> None:
         failed["node_id"],
     )
     olga = await company.actor("olga")
-    await company.runtime.skip(ORG, company.instance_id, olga, failed["node_id"], edge["id"], "by hand")
+    await company.runtime.org(ORG, olga).instances.skip(
+        company.instance_id, failed["node_id"], edge["id"], "by hand"
+    )
 
 
 async def _paused_and_resumed(company: Company) -> None:
     olga = await company.actor("olga")
-    await company.runtime.pause(ORG, company.instance_id, olga, "look at it")
+    await company.runtime.org(ORG, olga).instances.pause(company.instance_id, "look at it")
     await company.sandbox.advance_time("2h")
-    await company.runtime.resume(ORG, company.instance_id, olga)
+    await company.runtime.org(ORG, olga).instances.resume(company.instance_id)
     await company.sandbox.advance_time("1m")
 
 
@@ -375,7 +379,7 @@ async def company_with(postgres_url: str, *sources: Any) -> Any:
 
 async def new_bill(company: Company, by: str, **data: Any) -> Entity:
     command = Command(ORG, "bill.create", await company.actor(by), {"number": "1", "total": 100, **data})
-    mutation = await company.runtime.kernel.mutate(command)
+    mutation = await company.runtime.core.kernel.mutate(command)
     await company.sandbox.drain()
     company.entity_id = mutation.entity.id
     company.instance_id = mutation.entity.instance_id
@@ -385,12 +389,12 @@ async def new_bill(company: Company, by: str, **data: Any) -> Entity:
 
 async def edit_bill(company: Company, by: str, **data: Any) -> None:
     actor = await company.actor(by)
-    await company.runtime.kernel.mutate(Command(ORG, "bill.update", actor, data, company.entity_id))
+    await company.runtime.core.kernel.mutate(Command(ORG, "bill.update", actor, data, company.entity_id))
     await company.sandbox.drain()
 
 
 async def submit(company: Company, by: str) -> None:
-    await company.runtime.transition(ORG, company.entity_id, "submit", await company.actor(by))
+    await company.runtime.org(ORG, await company.actor(by)).entities.transition(company.entity_id, "submit")
 
 
 # The three shapes: each ends where the approval is asked, and `dual` has had a part in what it is about.
@@ -423,19 +427,19 @@ async def filled_in_again_by_dual(company: Company, between: Between) -> None:
     await _fill_in(company, "ann")
     await between.pass_(company)
     request = await company.open_request()
-    await company.runtime.decide(ORG, request["id"], "rejected", await company.actor("fin"))
+    await company.runtime.org(ORG, await company.actor("fin")).approvals.decide(request["id"], "rejected")
     await _fill_in(company, "dual")
     await between.pass_(company)
 
 
 async def _start_claim(company: Company) -> None:
-    view = await company.runtime.start(ORG, "claim", await company.actor("ann"))
+    view = await company.runtime.org(ORG, await company.actor("ann")).instances.start("claim")
     company.instance_id = view.id
 
 
 async def _fill_in(company: Company, by: str) -> None:
     actor = await company.actor(by)
-    await company.runtime.advance(ORG, company.instance_id, "completed", actor, {"amount": 5})
+    await company.runtime.org(ORG, actor).instances.advance(company.instance_id, "completed", {"amount": 5})
 
 
 async def written_by_a_flow_of_dual(company: Company, between: Between) -> None:
@@ -456,7 +460,7 @@ async def amended_by_a_flow_of_dual(company: Company, between: Between) -> None:
 async def _launder(company: Company, between: Between) -> None:
     """Let a flow that `dual` started write the bill, behind what lies between."""
     target = {"target": str(company.entity_id)}
-    view = await company.runtime.start(ORG, "launder", await company.actor("dual"), target)
+    view = await company.runtime.org(ORG, await company.actor("dual")).instances.start("launder", target)
     asking, company.instance_id = company.instance_id, view.id
     await between.pass_(company)
     company.instance_id = asking

@@ -22,7 +22,7 @@ async def given_up(runtime: Runtime, database: Database) -> UUID:
 
 async def given_up_many(runtime: Runtime, database: Database, number: int) -> list[UUID]:
     shop.is_open = False
-    ids = await runtime.start_many(ORG, "confirmation", ANN, [{}] * number)
+    ids = await runtime.org(ORG, ANN).instances.start_many("confirmation", [{}] * number)
     async with database.transaction(None) as connection:
         await connection.execute(
             "UPDATE assent.workflow_events_outbox SET max_attempts = 1 WHERE org_id = 'acme' AND status = 'pending'"
@@ -41,7 +41,7 @@ async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = Fa
     await publish(
         database, key, [{**tell, **({"await": True} if awaited else {})}, END], arrows("tell", "end")
     )
-    view = await runtime.start(ORG, key, ANN, {"url": "http://[::1"})
+    view = await runtime.org(ORG, ANN).instances.start(key, {"url": "http://[::1"})
     office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
     try:
         await office.work()

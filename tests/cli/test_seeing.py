@@ -41,7 +41,7 @@ async def ids(desk: Desk, *options: object) -> list[str]:
 
 
 async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk, runtime: Runtime) -> None:
-    created = await runtime.kernel.mutate(Command(ORG, "secret.create", ANN, {"number": "7"}))
+    created = await runtime.core.kernel.mutate(Command(ORG, "secret.create", ANN, {"number": "7"}))
     await drain(runtime)
     (instance_id,) = await ids(desk)
     assert (await desk.json("show", instance_id))["entity"]["data"]["number"] == "7"
@@ -83,7 +83,7 @@ async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
     ask = {"id": "boss", "type": "approval", "assignee": {"user": "bea"}, "escalate": escalate}
     ways = [{"from": "boss", "event": event, "to": "end"} for event in ("approved", "rejected")]
     await publish(database, "leave", [ask, END], ways)
-    view = await runtime.start(ORG, "leave", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("leave")
     told = [" ".join(line.split()) for line in (await desk.run("show", view.id)).stdout.splitlines()]
     (line,) = [line for line in told if "boss pending" in line]
     assert line.endswith("boss pending asks bea, later max")
@@ -102,7 +102,7 @@ async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) ->
     view = await submitted(runtime, MIDDLE)
     await edit(runtime, view.entity_id, grand_total=80_000)
     await drain(runtime)
-    await runtime.transition(ORG, view.entity_id, "submit", actor("ann"))
+    await runtime.org(ORG, actor("ann")).entities.transition(view.entity_id, "submit")
     shown = await desk.json("show", view.entity_id)
     assert [request["status"] for request in shown["requests"]] == ["pending", "void"]
 
@@ -119,7 +119,9 @@ async def test_an_instance_that_stopped_says_why_and_what_to_do(
 
 
 async def test_an_entity_without_a_workflow_is_shown_as_it_is(desk: Desk, runtime: Runtime) -> None:
-    created = await runtime.kernel.mutate(Command(ORG, "expense.create", ANN, {"title": "taxi", "total": 1}))
+    created = await runtime.core.kernel.mutate(
+        Command(ORG, "expense.create", ANN, {"title": "taxi", "total": 1})
+    )
     result = await desk.run("show", created.entity.id)
     assert result.stdout.splitlines() == [
         f"expense {created.entity.id}  draft, version 1, edits editable",

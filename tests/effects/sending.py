@@ -57,7 +57,7 @@ class Office:
         await drain(self.runtime)
 
     async def start(self, flow: str, **data: Any) -> InstanceView:
-        return await self.runtime.start(ORG, flow, ANN, data)
+        return await self.runtime.org(ORG, ANN).instances.start(flow, data)
 
     async def effects(self) -> list[dict[str, Any]]:
         found = await rows(self.database, "workflow_side_effects_outbox")

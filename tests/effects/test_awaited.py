@@ -125,12 +125,12 @@ async def test_without_an_error_edge_the_instance_pauses_and_its_retry_asks_agai
     receiver.will(Reply(400))
     await office.work()
     assert await office.status(view.id) == "paused"
-    (dead,) = await office.runtime.dead_effects(ORG)
+    (dead,) = await office.runtime.org(ORG).dead_letters.list("effect")
     with pytest.raises(Refused, match="EFFECT_WAS_AWAITED"):
-        await office.runtime.retry_effect(ORG, dead["id"])
-    assert await office.runtime.retry_effects(ORG) == 0
+        await office.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
+    assert await office.runtime.org(ORG).dead_letters.retry_all("effect") == 0
     receiver.will(reply_json({"id": "inv-2"}))
-    await office.runtime.retry(ORG, view.id, OPS)
+    await office.runtime.org(ORG, OPS).instances.retry(view.id)
     await office.work()
     assert await office.status(view.id) == "completed"
     assert len(receiver.keys) == 2, "another step is another contract"
@@ -438,11 +438,11 @@ async def test_branches_that_await_go_on_each_when_its_own_answer_is_there(
 async def test_answer_of_a_paused_instance_waits_for_it(office: Office, receiver: Receiver) -> None:
     await publish_step(office.database, CREATE)
     view = await office.start("telling", customer="c", amount=1)
-    await office.runtime.pause(ORG, view.id, OPS, "stop")
+    await office.runtime.org(ORG, OPS).instances.pause(view.id, "stop")
     receiver.will(reply_json({"id": "inv-9"}))
     await office.work()
     assert await office.status(view.id) == "paused"
-    await office.runtime.resume(ORG, view.id, OPS)
+    await office.runtime.org(ORG, OPS).instances.resume(view.id)
     await drain(office.runtime)
     assert (await office.context(view.id))["invoice"] == "inv-9"
 
@@ -451,7 +451,7 @@ async def test_nobody_answers_an_awaited_step_by_hand(office: Office) -> None:
     await publish_step(office.database, CREATE)
     view = await office.start("telling", customer="c", amount=1)
     with pytest.raises(Refused, match="INVALID_TRANSITION"):
-        await office.runtime.advance(ORG, view.id, "completed", ANN)
+        await office.runtime.org(ORG, ANN).instances.advance(view.id, "completed")
 
 
 async def test_webhook_that_is_not_awaited_never_tells_its_instance(

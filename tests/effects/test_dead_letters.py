@@ -20,14 +20,14 @@ async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
         await office.start("telling", url=receiver.url, order=order)
         clock.advance("1m")
     await office.send()
-    found = await office.runtime.dead_effects(ORG)
-    assert [(row["type"], row["attempts"], row["ambiguous"]) for row in found] == [("webhook", 1, False)] * 2
-    assert found[0]["created_at"] > found[1]["created_at"]
-    assert found[0]["destination"] == f"127.0.0.1:{receiver.port}"
-    assert found[0]["evidence"]["status"] == 404
-    assert await office.runtime.dead_effects("globex") == []
-    assert len(await office.runtime.dead_effects(ORG, limit=1)) == 1
-    assert await office.runtime.dead_effects(ORG, "elsewhere") == []
+    found = await office.runtime.org(ORG).dead_letters.list("effect")
+    assert [(letter.kind, letter.attempts, letter.awaited) for letter in found] == [("effect", 1, False)] * 2
+    assert found[0].created_at > found[1].created_at
+    assert found[0].what == f"127.0.0.1:{receiver.port}"
+    assert "404" in (found[0].error or "")
+    assert await office.runtime.org("globex").dead_letters.list("effect") == []
+    assert len(await office.runtime.org(ORG).dead_letters.list("effect", limit=1)) == 1
+    assert await office.runtime.org(ORG).dead_letters.list("effect", what="elsewhere") == []
 
 
 async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
@@ -37,12 +37,12 @@ async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
     view = await office.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(404), Reply(200))
     await office.send()
-    (dead,) = await office.runtime.dead_effects(ORG)
-    await office.runtime.retry_effect(ORG, dead["id"])
+    (dead,) = await office.runtime.org(ORG).dead_letters.list("effect")
+    await office.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
     assert (await office.effect())["attempts"] == 0
     assert await office.send() == {"completed": 1}
     assert list(receiver.keys.values()) == [2]
-    assert await office.runtime.dead_effects(ORG) == []
+    assert await office.runtime.org(ORG).dead_letters.list("effect") == []
     (evidence,) = (await office.step(view.id, "tell"))["output_json"]["evidence"].values()
     assert evidence["outcome"] == "completed"
 
@@ -54,10 +54,13 @@ async def test_all_of_a_destination_are_sent_again(office: Office, receiver: Rec
             each.will(Reply(404))
             await office.start("telling", url=each.url, order=7)
         await office.send()
-        assert await office.runtime.retry_effects(ORG, f"127.0.0.1:{receiver.port}") == 2
+        assert (
+            await office.runtime.org(ORG).dead_letters.retry_all("effect", what=f"127.0.0.1:{receiver.port}")
+            == 2
+        )
         assert await office.send() == {"completed": 2}
-        assert await office.runtime.retry_effects("globex") == 0
-        assert await office.runtime.retry_effects(ORG) == 1
+        assert await office.runtime.org("globex").dead_letters.retry_all("effect") == 0
+        assert await office.runtime.org(ORG).dead_letters.retry_all("effect") == 1
         assert await office.send() == {"completed": 1}
 
 
@@ -68,11 +71,11 @@ async def test_what_is_no_dead_letter_of_the_org_is_not_found(office: Office, re
     receiver.will(Reply(404))
     for org, effect_id in ((ORG, uuid4()), (ORG, effect["id"]), ("globex", effect["id"])):
         with pytest.raises(Refused, match="NOT_FOUND"):
-            await office.runtime.retry_effect(org, effect_id)
+            await office.runtime.org(org).dead_letters.retry(effect_id, "effect")
     await office.send()
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await office.runtime.retry_effect("globex", effect["id"])
-    await office.runtime.retry_effect(ORG, effect["id"])
+        await office.runtime.org("globex").dead_letters.retry(effect["id"], "effect")
+    await office.runtime.org(ORG).dead_letters.retry(effect["id"], "effect")
 
 
 async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, receiver: Receiver) -> None:
@@ -82,5 +85,5 @@ async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, rece
     arrows = [{"from": "tell", "to": "wait"}, {"from": "wait", "to": "end"}]
     await publish(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
     view = await office.start("long", url=receiver.url)
-    await office.runtime.cancel(ORG, view.id, ANN, "no")
+    await office.runtime.org(ORG, ANN).instances.cancel(view.id, "no")
     assert await office.send() == {"completed": 1}

@@ -135,7 +135,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
             await connection.execute(
                 "UPDATE assent.members SET email = 'bob@acme.example' WHERE org_id = 'acme' AND user_id = 'bob'"
             )
-        await posting.runtime.retry_effect(ORG, effect["id"])
+        await posting.runtime.org(ORG).dead_letters.retry(effect["id"], "effect")
         assert await posting.send() == {"completed": 1}
 
 

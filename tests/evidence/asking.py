@@ -39,11 +39,11 @@ class Desk:
     clock: MovedClock
 
     async def start(self, flow: str = "kyc", org: str = ORG) -> InstanceView:
-        return await self.runtime.start(org, flow, ANN, {"client": "c-1"})
+        return await self.runtime.org(org, ANN).instances.start(flow, {"client": "c-1"})
 
     async def push(self, request_id: UUID, key: str = "k", *items: Any, **rest: Any) -> str:
         given = items if items or "status" in rest else (item(),)
-        return await self.runtime.push_result(ORG, request_id, key, list(given), **rest)
+        return await self.runtime.org(ORG).requests.push_result(request_id, key, list(given), **rest)
 
     async def work(self) -> dict[str, int]:
         """Fold what came, and let the engine hear of it."""
@@ -52,20 +52,22 @@ class Desk:
         return dict(done.parts)
 
     async def request(self) -> dict[str, Any]:
-        (found,) = await rows(self.database, "requests")
+        (found,) = await rows(self.database, "outside_requests")
         return found
 
     async def requests(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "requests"), key=lambda row: row["id"])
+        return sorted(await rows(self.database, "outside_requests"), key=lambda row: row["id"])
 
     async def deliveries(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "request_deliveries"), key=lambda row: row["position"])
+        return sorted(
+            await rows(self.database, "outside_request_deliveries"), key=lambda row: row["position"]
+        )
 
     async def items(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "request_items"), key=lambda row: row["id"])
+        return sorted(await rows(self.database, "outside_request_items"), key=lambda row: row["id"])
 
     async def history(self) -> list[tuple[str, str]]:
-        found = sorted(await rows(self.database, "request_history"), key=lambda row: row["at"])
+        found = sorted(await rows(self.database, "outside_request_history"), key=lambda row: row["at"])
         return [(row["what"], row["source"]) for row in found]
 
     async def instance(self) -> dict[str, Any]:

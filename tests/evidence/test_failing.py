@@ -19,7 +19,7 @@ BEGIN
   IF NEW.cargo ~ 'poison' THEN RAISE EXCEPTION 'this cannot be kept'; END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER poison BEFORE INSERT ON assent.request_items FOR EACH ROW EXECUTE FUNCTION public.poison();
+CREATE TRIGGER poison BEFORE INSERT ON assent.outside_request_items FOR EACH ROW EXECUTE FUNCTION public.poison();
 """
 
 
@@ -60,20 +60,20 @@ async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk
     for _ in range(ATTEMPTS_MAX):
         await desk.work()
         desk.clock.advance(RETRY_MAX * 2)
-    (letter,) = await desk.runtime.dead_results(ORG)
-    assert (letter["name"], letter["key"], letter["attempts"]) == ("kyc.vendor", "a", ATTEMPTS_MAX)
+    (letter,) = await desk.runtime.org(ORG).dead_letters.list("result")
+    assert (letter.what, letter.attempts) == ("kyc.vendor", ATTEMPTS_MAX)
     async with desk.database.transaction(ORG) as connection:
         (shown,) = await page_of_dead_letters(connection, ORG, None, None, 10)
         queues = {queue.name: queue for queue in await look_at_queues(connection, desk.clock.now())}
-    assert (shown.kind, shown.id, shown.what) == ("result", letter["id"], "kyc.vendor")
+    assert (shown.kind, shown.id, shown.what) == ("result", letter.id, "kyc.vendor")
     assert (queues["results"].dead, queues["results"].pending) == (1, 0)
-    await as_owner(desk, "DROP TRIGGER poison ON assent.request_items")
+    await as_owner(desk, "DROP TRIGGER poison ON assent.outside_request_items")
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await desk.runtime.retry_result("globex", letter["id"])
-    await desk.runtime.retry_result(ORG, letter["id"])
+        await desk.runtime.org("globex").dead_letters.retry(letter.id, "result")
+    await desk.runtime.org(ORG).dead_letters.retry(letter.id, "result")
     assert await desk.work() == {"processed": 1}
     assert (await desk.request())["received"] == 1
-    assert await desk.runtime.retry_results(ORG) == 0
+    assert await desk.runtime.org(ORG).dead_letters.retry_all("result") == 0
 
 
 async def test_what_nobody_can_read_is_given_up_at_once(desk: Desk) -> None:

@@ -42,7 +42,7 @@ async def test_the_flow_asks_and_the_bundle_is_one_of_its_results(desk: Desk, as
     assert (request["name"], request["expected"]) == ("kyc.onboarding.screening", 2)
     bundle = json.loads(blocks("json")[0])
     assert isinstance(read_bundle(bundle), Bundle)
-    await desk.runtime.push_result(ORG, asked, bundle["key"], bundle["items"])
+    await desk.runtime.org(ORG).requests.push_result(asked, bundle["key"], bundle["items"])
     await desk.work()
     assert (await desk.request())["status"] == "partial"
 

@@ -22,7 +22,7 @@ async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> 
     assert (view.status, [waiting.name for waiting in view.waiting]) == ("running", ["vendor"])
     request = await desk.request()
     assert (request["status"], request["name"], request["expected"]) == ("pending", "kyc.vendor", 1)
-    assert (request["instance_id"], request["step_execution_id"]) == (view.id, view.waiting[0].step_id)
+    assert (request["instance_id"], request["step_id"]) == (view.id, view.waiting[0].step_id)
     assert await desk.push(request["id"], "k", item(7, kind="passport")) == "accepted"
     assert await desk.work() == {"processed": 1}
     instance = await desk.instance()
@@ -35,7 +35,7 @@ async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> 
 async def test_what_was_asked_is_kept_without_headers(desk: Desk) -> None:
     await publish_vendor(desk.database, headers={"authorization": "Bearer {secret.vendor}"})
     await desk.start()
-    (asked,) = await rows(desk.database, "request_history")
+    (asked,) = await rows(desk.database, "outside_request_history")
     assert asked["body"] == {
         "url": "https://vendor.example/checks",
         "method": "POST",
@@ -150,7 +150,7 @@ async def test_a_cancelled_instance_asks_nobody_any_more(desk: Desk) -> None:
     view = await desk.start()
     request_id = (await desk.request())["id"]
     await desk.push(request_id)
-    await desk.runtime.cancel(ORG, view.id, ANN, "mistaken")
+    await desk.runtime.org(ORG, ANN).instances.cancel(view.id, "mistaken")
     request = await desk.request()
     assert (request["status"], request["error"]) == ("cancelled", "mistaken")
     assert await desk.work() == {"late": 1}
@@ -163,9 +163,9 @@ async def test_a_step_that_is_skipped_asks_nobody_any_more(desk: Desk) -> None:
     await publish_vendor(desk.database)
     view = await desk.start()
     async with desk.database.transaction(ORG) as connection:
-        definition = await desk.runtime.definitions.for_flow(connection, ORG, "kyc")
+        definition = await desk.runtime.core.definitions.for_flow(connection, ORG, "kyc")
     (edge,) = [edge.id for edge in definition.workflow.edges.values() if edge.target == "end"]
-    await desk.runtime.skip(ORG, view.id, OPS, "vendor", edge, "by phone")
+    await desk.runtime.org(ORG, OPS).instances.skip(view.id, "vendor", edge, "by phone")
     assert (await desk.request())["status"] == "cancelled"
     assert await desk.ended_at() == "end"
 
@@ -185,11 +185,11 @@ async def test_a_workflow_whose_time_is_over_asks_nobody_any_more(desk: Desk) ->
 async def test_a_paused_instance_hears_of_its_results_when_it_goes_on(desk: Desk) -> None:
     await publish_vendor(desk.database)
     view = await desk.start()
-    await desk.runtime.pause(ORG, view.id, OPS)
+    await desk.runtime.org(ORG, OPS).instances.pause(view.id)
     await desk.push((await desk.request())["id"])
     await desk.work()
     assert ((await desk.request())["status"], (await desk.instance())["status"]) == ("completed", "paused")
-    await desk.runtime.resume(ORG, view.id, OPS)
+    await desk.runtime.org(ORG, OPS).instances.resume(view.id)
     await drain(desk.runtime)
     assert (await desk.instance())["status"] == "completed"
 
@@ -201,7 +201,7 @@ async def test_a_step_that_is_tried_again_asks_again(desk: Desk) -> None:
     await desk.push(first, "k", status="failed")
     await desk.work()
     assert (await desk.instance())["status"] == "paused"
-    await desk.runtime.retry(ORG, view.id, OPS)
+    await desk.runtime.org(ORG, OPS).instances.retry(view.id)
     (second,) = [row["id"] for row in await desk.requests() if row["id"] != first]
     await desk.push(second)
     await desk.work()
@@ -214,8 +214,8 @@ async def test_pushing_inside_the_callers_transaction(desk: Desk) -> None:
     request_id = (await desk.request())["id"]
 
     async def push_and(fail: bool) -> None:
-        async with desk.database.transaction(None) as outer, desk.runtime.inside(outer, ORG) as mine:
-            assert await mine.push_result(ORG, request_id, "k", [item()]) == "accepted"
+        async with desk.database.transaction(None) as outer, desk.runtime.within(outer, ORG) as mine:
+            assert await mine.requests.push_result(request_id, "k", [item()]) == "accepted"
             if fail:
                 raise RuntimeError("no")
 
@@ -232,7 +232,7 @@ async def test_what_cannot_be_taken_is_refused(desk: Desk) -> None:
     with pytest.raises(Refused, match="NOT_FOUND"):
         await desk.push(uuid4())
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await desk.runtime.push_result("globex", (await desk.request())["id"], "k", [item()])
+        await desk.runtime.org("globex").requests.push_result((await desk.request())["id"], "k", [item()])
     with pytest.raises(Refused, match="BAD_CARGO"):
         await desk.push((await desk.request())["id"], "k", {"cargo": "passport.pdf"})
     assert await desk.deliveries() == []

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.definitions import publish_flow
+from assent.effects.callbacks import Callbacks
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime import Runtime
@@ -61,7 +62,9 @@ async def settle(url: str) -> dict[str, str]:
         parts |= await _dead(app.runtime(database), clock)
         async with database.transaction(None) as connection:
             letter = await insert_delivery(connection, org_id=ORG, status="dead_letter")
-        return parts | {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+        token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
+        more = {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+        return parts | more | {"callback_token": token}
     finally:
         await database.close()
 
@@ -118,19 +121,19 @@ async def _dead(runtime: Runtime, clock: MovedClock) -> dict[str, str]:
     def closed(connection: Any, arguments: Any) -> Any:
         raise RuntimeError("the shop is closed")
 
-    runtime.advancing.operations["orders.confirm"] = closed
-    (failed,) = await runtime.start_many(ORG, "confirming", ANN, [{}])
+    runtime.core.advancing.operations["orders.confirm"] = closed
+    (failed,) = await runtime.org(ORG, ANN).instances.start_many("confirming", [{}])
     for _ in range(5):
         await drain(runtime)
         clock.advance("10m")
-    (letter,) = await runtime.dead_letters(ORG)
-    task: UUID = await runtime.submit(ORG, "report.build", {"month": "never"})
+    (letter,) = await runtime.org(ORG).dead_letters.list("event")
+    task: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "never"})
     await exhaust(Tasks(WorkerContext(runtime.database, runtime=runtime)), lambda run: None)
-    assert (await runtime.read_task(ORG, task)).status == "dead"
-    waiting: UUID = await runtime.submit(ORG, "report.build", {"month": "May"})
+    assert (await runtime.org(ORG).tasks.get(task)).status == "dead"
+    waiting: UUID = await runtime.org(ORG).tasks.submit("report.build", {"month": "May"})
     return {
         "failed_id": str(failed),
-        "event_letter_id": str(letter["id"]),
+        "event_letter_id": str(letter.id),
         "dead_task_id": str(task),
         "task_id": str(waiting),
     }

@@ -52,8 +52,8 @@ from tests.runtime.flows import ANN, ORG
 async def main(url, receiver):
     database = await Database.open(url)
     runtime = app.runtime(database)
-    await runtime.submit(ORG, "tests.run", {"what": "a"})
-    await runtime.start(ORG, "telling", ANN, {"url": receiver})
+    await runtime.org(ORG).tasks.submit("tests.run", {"what": "a"})
+    await runtime.org(ORG, ANN).instances.start("telling", {"url": receiver})
     await database.close()
 
 asyncio.run(main(*sys.argv[1:]))
@@ -127,8 +127,10 @@ async def test_what_a_process_with_a_wrong_clock_submits_is_due_at_once(
 async def test_worker_with_a_wrong_clock_does_what_is_due(running: Database, clock: dict[str, str]) -> None:
     with receiving() as receiver:
         await submit(running, receiver, {})
-        await app.runtime(running).submit(
-            ORG, "tests.run", {"what": "in an hour"}, run_at=datetime.now(UTC) + timedelta(hours=1)
+        await (
+            app.runtime(running)
+            .org(ORG)
+            .tasks.submit("tests.run", {"what": "in an hour"}, run_at=datetime.now(UTC) + timedelta(hours=1))
         )
         await work_until_done(running, clock, open_tasks=1)
         assert len(receiver.received) == 1
@@ -137,7 +139,7 @@ async def test_worker_with_a_wrong_clock_does_what_is_due(running: Database, clo
 
 async def test_worker_that_is_fast_leaves_the_tasks_of_one_that_lives(running: Database) -> None:
     async with closed_gate(running) as observer:
-        await app.runtime(running).submit(ORG, "tests.run", {"what": "a", "waits": True})
+        await app.runtime(running).org(ORG).tasks.submit("tests.run", {"what": "a", "waits": True})
         async with worker(running.url, *APP, "--only", "tasks", **PATIENT):
             await wait_until_blocked(observer, 1)
             assert (await run(running.url, *APP, "--once", "--only", "rescue", "--only", "tasks", **FAST))[
@@ -151,7 +153,7 @@ async def test_worker_whose_clock_steps_back_goes_on_renewing_its_lease(running:
     stepping: dict[str, Any] = SKEWED | {"STEP_S": "-3600", "STEP_AFTER_S": "1"}
     lease = {"ASSENT_WORKER_LEASE_MS": "2000"}
     async with closed_gate(running) as observer:
-        await app.runtime(running).submit(ORG, "tests.run", {"what": "a", "waits": True})
+        await app.runtime(running).org(ORG).tasks.submit("tests.run", {"what": "a", "waits": True})
         async with worker(running.url, *APP, "--only", "tasks", **PATIENT, **lease, **stepping):
             await wait_until_blocked(observer, 1)
             (first,) = await fetch(running, "SELECT leased_until FROM assent.worker_leases")

@@ -85,7 +85,9 @@ async def test_approvers_whose_decisions_stand_hear_so(
     views = [await submitted(runtime) for _ in range(COUNT)]
     fault = arm_group(proxy)
     decided = await at_once(
-        lambda number: runtime.decide(ORG, request_id(views[number], "finance"), "approved", FIN)
+        lambda number: runtime.org(ORG, FIN).approvals.decide(
+            request_id(views[number], "finance"), "approved"
+        )
     )
     assert fault.struck
     assert [view.id for view in decided] == [view.id for view in views]

@@ -139,18 +139,20 @@ class Shop:
         """As the outside party does, straight to the database, again and again."""
         async with self._direct() as database:
             runtime = app.runtime(database)
-            for request in await self.fetch("SELECT id FROM assent.requests WHERE ended_at IS NULL"):
+            for request in await self.fetch("SELECT id FROM assent.outside_requests WHERE ended_at IS NULL"):
                 items = [{"cargo": f"external://vault/{request['id']}"}]
-                await runtime.push_result(ORG, request["id"], "k", items)
+                await runtime.org(ORG).requests.push_result(request["id"], "k", items)
 
     async def start(self) -> list[str]:
         """Start the errands, and pay for them."""
         numbers = [uuid4().hex for _ in range(ERRANDS)]
         async with self._direct() as database:
             runtime = app.runtime(database)
-            await runtime.start_many(ORG, "errand", ANN, [{"number": number} for number in numbers])
+            await runtime.org(ORG, ANN).instances.start_many(
+                "errand", [{"number": number} for number in numbers]
+            )
             for number in numbers:
-                await runtime.emit(ORG, f"paid:{number}", {})
+                await runtime.org(ORG).events.emit(f"paid:{number}", {})
         return numbers
 
     async def left(self) -> dict[str, int]:

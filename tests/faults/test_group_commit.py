@@ -37,7 +37,7 @@ async def _numbers() -> list[str]:
 
 async def _create(runtime: Runtime, number: str) -> UUID:
     data = {**INVOICE_DATA, "number": number}
-    return (await runtime.kernel.mutate(Command(ORG, "invoice.create", ALICE, data))).entity.id
+    return (await runtime.core.kernel.mutate(Command(ORG, "invoice.create", ALICE, data))).entity.id
 
 
 async def _invoices(runtime: Runtime) -> Counter[Any]:
@@ -48,7 +48,7 @@ async def _invoices(runtime: Runtime) -> Counter[Any]:
 async def _submitted(runtime: Runtime) -> Sequence[Any]:
     asked = []
     for number in await _numbers():
-        view = await runtime.transition(ORG, await _create(runtime, number), "submit", ALICE)
+        view = await runtime.org(ORG, ALICE).entities.transition(await _create(runtime, number), "submit")
         asked.append(view.waiting[0].request_id)
     return asked
 
@@ -73,11 +73,15 @@ async def _started(runtime: Runtime) -> Counter[Any]:
 
 KINDS = {
     "create": Kind(_create, _invoices),
-    "decide": Kind(lambda runtime, which: runtime.decide(ORG, which, "approved", FIN), _decided, _submitted),
-    "transition": Kind(
-        lambda runtime, which: runtime.transition(ORG, which, "submit", ALICE), _moved, _drafts
+    "decide": Kind(
+        lambda runtime, which: runtime.org(ORG, FIN).approvals.decide(which, "approved"), _decided, _submitted
     ),
-    "start": Kind(lambda runtime, number: runtime.start(ORG, "pair", ALICE, {"number": number}), _started),
+    "transition": Kind(
+        lambda runtime, which: runtime.org(ORG, ALICE).entities.transition(which, "submit"), _moved, _drafts
+    ),
+    "start": Kind(
+        lambda runtime, number: runtime.org(ORG, ALICE).instances.start("pair", {"number": number}), _started
+    ),
 }
 
 

@@ -32,7 +32,7 @@ CLAIMS = {"tasks": "claim_tasks", "effects": "claim_effects", "results": "claim_
 TABLES = {
     "tasks": "tasks",
     "effects": "workflow_side_effects_outbox",
-    "results": "request_deliveries",
+    "results": "outside_request_deliveries",
 }
 ENDED = {"tasks": "complete", "effects": "completed", "results": "processed"}
 
@@ -58,7 +58,7 @@ class Faulty:
 
     async def submit(self, kind: str) -> None:
         if kind == "tasks":
-            await self.runtime.submit(ORG, "tests.note", {"what": "a"})
+            await self.runtime.org(ORG).tasks.submit("tests.note", {"what": "a"})
         elif kind == "effects":
             await publish_webhook(self.database, on_ambiguous="give_up", **{"await": True})
             await Office(WorkerContext(self.database, runtime=self.runtime)).start(
@@ -127,9 +127,9 @@ async def test_job_of_a_claim_whose_answer_was_lost_runs_without_an_attempt_less
 
 async def test_worker_with_other_work_does_not_keep_what_it_does_not_know_of(faulty: Faulty) -> None:
     duty = Tasks(faulty.place)
-    await faulty.runtime.submit(ORG, "tests.wait")
+    await faulty.runtime.org(ORG).tasks.submit("tests.wait")
     await duty.run_once()
-    await faulty.runtime.submit(ORG, "tests.note", {"what": "b"})
+    await faulty.runtime.org(ORG).tasks.submit("tests.note", {"what": "b"})
     await faulty.lose_claim(duty, "tasks")
 
     async def has_run() -> bool:
@@ -155,7 +155,7 @@ async def test_worker_that_ends_gives_back_what_it_does_not_know_of(faulty: Faul
 async def test_claim_that_is_still_being_answered_is_not_given_back(faulty: Faulty) -> None:
     """Another lane of the worker renews the lease while the first has committed its claim and does not know yet."""
     duty = Tasks(faulty.place)
-    await faulty.runtime.submit(ORG, "tests.note", {"what": "c"})
+    await faulty.runtime.org(ORG).tasks.submit("tests.note", {"what": "c"})
     claiming = faulty.proxy.arm(Fault(CLAIMS["tasks"], moment="after", action="hold"))
     first = asyncio.create_task(duty.run_once())
     async with asyncio.timeout(WAIT_MAX_S):

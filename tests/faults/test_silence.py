@@ -15,12 +15,12 @@ from assent.http.settings import HttpSettings
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.store.settings import Settings
-from assent.worker.duty import DutyRun, WorkerContext
+from assent.worker.duty import DutyRun
 from assent.worker.supervisor import Supervisor, duties
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
-from tests.worker.application import CompletingRuntime
+from tests.worker.application import completing_context
 from tests.worker.queues import events, with_options
 from tests.worker.test_supervisor import PATIENT
 
@@ -224,7 +224,7 @@ async def working(database: Database) -> AsyncIterator[list[DutyRun]]:
     """A worker for events and timers, which looks every 20 ms and is woken by notifications."""
     runs: list[DutyRun] = []
     place = with_options(
-        WorkerContext(database, PATIENT, CompletingRuntime(database)),
+        completing_context(database, PATIENT),
         **{"backoff_min_ms": 1, "backoff_max_ms": 20, "events_interval_ms": 20, "timers_interval_ms": 20},
     )
     supervisor = Supervisor(database, duties(place, ["events", "timers"]), place.options, [runs.append])

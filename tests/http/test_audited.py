@@ -187,6 +187,6 @@ async def test_what_a_worker_writes_of_an_event_is_the_workflows_own(people, fur
 async def test_python_is_a_way_too(furnished, door):
     runtime = door.state.house.runtime
     actor = Actor("alice", capabilities=frozenset({"*"}))
-    await runtime.start("acme", "orders.approval", actor, ORDER)
+    await runtime.org("acme", actor).instances.start("orders.approval", ORDER)
     (entry,) = [row for row in await rows(furnished, "audit_log") if row["subject_kind"] == "instance"]
     assert (entry["channel"], entry["place"], entry["actor_id"]) == ("python", None, "alice")

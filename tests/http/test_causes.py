@@ -15,7 +15,7 @@ KEY = "payment:7"
 
 
 async def by_python(people, database, clock, cause, amount) -> bool:
-    return await app.runtime(database).emit(ORG, KEY, {"amount": amount}, cause=cause)
+    return await app.runtime(database).org(ORG).events.emit(KEY, {"amount": amount}, cause=cause)
 
 
 async def by_sql(people, database, clock, cause, amount) -> bool:

@@ -402,11 +402,11 @@ async def test_a_key_of_another_partitions_instance_is_free(furnished, people):
     runtime = app.runtime(furnished)
     alice = Actor("alice", roles=frozenset({"clerk"}))
     start = {"idempotency_key": "k", "data": {"order": 1}}
-    south = await runtime.start("acme", "survey", alice, partition_id="south", **start)
-    north = await runtime.start("acme", "survey", alice, partition_id="north", **start)
-    whole = await runtime.start("acme", "survey", alice, **start)
+    south = await runtime.org("acme", alice, partition_id="south").instances.start("survey", **start)
+    north = await runtime.org("acme", alice, partition_id="north").instances.start("survey", **start)
+    whole = await runtime.org("acme", alice).instances.start("survey", **start)
     assert len({south.id, north.id, whole.id}) == 3
-    again = await runtime.start("acme", "survey", alice, partition_id="south", **start)
+    again = await runtime.org("acme", alice, partition_id="south").instances.start("survey", **start)
     assert again.id == south.id
 
 

@@ -34,7 +34,9 @@ async def flows(furnished):
 
 async def by_python(people, database, flow, n, key):
     try:
-        view = await app.runtime(database).start(ORG, flow, ALICE, {"n": n}, idempotency_key=key)
+        view = (
+            await app.runtime(database).org(ORG, ALICE).instances.start(flow, {"n": n}, idempotency_key=key)
+        )
     except Refused as refused:
         return refused.code
     return view.id
@@ -77,7 +79,7 @@ async def test_key_holds_after_its_instance_was_deleted(people, flows, clock, by
     """The instance ends and retention deletes it: the key starts no other one, of the same kind or of another."""
     started = await by_python(people, flows, "one.flow", 1, "k1")
     runtime = app.runtime(flows)
-    await runtime.advance(ORG, started, "completed", ALICE)
+    await runtime.org(ORG, ALICE).instances.advance(started, "completed")
     clock.advance("40d")
     async with flows.transaction(None) as connection:
         await connection.execute(
@@ -106,7 +108,7 @@ async def test_key_holds_after_its_instance_was_deleted(people, flows, clock, by
 
 async def test_http_key_answers_with_the_instance_after_its_reply_was_forgotten(people, flows, clock):
     started = await by_http(people, flows, "one.flow", 1, "k1")
-    await app.runtime(flows).advance(ORG, started, "completed", ALICE)
+    await app.runtime(flows).org(ORG, ALICE).instances.advance(started, "completed")
     clock.advance("30d")
     async with people("alice", exp=clock.now().timestamp() + 3600) as client:
         again = await client.post(
@@ -130,7 +132,11 @@ async def test_key_of_another_shows_an_instance_only_to_readers(people, flows):
     assert problem(unseen, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
     assert str(started) not in unseen.text
     with pytest.raises(Refused, match="IDEMPOTENCY_KEY_REUSED") as caught:
-        await app.runtime(flows).start(ORG, "one.flow", Actor("nia"), {"n": 1}, idempotency_key="k1")
+        await (
+            app.runtime(flows)
+            .org(ORG, Actor("nia"))
+            .instances.start("one.flow", {"n": 1}, idempotency_key="k1")
+        )
     assert str(started) not in str(caught.value)
     assert len(await rows(flows, "workflow_instances")) == 1
 
@@ -138,7 +144,7 @@ async def test_key_of_another_shows_an_instance_only_to_readers(people, flows):
 async def test_start_that_is_refused_leaves_its_key_free(people, flows):
     runtime = app.runtime(flows)
     with pytest.raises(Refused):
-        await runtime.start(ORG, "no.such.flow", ALICE, {"n": 1}, idempotency_key="k1")
+        await runtime.org(ORG, ALICE).instances.start("no.such.flow", {"n": 1}, idempotency_key="k1")
     assert await rows(flows, "workflow_start_keys") == []
     assert isinstance(await by_python(people, flows, "one.flow", 1, "k1"), UUID)
 
@@ -146,7 +152,9 @@ async def test_start_that_is_refused_leaves_its_key_free(people, flows):
 async def test_keys_of_partitions_and_of_the_org_do_not_meet(flows):
     runtime = app.runtime(flows)
     views = [
-        await runtime.start(ORG, "one.flow", ALICE, {"n": n}, idempotency_key="k1", partition_id=partition)
+        await runtime.org(ORG, ALICE, partition_id=partition).instances.start(
+            "one.flow", {"n": n}, idempotency_key="k1"
+        )
         for n, partition in enumerate((None, "north", "south"))
     ]
     assert len({view.id for view in views}) == 3
@@ -157,11 +165,12 @@ async def test_two_starts_at_once_from_two_connections_are_one_instance(flows, s
     """The second waits for the first, which has started and not committed; then it finds what was started."""
     runtime = app.runtime(flows)
     async with flows.transaction(ORG) as connection:
-        first = await runtime.joined(connection, ORG).start(
-            ORG, "one.flow", ALICE, {"n": 1}, idempotency_key="k1"
-        )
+        async with runtime.within(connection, ORG, ALICE) as here:
+            first = await here.instances.start("one.flow", {"n": 1}, idempotency_key="k1")
         second = asyncio.create_task(
-            app.runtime(flows).start(ORG, "one.flow", ALICE, {"n": 1 if same else 2}, idempotency_key="k1")
+            app.runtime(flows)
+            .org(ORG, ALICE)
+            .instances.start("one.flow", {"n": 1 if same else 2}, idempotency_key="k1")
         )
         async with flows.transaction(None) as observer:
             await wait_until_blocked(observer, 1)
@@ -178,7 +187,10 @@ async def test_starts_that_come_together_under_one_key_are_one_instance(flows):
     """In one process and its group commit: some with the same input, some with another."""
     runtime = app.runtime(flows)
     found = await asyncio.gather(
-        *(runtime.start(ORG, "one.flow", ALICE, {"n": n % 2}, idempotency_key="k1") for n in range(12)),
+        *(
+            runtime.org(ORG, ALICE).instances.start("one.flow", {"n": n % 2}, idempotency_key="k1")
+            for n in range(12)
+        ),
         return_exceptions=True,
     )
     views = [one for one in found if not isinstance(one, BaseException)]

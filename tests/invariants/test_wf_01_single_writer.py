@@ -37,7 +37,7 @@ async def test_second_command_waits_for_the_first_and_finds_what_it_left(
     runtime: Runtime, database: Database
 ) -> None:
     await publish_gated(database)
-    view = await runtime.start(ORG, "gated", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("gated")
     async with children(database, 2) as (first, second):
         async with closed_gate(database) as observer:
             one = asyncio.create_task(first.ask("advance", instance=view.id, event="done"))
@@ -53,13 +53,13 @@ async def test_second_command_waits_for_the_first_and_finds_what_it_left(
 async def test_worker_passes_a_busy_instance_and_comes_back(runtime: Runtime, database: Database) -> None:
     await publish_gated(database)
     await publish(database, "quick", [script("one"), END], arrows("one", "end"))
-    view = await runtime.start(ORG, "gated", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("gated")
     async with children(database, 2) as (person, worker):
         async with closed_gate(database) as observer:
             busy = asyncio.create_task(person.ask("advance", instance=view.id, event="done"))
             await wait_until_blocked(observer, 1)
-            await runtime.reenqueue(ORG, view.id)
-            await runtime.start_many(ORG, "quick", ANN, [{}] * 5)
+            await runtime.org(ORG).operations.reenqueue(view.id)
+            await runtime.org(ORG, ANN).instances.start_many("quick", [{}] * 5)
             assert await worker.ask("process") == 5
             assert not busy.done()
         await busy
@@ -75,7 +75,7 @@ async def test_many_writers_of_one_instance_lose_nothing(runtime: Runtime, datab
         *arrows("count", "ask"),
     ]
     await publish(database, "counting", steps, transitions)
-    view = await runtime.start(ORG, "counting", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("counting")
     async with children(database, 3) as writers:
         asked = {"instance": view.id, "event": "more", "times": 25}
         done = await asyncio.gather(*(writer.ask("advance_often", **asked) for writer in writers))

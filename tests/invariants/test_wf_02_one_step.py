@@ -26,9 +26,9 @@ async def test_processes_that_believe_a_step_is_still_to_come_cannot_do_it_again
 ) -> None:
     """Their projection is old: the receipt, and not the instance's row, says what was done."""
     await publish(database, "writing", STEPS, TRANSITIONS)
-    view = await runtime.start(ORG, "writing", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("writing")
     before = await projection(database, view.id)
-    await runtime.advance(ORG, view.id, "done", ANN)
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     done = await steps_of(database, view.id)
     await put_back(database, view.id, before)
     async with children(database, 2) as writers:
@@ -43,7 +43,7 @@ async def test_of_processes_that_race_for_receipts_each_receipt_goes_to_one(
     runtime: Runtime, database: Database
 ) -> None:
     await publish(database, "writing", STEPS, TRANSITIONS)
-    view = await runtime.start(ORG, "writing", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("writing")
     keys = [f"key-{number}" for number in range(150)]
     async with children(database, 3) as takers:
         orders = [random.Random(seed).sample(keys, len(keys)) for seed in range(3)]  # noqa: S311
@@ -68,13 +68,13 @@ async def test_another_round_and_another_attempt_are_other_steps(database: Datab
     app.operation("tests.mark")(write)
     runtime = app.runtime(database)
     await publish(database, "writing", STEPS, TRANSITIONS)
-    view = await runtime.start(ORG, "writing", ANN)
-    assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, OPS)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, OPS)).status == "running"
-    await runtime.advance(ORG, view.id, "back", ANN)
-    assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "paused"
-    assert (await runtime.retry(ORG, view.id, OPS)).status == "running"
+    view = await runtime.org(ORG, ANN).instances.start("writing")
+    assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "paused"
+    assert (await runtime.org(ORG, OPS).instances.retry(view.id)).status == "paused"
+    assert (await runtime.org(ORG, OPS).instances.retry(view.id)).status == "running"
+    await runtime.org(ORG, ANN).instances.advance(view.id, "back")
+    assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "paused"
+    assert (await runtime.org(ORG, OPS).instances.retry(view.id)).status == "running"
     steps = await steps_of(database, view.id)
     written = [(step["token_id"], step["status"]) for step in steps if step["node_id"] == "write"]
     assert written == [

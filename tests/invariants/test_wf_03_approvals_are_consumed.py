@@ -165,7 +165,7 @@ async def put_before_the_gate(database: Database, **context: Any) -> None:
 
 async def assert_that_the_gate_stays_shut(runtime: Runtime, view: InstanceView) -> None:
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
-        await runtime.advance(ORG, view.id, "approved", FIN)
+        await runtime.org(ORG, FIN).instances.advance(view.id, "approved")
     (instance,) = await rows(runtime.database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "APPROVAL_MISSING")
     assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
@@ -209,7 +209,7 @@ async def test_an_edit_that_is_under_way_makes_the_approval_wait_and_then_void(
     changed = Command(ORG, "invoice.update", ANN, {"grand_total": 9}, view.entity_id)
     async with database.transaction(None) as observer:
         async with database.transaction(ORG) as connection:
-            await runtime.kernel.mutate_in(connection, [changed])
+            await runtime.core.kernel.mutate_in(connection, [changed])
             deciding = asyncio.create_task(decide(runtime, view, "ask", FIN))
             await wait_until_blocked(observer, 1)
         with pytest.raises(Refused, match="APPROVAL_VOID"):
@@ -281,7 +281,7 @@ async def test_a_request_survives_in_the_record_with_what_it_was_about(
 ) -> None:
     await open_shop(database, patch_of(ASK))
     entity = await create(runtime, MIDDLE)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     first = request_id(view, "ask")
     await edit(runtime, entity.id, grand_total=80_000)
     await drain(runtime)

@@ -19,7 +19,7 @@ from tests.runtime.orders import LOOK, MAX, ORDER, create_order, edit_order, loo
 async def submitted(runtime: Runtime, **data: Any) -> tuple[UUID, UUID]:
     """An order on its way through the slot; its id, and its instance's."""
     entity = await create_order(runtime, **data)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     return entity.id, view.id
 
 
@@ -31,7 +31,7 @@ async def pinned(database: Database, instance_id: UUID) -> dict[str, Any]:
 async def test_edit_sends_every_token_to_the_amendment_branch(runtime: Runtime, database: Database) -> None:
     await publish_orders(database)
     entity_id, instance_id = await submitted(runtime)
-    await runtime.advance(ORG, instance_id, "done", ANN, step="stock")
+    await runtime.org(ORG, ANN).instances.advance(instance_id, "done", step="stock")
     edited = await edit_order(runtime, entity_id, total=9)
     await drain(runtime)
     assert (await order(runtime, entity_id))["state"] == "amended"
@@ -53,7 +53,7 @@ async def test_command_cannot_overtake_the_edit_before_it(runtime: Runtime, data
     entity_id, instance_id = await submitted(runtime)
     await edit_order(runtime, entity_id, total=9)
     with pytest.raises(Exception, match="INVALID_TRANSITION"):
-        await runtime.advance(ORG, instance_id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(instance_id, "done")
     await drain(runtime)
     assert (await order(runtime, entity_id))["state"] == "amended"
 
@@ -149,10 +149,12 @@ async def test_amendment_of_a_locked_entity_cancels_what_still_runs(
 ) -> None:
     await publish_orders(database, looked_at({"type": "form"}, edit="locked"))
     entity_id, instance_id = await submitted(runtime)
-    amended = await runtime.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity_id))
+    amended = await runtime.core.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity_id))
     await drain(runtime)
     found = await pinned(database, instance_id)
     assert (found["status"], found["context_json"]["cancel_reason"]) == ("cancelled", "amended")
     (cancel,) = [s for s in await steps_of(database, instance_id) if s["node_id"] == "ctl:cancel"]
     assert cancel["output_json"]["amended_by"] == str(amended.entity.id)
-    assert (await runtime.transition(ORG, amended.entity.id, "cancel", MAX)).status == "completed"
+    assert (
+        await runtime.org(ORG, MAX).entities.transition(amended.entity.id, "cancel")
+    ).status == "completed"

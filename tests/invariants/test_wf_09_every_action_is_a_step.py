@@ -44,13 +44,13 @@ async def test_every_write_of_an_instance_is_the_write_of_one_step(
     """Gates, an action and the amendment branch: the audit log and the steps tell the same story."""
     await publish_orders(database, stamped())
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await edit_order(runtime, entity.id, total=9)
     await drain(runtime)
     clock.advance("1h")
-    await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     for step in ("stock", "credit"):
-        await runtime.advance(ORG, view.id, "done", ANN, step=step)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
     assert (await order(runtime, entity.id))["state"] == "active"
     assert await mutations(database) == await recorded(database, view.id)
     assert len(await mutations(database)) == 6, "two gates in, two stamps, one amendment, one gate out"
@@ -71,7 +71,7 @@ async def test_every_call_has_one_step_and_every_step_its_call(runtime: Runtime,
         *arrows("fork", "c", "join"),
     ]
     await publish(database, "calls", steps, transitions)
-    await runtime.start_many(ORG, "calls", ANN, [{}] * 10)
+    await runtime.org(ORG, ANN).instances.start_many("calls", [{}] * 10)
     await drain(runtime)
     done = [row["node_id"] for row in await rows(database, "workflow_step_executions")]
     assert Counter(await calls(database)) == {"a": 10, "b": 10, "c": 10}
@@ -83,7 +83,7 @@ async def test_attempt_that_fails_leaves_neither_its_writes_nor_a_step(
 ) -> None:
     steps = [call("write", "tests.fail", input={"what": "'x'", "fails": "workflow.fails"}), END]
     await publish(database, "failing", steps, arrows("write", "end"))
-    await runtime.start_many(ORG, "failing", ANN, [{"fails": True}])
+    await runtime.org(ORG, ANN).instances.start_many("failing", [{"fails": True}])
     await drain(runtime)
     assert await calls(database) == []
     assert await rows(database, "workflow_step_executions") == []
@@ -107,12 +107,12 @@ async def test_every_dispatch_of_a_node_is_a_row(runtime: Runtime, database: Dat
         [*arrows("ask", "x", event="done"), *arrows("x", "end")],
     )
     with mock.patch.object(Run, "perform", counting):
-        view = await runtime.start(ORG, "asking", ANN)
-        await runtime.advance(ORG, view.id, "done", ANN)
+        view = await runtime.org(ORG, ANN).instances.start("asking")
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done")
         entity = await create_order(runtime)
-        view = await runtime.transition(ORG, entity.id, "submit", ANN)
-        await runtime.advance(ORG, view.id, "done", ANN, step="stock")
-        await runtime.kernel.mutate(Command(ORG, "order.update", ANN, {"total": 7}, entity.id))
+        view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
+        await runtime.core.kernel.mutate(Command(ORG, "order.update", ANN, {"total": 7}, entity.id))
         await drain(runtime)
     steps = await rows(database, "workflow_step_executions")
     rows_of = {

@@ -77,7 +77,7 @@ async def test_steps_of_the_library_send_nothing_themselves(
 ) -> None:
     await publish(database, "one", [step, END], arrows(step["id"], "end"))
     with only_postgres(database.url):
-        view = await runtime.start(ORG, "one", ANN, DATA)
+        view = await runtime.org(ORG, ANN).instances.start("one", DATA)
     assert view.status == "completed"
     assert await effects(database) == ["webhook" if step["type"] == "webhook_out" else step["channel"]]
 
@@ -96,7 +96,7 @@ async def test_steps_that_await_an_answer_send_nothing_themselves(
 ) -> None:
     await publish(database, "one", [step, END], arrows("go", "end"))
     with only_postgres(database.url):
-        await runtime.start_many(ORG, "one", ANN, [DATA])
+        await runtime.org(ORG, ANN).instances.start_many("one", [DATA])
         await drain(runtime)
     assert len(await effects(database)) == 1
 
@@ -104,7 +104,7 @@ async def test_steps_that_await_an_answer_send_nothing_themselves(
 async def test_ban_would_notice(runtime: Runtime, database: Database) -> None:
     await publish(database, "one", [call("go", "tests.dial"), END], arrows("go", "end"))
     with only_postgres(database.url), pytest.raises(StepFailed) as failed:
-        await runtime.start(ORG, "one", ANN, {})
+        await runtime.org(ORG, ANN).instances.start("one", {})
     assert isinstance(failed.value.error, NetworkUsed)
 
 
@@ -114,7 +114,7 @@ async def test_effect_is_gone_with_the_transaction_that_wrote_it(
     tell = {"id": "tell", "type": "webhook_out", "url": "http://127.0.0.1:1/"}
     await publish(database, "one", [tell, call("go", "tests.fail"), END], arrows("tell", "go", "end"))
     with pytest.raises(StepFailed):
-        await runtime.start(ORG, "one", ANN, {})
+        await runtime.org(ORG, ANN).instances.start("one", {})
     assert await effects(database) == []
     assert await rows(database, "workflow_outbox_receipts") == []
     assert await rows(database, "workflow_step_executions") == []
@@ -126,11 +126,11 @@ async def test_effect_commits_with_its_step_and_wakes_the_worker(
     tell = {"id": "tell", "type": "notification", "channel": "sms", "to": "ann", "text": "hello"}
     await publish(database, "one", [tell, END], arrows("tell", "end"))
     async with database.listen("assent_effects") as listener:
-        await runtime.start(ORG, "one", ANN, {})
+        await runtime.org(ORG, ANN).instances.start("one", {})
         assert await listener.wait(10) == {"assent_effects"}
     (effect,) = await rows(database, "workflow_side_effects_outbox")
     (step,) = [row for row in await rows(database, "workflow_step_executions") if row["node_id"] == "tell"]
-    assert effect["step_execution_id"] == step["id"]
+    assert effect["step_id"] == step["id"]
     assert effect["step_created_at"] == step["created_at"]
 
 

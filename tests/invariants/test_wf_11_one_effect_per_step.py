@@ -10,6 +10,7 @@ from assent.effects.outbox import NewEffect, enqueue
 from assent.model.effect import Effect
 from assent.model.ids import effect_key, new_id
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
 from tests.processes.spawn import children
@@ -70,7 +71,7 @@ async def test_instances_that_several_workers_process_send_once_each(
     runtime: Runtime, database: Database, number: int
 ) -> None:
     await publish(database, "telling", [TELL, END], arrows("tell", "end"))
-    await runtime.start_many(ORG, "telling", ANN, [{"n": n} for n in range(20)])
+    await runtime.org(ORG, ANN).instances.start_many("telling", [{"n": n} for n in range(20)])
     async with children(database, number) as workers:
         await asyncio.gather(*(worker.ask("process_until_empty", limit=5) for worker in workers))
     found = await rows(database, "workflow_side_effects_outbox")
@@ -90,12 +91,12 @@ async def test_step_that_fails_after_its_effect_and_is_tried_again_sends_once(
     """The first attempt rolled back with everything it did, its effect and receipt included."""
     steps = [TELL, call("go", "tests.fail", input={"what": "'x'", "fails": "workflow.fails"}), END]
     await publish(database, "telling", steps, arrows("tell", "go", "end"))
-    await runtime.start_many(ORG, "telling", ANN, [{"n": 1, "fails": True}])
+    await runtime.org(ORG, ANN).instances.start_many("telling", [{"n": 1, "fails": True}])
     for _ in range(3):
-        await runtime.process_events()
+        await EventProcessor(runtime.core).process_events()
         clock.advance("1h")
     assert await rows(database, "workflow_side_effects_outbox") == []
-    runtime.advancing.operations["tests.fail"] = lambda connection, arguments: None
+    runtime.core.advancing.operations["tests.fail"] = lambda connection, arguments: None
     clock.advance("1h")
-    await runtime.process_events()
+    await EventProcessor(runtime.core).process_events()
     assert len(await rows(database, "workflow_side_effects_outbox")) == 1

@@ -26,7 +26,7 @@ async def test_processes_that_find_the_same_times_tell_each_once(
     await publish(
         database, "timed", steps, arrows("ask", "end", event="done"), timeout="1h", on_timeout="end"
     )
-    await runtime.start_many(ORG, "timed", ANN, [{}] * 30)
+    await runtime.org(ORG, ANN).instances.start_many("timed", [{}] * 30)
     await drain(runtime)
     clock.advance("2h")
     async with children(database, 3) as workers:
@@ -47,7 +47,7 @@ async def test_event_told_to_two_waits_by_two_processes_reaches_each_once(
         [wait, call("book", "tests.mark", input={"what": "'paid'"}), END],
         arrows("wait", "book", "end"),
     )
-    await runtime.start_many(ORG, "paid", ANN, [{}] * 2)
+    await runtime.org(ORG, ANN).instances.start_many("paid", [{}] * 2)
     await drain(runtime)
     now = database.clock.now()
     payload = {"cause": "bank-1", "key": "payment:7", "data": {}}
@@ -68,7 +68,7 @@ async def test_worker_that_dies_before_its_commit_has_done_nothing_and_the_next_
     """Killed between the operation and the commit: neither its row nor its step nor its receipt is there."""
     steps = [call("write", "tests.gate", input={"what": "'written'"}), END]
     await publish(database, "writing", steps, arrows("write", "end"))
-    await runtime.start_many(ORG, "writing", ANN, [{}])
+    await runtime.org(ORG, ANN).instances.start_many("writing", [{}])
     async with children(database, 2) as (victim, heir):
         async with closed_gate(database) as observer:
             dying = asyncio.create_task(victim.ask("process"))

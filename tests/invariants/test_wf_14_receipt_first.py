@@ -36,11 +36,11 @@ async def test_command_whose_receipt_is_taken_runs_no_handler(runtime: Runtime, 
         [form("ask"), WRITE, END],
         [*arrows("ask", "write", event="done"), *arrows("write", "end")],
     )
-    view = await runtime.start(ORG, "writing", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("writing")
     await take(database, view.id, "write")
     before = await everything(database)
     with pytest.raises(ReceiptTaken, match="has done write before"):
-        await runtime.advance(ORG, view.id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     assert await calls(database) == []
     assert await everything(database) == before
 
@@ -49,7 +49,7 @@ async def test_worker_whose_receipt_is_taken_runs_no_handler_and_holds_nobody_ba
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
-    ids = await runtime.start_many(ORG, "writing", ANN, [{}] * 5)
+    ids = await runtime.org(ORG, ANN).instances.start_many("writing", [{}] * 5)
     await take(database, ids[2], "write")
     for _ in range(6):
         await drain(runtime)
@@ -71,13 +71,13 @@ async def test_handler_runs_only_after_its_receipt_is_there(runtime: Runtime, da
         key = step_key(UUID(arguments["id"]), "write", "0", 0)
         seen.append(await connection.fetchval(sql, key))
 
-    runtime.advancing.operations["tests.look"] = look
+    runtime.core.advancing.operations["tests.look"] = look
     steps = [form("ask"), call("write", "tests.look", input={"id": "workflow.id"}), END]
     await publish(
         database, "looking", steps, [*arrows("ask", "write", event="done"), *arrows("write", "end")]
     )
-    view = await runtime.start(ORG, "looking", ANN)
-    await runtime.advance(ORG, view.id, "done", ANN, {"id": str(view.id)})
+    view = await runtime.org(ORG, ANN).instances.start("looking")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"id": str(view.id)})
     assert seen == [1]
 
 
@@ -91,10 +91,10 @@ async def test_steps_that_only_compute_have_receipts_before_the_first_operation_
         sql = "SELECT idempotency_key FROM assent.workflow_step_receipts WHERE org_id = 'acme'"
         seen.append({row["idempotency_key"] for row in await connection.fetch(sql)})
 
-    runtime.advancing.operations["tests.look"] = look
+    runtime.core.advancing.operations["tests.look"] = look
     steps = [script("one"), script("two"), call("write", "tests.look"), script("three"), END]
     await publish(database, "looking", steps, arrows("one", "two", "write", "three", "end"))
-    ids = await runtime.start_many(ORG, "looking", ANN, [{}] * 3)
+    ids = await runtime.org(ORG, ANN).instances.start_many("looking", [{}] * 3)
     await drain(runtime)
     led_there = {step_key(one, node, "0", 0) for one in ids for node in ("one", "two", "write")}
     assert [led_there - keys for keys in seen] == [set()] * 3
@@ -108,7 +108,7 @@ async def test_script_whose_receipt_is_taken_leaves_nothing_and_holds_nobody_bac
     runtime: Runtime, database: Database, clock: MovedClock, node: str
 ) -> None:
     await publish(database, "counting", [script("one"), script("two"), END], arrows("one", "two", "end"))
-    ids = await runtime.start_many(ORG, "counting", ANN, [{}] * 5)
+    ids = await runtime.org(ORG, ANN).instances.start_many("counting", [{}] * 5)
     await take(database, ids[3], node)
     for _ in range(6):
         await drain(runtime)
@@ -127,11 +127,11 @@ async def test_command_into_a_script_whose_receipt_is_taken_changes_nothing(
     steps = [form("ask"), script("one"), script("two"), END]
     transitions = [*arrows("ask", "one", event="done"), *arrows("one", "two", "end")]
     await publish(database, "counting", steps, transitions)
-    view = await runtime.start(ORG, "counting", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("counting")
     await take(database, view.id, "two")
     before = await everything(database)
     with pytest.raises(ReceiptTaken, match="has done two before"):
-        await runtime.advance(ORG, view.id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     assert await everything(database) == before
 
 
@@ -140,9 +140,9 @@ async def test_step_that_no_handler_runs_has_a_receipt_of_its_own_too(
 ) -> None:
     """Controls, and the token that is cancelled where its step had failed."""
     await publish(database, "broken", [call("write", "no.such"), END], arrows("write", "end"))
-    view = await runtime.start(ORG, "broken", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("broken")
     assert view.status == "paused"
-    await runtime.cancel(ORG, view.id, ANN, "enough")
+    await runtime.org(ORG, ANN).instances.cancel(view.id, "enough")
     receipts = {row["idempotency_key"] for row in await rows(database, "workflow_step_receipts")}
     steps = await rows(database, "workflow_step_executions")
     assert [step["idempotency_key"] for step in steps if step["idempotency_key"] not in receipts] == []

@@ -24,7 +24,7 @@ NOWHERE: dict[str, Any] = {
 
 
 async def assert_follows(runtime: Runtime, instance_id: UUID) -> None:
-    kept, folded = await runtime.folded(ORG, instance_id)
+    kept, folded = await runtime.org(ORG).operations.fold(instance_id)
     assert kept == folded
 
 
@@ -65,7 +65,7 @@ async def test_every_position_of_a_long_life_can_be_rebuilt(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     await publish_everything(database)
-    view = await runtime.start(ORG, "everything", ANN, {"again": True})
+    view = await runtime.org(ORG, ANN).instances.start("everything", {"again": True})
 
     async def then(view: Any) -> Any:
         await assert_follows(runtime, view.id)
@@ -73,30 +73,30 @@ async def test_every_position_of_a_long_life_can_be_rebuilt(
 
     await then(view)
     for again in (True, False):
-        await then(await runtime.pause(ORG, view.id, OPS))
-        await then(await runtime.resume(ORG, view.id, OPS))
-        await then(await runtime.advance(ORG, view.id, "done", ANN, step="up"))
+        await then(await runtime.org(ORG, OPS).instances.pause(view.id))
+        await then(await runtime.org(ORG, OPS).instances.resume(view.id))
+        await then(await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="up"))
         clock.advance("2h")
         await Timers(WorkerContext(database)).run_once()
         await drain(runtime)
         await then(view)
-        await then(await runtime.retry(ORG, view.id, OPS))
-        await then(await runtime.skip(ORG, view.id, OPS, "fails", "fails->review"))
-        view = await then(await runtime.advance(ORG, view.id, "done", ANN, {"again": again}))
+        await then(await runtime.org(ORG, OPS).instances.retry(view.id))
+        await then(await runtime.org(ORG, OPS).instances.skip(view.id, "fails", "fails->review"))
+        view = await then(await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"again": again}))
     assert view.status == "completed"
     assert len(await rows(database, "workflow_step_executions")) > 30
 
 
 async def test_row_that_lost_everything_is_rebuilt_and_goes_on(runtime: Runtime, database: Database) -> None:
     await publish_everything(database)
-    view = await runtime.start(ORG, "everything", ANN, {"again": False})
-    await runtime.advance(ORG, view.id, "done", ANN, step="left")
+    view = await runtime.org(ORG, ANN).instances.start("everything", {"again": False})
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="left")
     (before,) = await rows(database, "workflow_instances")
     await put_back(database, view.id, NOWHERE)
-    assert await runtime.rebuild(ORG, view.id)
+    assert await runtime.org(ORG).operations.rebuild(view.id)
     (after,) = await rows(database, "workflow_instances")
     assert {name: value for name, value in after.items() if value != before[name]} == {}
-    view = await runtime.advance(ORG, view.id, "done", ANN, step="down")
+    view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="down")
     assert [waiting.name for waiting in view.waiting] == ["fails"]
 
 
@@ -104,26 +104,26 @@ async def test_position_of_an_entitys_instance_follows_too(runtime: Runtime, dat
     """Gates, drift and the amendment branch; the pin is part of the position."""
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await assert_follows(runtime, view.id)
-    await runtime.advance(ORG, view.id, "done", ANN, step="credit")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="credit")
     await edit_order(runtime, entity.id, total=1)
     await drain(runtime)
     await assert_follows(runtime, view.id)
     await edit_order(runtime, entity.id, total=2)
     await drain(runtime)
-    await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await assert_follows(runtime, view.id)
     for step in ("stock", "credit"):
-        await runtime.advance(ORG, view.id, "done", ANN, step=step)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
         await assert_follows(runtime, view.id)
 
 
 async def test_one_step_for_each_node_and_token(runtime: Runtime, database: Database) -> None:
     await publish_everything(database)
-    view = await runtime.start(ORG, "everything", ANN, {"again": False})
+    view = await runtime.org(ORG, ANN).instances.start("everything", {"again": False})
     for step in ("left", "down"):
-        await runtime.advance(ORG, view.id, "done", ANN, step=step)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
     steps = [s for s in await rows(database, "workflow_step_executions") if s["node_type"] != "control"]
     places = [(step["node_id"], step["token_id"], step["entity_version"]) for step in steps]
     assert len(set(places)) == len(places)

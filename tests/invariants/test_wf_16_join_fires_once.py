@@ -50,7 +50,7 @@ async def test_processes_that_arrive_together_fire_it_once(
 ) -> None:
     """Twelve instances; for each, four processes answer the four branches at the same time."""
     await publish_joined(database, mode)
-    ids = await runtime.start_many(ORG, "joined", ANN, [{}] * 12)
+    ids = await runtime.org(ORG, ANN).instances.start_many("joined", [{}] * 12)
     await drain(runtime)
     async with children(database, 4) as people:
         for instance_id in ids:
@@ -72,7 +72,7 @@ async def test_arrival_while_the_join_fires_waits_and_finds_its_branch_cancelled
 ) -> None:
     """Staged: the winner is held in the middle of its transaction, behind the join."""
     await publish_joined(database, "any", "tests.gate")
-    view = await runtime.start(ORG, "joined", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("joined")
     async with children(database, 2) as (winner, loser):
         async with closed_gate(database) as observer:
             first = asyncio.create_task(winner.ask("advance", instance=view.id, event="done", step="c"))
@@ -89,26 +89,26 @@ async def test_arrival_while_the_join_fires_waits_and_finds_its_branch_cancelled
 async def test_join_whose_receipt_is_taken_does_not_fire_again(runtime: Runtime, database: Database) -> None:
     """Somebody fired it already, says the receipt; the instance's row does not know."""
     await publish_joined(database, "any")
-    view = await runtime.start(ORG, "joined", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("joined")
     before = await projection(database, view.id)
-    await runtime.advance(ORG, view.id, "done", ANN, step="a")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="a")
     await put_back(database, view.id, before)
     with pytest.raises(ReceiptTaken, match="has done join before"):
-        await runtime.advance(ORG, view.id, "done", ANN, step="b")
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="b")
     assert await calls(database) == ["joined"]
     assert len(await of_join(database, view.id)) == 1
 
 
 async def test_receipt_of_a_join_is_its_own(runtime: Runtime, database: Database) -> None:
     await publish_joined(database, "all")
-    view = await runtime.start(ORG, "joined", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("joined")
     async with database.transaction(None) as connection:
         taken = {"instance_id": view.id, "idempotency_key": join_key(view.id, "join", 0, "0")}
         await insert(connection, "workflow_step_receipts", **taken)
     for name in NAMES[:3]:
-        await runtime.advance(ORG, view.id, "done", ANN, step=name)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=name)
     with pytest.raises(ReceiptTaken, match="has done join before"):
-        await runtime.advance(ORG, view.id, "done", ANN, step=NAMES[3])
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=NAMES[3])
     assert await calls(database) == []
 
 
@@ -117,11 +117,11 @@ async def test_every_round_of_a_loop_is_an_epoch_of_its_own(
     runtime: Runtime, database: Database, mode: str
 ) -> None:
     await publish_joined(database, mode)
-    view = await runtime.start(ORG, "joined", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("joined")
     for answer in ("again", "again", "fine"):
         for name in NAMES if mode == "all" else NAMES[:1]:
-            await runtime.advance(ORG, view.id, "done", ANN, step=name)
-        view = await runtime.advance(ORG, view.id, answer, ANN)
+            await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=name)
+        view = await runtime.org(ORG, ANN).instances.advance(view.id, answer)
     assert view.status == "completed"
     assert [step["token_id"] for step in await of_join(database, view.id)] == ["0", "1", "2"]
     keys = [step["idempotency_key"] for step in await rows(database, "workflow_step_executions")]

@@ -18,6 +18,7 @@ from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime import InstanceView, Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.queries import load_queries
@@ -43,7 +44,7 @@ def seen(view: InstanceView) -> dict[str, Any]:
 
 
 async def advance(runtime: Runtime, instance: str, event: str, **rest: Any) -> Any:
-    return seen(await runtime.advance(ORG, UUID(instance), event, CLERK, **rest))
+    return seen(await runtime.org(ORG, CLERK).instances.advance(UUID(instance), event, **rest))
 
 
 async def advance_often(runtime: Runtime, instance: str, event: str, times: int) -> Any:
@@ -51,7 +52,7 @@ async def advance_often(runtime: Runtime, instance: str, event: str, times: int)
     done = 0
     for _ in range(times):
         try:
-            await runtime.advance(ORG, UUID(instance), event, CLERK)
+            await runtime.org(ORG, CLERK).instances.advance(UUID(instance), event)
         except Refused:
             continue
         done += 1
@@ -59,27 +60,28 @@ async def advance_often(runtime: Runtime, instance: str, event: str, times: int)
 
 
 async def transition(runtime: Runtime, entity: str, name: str) -> Any:
-    return seen(await runtime.transition(ORG, UUID(entity), name, CLERK))
+    return seen(await runtime.org(ORG, CLERK).entities.transition(UUID(entity), name))
 
 
 async def start(runtime: Runtime, flow: str, **rest: Any) -> Any:
-    view = await runtime.start(ORG, flow, CLERK, **rest)
+    view = await runtime.org(ORG, CLERK).instances.start(flow, **rest)
     return {"id": str(view.id), **seen(view)}
 
 
 async def process(runtime: Runtime, limit: int = 200) -> Any:
-    return await runtime.process_events(limit)
+    return await EventProcessor(runtime.core).process_events(limit)
 
 
 async def process_until_empty(runtime: Runtime, limit: int = 200) -> Any:
     total = 0
-    while handled := await runtime.process_events(limit):
+    processor = EventProcessor(runtime.core)
+    while handled := await processor.process_events(limit):
         total += handled
     return total
 
 
 async def recover(runtime: Runtime) -> Any:
-    return await runtime.recover_batches()
+    return await EventProcessor(runtime.core).recover_batches()
 
 
 async def take_receipts(runtime: Runtime, instance: str, keys: list[str]) -> Any:

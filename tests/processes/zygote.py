@@ -10,6 +10,7 @@ import signal
 import sys
 from datetime import datetime
 
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.postgres import SETTINGS
@@ -21,7 +22,8 @@ BATCH = 6
 async def work(url: str, now: str) -> None:
     database = await Database.open(url, settings=SETTINGS, clock=MovedClock(datetime.fromisoformat(now)))
     runtime = app.runtime(database)
-    while await runtime.process_events(BATCH):
+    processor = EventProcessor(runtime.core)
+    while await processor.process_events(BATCH):
         pass
     say(news="done")
 

@@ -21,6 +21,7 @@ from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.runtime.errors import StepFailed
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.worker.duty import WorkerContext
 from assent.worker.timeouts import Timeouts
@@ -99,27 +100,30 @@ class World:
         async with self.databases[0].transaction(None) as connection:
             await publish_flow(connection, ORG, source, SYSTEM, self.clock.now())
         inputs = [{"number": number, "n": self.chooser.randint(0, 4)} for number in range(INSTANCES)]
-        self.ids = await self.runtime.start_many(ORG, "generated.flow", ANN, inputs)
+        self.ids = await self.runtime.org(ORG, ANN).instances.start_many("generated.flow", inputs)
 
     async def _happen(self, index: int) -> None:
         """Something that does not depend on how far the workers are: an event, an answer, a pause."""
         node, sort = f"n{self.chooser.randrange(12)}", self.chooser.randrange(6)
         if sort <= 1:
-            await self.runtime.emit(ORG, f"{node}:{index}", cause=f"{index} {self.clock.now()} {node}")
+            await self.runtime.org(ORG).events.emit(
+                f"{node}:{index}", cause=f"{index} {self.clock.now()} {node}"
+            )
             return
         with suppress(Refused, StepFailed):
             if sort == 2:
-                await self.runtime.pause(ORG, self.ids[index], OPS)
+                await self.runtime.org(ORG, OPS).instances.pause(self.ids[index])
             elif sort == 3:
-                await self.runtime.resume(ORG, self.ids[index], OPS)
+                await self.runtime.org(ORG, OPS).instances.resume(self.ids[index])
             else:
                 event = self.chooser.choice(("done", "again"))
-                await self.runtime.advance(ORG, self.ids[index], event, ANN, step=node)
+                await self.runtime.org(ORG, ANN).instances.advance(self.ids[index], event, step=node)
 
     async def _work(self) -> None:
         if self.mode in ("one by one", "all at once"):
             limit = 1 if self.mode == "one by one" else 200
-            while await self.runtime.process_events(limit):
+            processor = EventProcessor(self.runtime.core)
+            while await processor.process_events(limit):
                 pass
             return
         limits = [self.luck.randint(1, 4) for _ in self.runtimes]
@@ -133,7 +137,7 @@ class World:
         more = True
         while more:
             with suppress(Crash):
-                more = bool(await runtime.process_events(limit))
+                more = bool(await EventProcessor(runtime.core).process_events(limit))
         database.arm(None)
 
     async def story(self) -> list[list[tuple[Any, ...]]]:
@@ -143,7 +147,7 @@ class World:
     async def check(self) -> None:
         database = self.databases[0]
         for instance_id in self.ids:
-            kept, folded = await self.runtime.folded(ORG, instance_id)
+            kept, folded = await self.runtime.org(ORG).operations.fold(instance_id)
             assert kept == folded
         steps = await rows(database, "workflow_step_executions")
         keys = [step["idempotency_key"] for step in steps]

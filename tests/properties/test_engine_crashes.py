@@ -78,10 +78,12 @@ async def crash_at(
     """One worker that dies at this statement, then another that does what is left; whether the first one died."""
     given = inputs(statement)
     for item in given[1:]:
-        await runtime.emit(ORG, f"k:{item['n']}")  # the first one's event comes later than its wait
+        await runtime.org(ORG).events.emit(
+            f"k:{item['n']}"
+        )  # the first one's event comes later than its wait
     await drain(runtime)
-    ids = await runtime.start_many(ORG, "everything", ANN, given)
-    await runtime.emit(ORG, f"k:{given[0]['n']}")
+    ids = await runtime.org(ORG, ANN).instances.start_many("everything", given)
+    await runtime.org(ORG).events.emit(f"k:{given[0]['n']}")
     mortal = app.runtime(crashing)
     crashing.arm(statement, by_server=by_server)
     try:
@@ -92,7 +94,7 @@ async def crash_at(
         await drain(runtime)
         clock.advance("10m")
     for instance_id in ids:
-        view = await runtime.advance(ORG, instance_id, "done", ANN)
+        view = await runtime.org(ORG, ANN).instances.advance(instance_id, "done")
         assert view.status == "completed"
     return crashing.has_died
 
@@ -154,18 +156,18 @@ async def test_command_that_dies_at_any_statement_did_all_or_nothing(
     ids: list[UUID] = []
     for statement in range(1, STATEMENTS_MAX):
         (item, *_) = inputs(statement)
-        await runtime.emit(ORG, f"k:{item['n']}")
+        await runtime.org(ORG).events.emit(f"k:{item['n']}")
         await drain(runtime)
         crashing.arm(statement)
         with suppress(Crash):
-            await mortal.start(ORG, "everything", ANN, item, idempotency_key=item["n"])
-        view = await runtime.start(ORG, "everything", ANN, item, idempotency_key=item["n"])
+            await mortal.org(ORG, ANN).instances.start("everything", item, idempotency_key=item["n"])
+        view = await runtime.org(ORG, ANN).instances.start("everything", item, idempotency_key=item["n"])
         started = not crashing.has_died
         crashing.arm(statement)
         try:
-            await mortal.advance(ORG, view.id, "done", ANN)
+            await mortal.org(ORG, ANN).instances.advance(view.id, "done")
         except Crash:
-            await runtime.advance(ORG, view.id, "done", ANN)
+            await runtime.org(ORG, ANN).instances.advance(view.id, "done")
         ids.append(view.id)
         if started and not crashing.has_died:
             break

@@ -58,10 +58,10 @@ async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revive
         runtime, org_id = sandbox.runtime, sandbox.org_id
 
         async def statuses() -> list[tuple[str, int]]:
-            tasks = await runtime.list_tasks(org_id)
+            tasks = await runtime.org(org_id).tasks.list()
             return [(task.status, task.attempts) for task in reversed(tasks)]
 
-        await runtime.start(org_id, "reports.nightly", assent.SYSTEM)
+        await runtime.org(org_id, assent.SYSTEM).instances.start("reports.nightly")
         await sandbox.advance_time("24h")
         assert await statuses() == [("error", 1)]  # the file is late
         till = tmp_path / f"{sandbox.clock.now().date()}.csv"
@@ -74,15 +74,15 @@ async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revive
         till.write_text("item,cents\ncoffee,three\n")
         await sandbox.advance_time("1h")
         assert (await statuses())[1:] == [("dead", 2)]  # it was late once, then unreadable
-        (dead,) = await runtime.list_tasks(org_id, TaskFilter(status="dead"))
+        (dead,) = await runtime.org(org_id).tasks.list(TaskFilter(status="dead"))
         till.write_text("item,cents\ncoffee,300\n")
-        await runtime.retry_task(org_id, dead.id)
+        await runtime.org(org_id).tasks.retry(dead.id)
         await sandbox.drain()
-        revived = await runtime.read_task(org_id, dead.id)
+        revived = await runtime.org(org_id).tasks.get(dead.id)
         assert revived.output == {"day": till.stem, "cents": 300}
 
         await sandbox.advance_time("26h")  # a night without a file: four attempts, then dead
         assert (await statuses())[2:] == [("dead", 4)]
-        await runtime.emit(org_id, "reports:stop", cause="the shop closes")
+        await runtime.org(org_id).events.emit("reports:stop", cause="the shop closes")
         await sandbox.advance_time("48h")
         assert len(await statuses()) == 3  # no further night

@@ -110,8 +110,10 @@ async def test_the_flow_of_the_example_counts_in_the_background_and_tells() -> N
         await sandbox.people(ann=["clerk"])
         ann = await sandbox.actor("ann")
         taxi = assent.Command(sandbox.org_id, "expense.create", ann, {"title": "Taxi", "total": 1_950})
-        await sandbox.runtime.kernel.mutate(taxi)
-        await sandbox.runtime.start(sandbox.org_id, "expenses.reminder", ann, {"to": "ann@acme.example"})
+        await sandbox.runtime.core.kernel.mutate(taxi)
+        await sandbox.runtime.org(sandbox.org_id, ann).instances.start(
+            "expenses.reminder", {"to": "ann@acme.example"}
+        )
         await sandbox.advance_time("30 days")
         async with sandbox.database.transaction(None) as connection:
             assert (

@@ -7,6 +7,7 @@ from uuid import UUID
 from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM, Actor
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from tests.twin import TWIN
 
@@ -69,6 +70,7 @@ async def steps_of(database: Database, instance_id: UUID) -> list[dict[str, Any]
 async def drain(runtime: Runtime, limit: int = 200) -> int:
     """Process events until there are none."""
     total = 0
-    while handled := await runtime.process_events(limit):
+    processor = EventProcessor(runtime.core)
+    while handled := await processor.process_events(limit):
         total += handled
     return total

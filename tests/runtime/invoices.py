@@ -57,16 +57,16 @@ async def open_shop(database: Database, patch: dict[str, Any] | None = None) -> 
 
 
 async def create(runtime: Runtime, data: dict[str, Any], who: Actor = ANN) -> Entity:
-    return (await runtime.kernel.mutate(Command(ORG, "invoice.create", who, data))).entity
+    return (await runtime.core.kernel.mutate(Command(ORG, "invoice.create", who, data))).entity
 
 
 async def submitted(runtime: Runtime, data: dict[str, Any] = LARGE, who: Actor = ANN) -> InstanceView:
     entity = await create(runtime, data, who)
-    return await runtime.transition(ORG, entity.id, "submit", who)
+    return await runtime.org(ORG, who).entities.transition(entity.id, "submit")
 
 
 async def edit(runtime: Runtime, entity_id: UUID | None, who: Actor = ANN, **changes: Any) -> Mutation:
-    return await runtime.kernel.mutate(Command(ORG, "invoice.update", who, changes, entity_id))
+    return await runtime.core.kernel.mutate(Command(ORG, "invoice.update", who, changes, entity_id))
 
 
 def request_id(view: InstanceView, step: str) -> UUID:
@@ -78,7 +78,7 @@ def request_id(view: InstanceView, step: str) -> UUID:
 async def decide(
     runtime: Runtime, view: InstanceView, step: str, who: Actor, answer: str = "approved", **rest: Any
 ) -> InstanceView:
-    return await runtime.decide(ORG, request_id(view, step), answer, who, **rest)
+    return await runtime.org(ORG, who).approvals.decide(request_id(view, step), answer, **rest)
 
 
 async def invoice(runtime: Runtime, entity_id: UUID | None) -> dict[str, Any]:

@@ -86,11 +86,11 @@ async def publish_orders(database: Database, patch: dict[str, Any] | None = LOOK
 
 async def create_order(runtime: Runtime, **data: Any) -> Entity:
     payload = {"number": "1", "total": 500, **data}
-    return (await runtime.kernel.mutate(Command(ORG, "order.create", ANN, payload))).entity
+    return (await runtime.core.kernel.mutate(Command(ORG, "order.create", ANN, payload))).entity
 
 
 async def edit_order(runtime: Runtime, entity_id: UUID, **changes: Any) -> Entity:
-    return (await runtime.kernel.mutate(Command(ORG, "order.update", ANN, changes, entity_id))).entity
+    return (await runtime.core.kernel.mutate(Command(ORG, "order.update", ANN, changes, entity_id))).entity
 
 
 async def order(runtime: Runtime, entity_id: UUID) -> dict[str, Any]:

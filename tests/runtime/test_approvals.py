@@ -5,6 +5,7 @@ import pytest
 from assent.app import App
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
@@ -104,8 +105,8 @@ async def test_a_request_may_be_asked_and_answered_in_one_transaction(
     end = {"id": "end", "type": "terminal"}
     arrows = [{"from": "ask", "event": event, "to": "end"} for event in ("approved", "rejected")]
     await publish(database, "asking", [ASK, end], arrows)
-    (instance_id,) = await runtime.start_many(ORG, "asking", ANN, [{}])
-    done = await runtime.advance(ORG, instance_id, "approved", FIN)
+    (instance_id,) = await runtime.org(ORG, ANN).instances.start_many("asking", [{}])
+    done = await runtime.org(ORG, FIN).instances.advance(instance_id, "approved")
     (request,) = await rows(database, "approval_requests")
     assert (done.status, request["status"], len(await rows(database, "approval_decisions"))) == (
         "completed",
@@ -161,11 +162,11 @@ async def test_what_was_decided_in_an_earlier_round_says_so(runtime: Runtime, da
     view = await submitted(runtime)
     rejected, cancelled = request_id(view, "budget"), request_id(view, "finance")
     await decide(runtime, view, "budget", BEA, "rejected", reason="no")
-    await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
     with pytest.raises(Refused, match=r"APPROVAL_DECIDED.*is rejected"):
-        await runtime.decide(ORG, rejected, "approved", BEA)
+        await runtime.org(ORG, BEA).approvals.decide(rejected, "approved")
     with pytest.raises(Refused, match="APPROVAL_VOID"):
-        await runtime.decide(ORG, cancelled, "approved", FIN)
+        await runtime.org(ORG, FIN).approvals.decide(cancelled, "approved")
 
 
 async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
@@ -182,7 +183,7 @@ async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
     (move,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ctl:move"]
     assert move["output_json"]["changes"] == {"grand_total": [2_000_000, 2_100_000]}
     assert move["output_json"]["void"] == ["budget", "finance"]
-    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
     await decide(runtime, again, "finance", FIN)
     done = await decide(runtime, again, "budget", BEA)
     assert done.status == "completed"
@@ -261,7 +262,7 @@ async def test_nobody_to_ask_pauses_with_an_incident(runtime: Runtime, database:
         await connection.execute(
             "UPDATE assent.members SET roles = '{nobody}' WHERE org_id = 'acme' AND user_id = 'max'"
         )
-    again = await runtime.retry(ORG, view.id, actor("eve", "*"))
+    again = await runtime.org(ORG, actor("eve", "*")).instances.retry(view.id)
     assert [w.asked for w in again.waiting] == [("max",)]
 
 
@@ -274,7 +275,7 @@ async def test_whoever_wrote_a_part_of_it_is_not_asked(
     await publish_invoices(database, patch_of(ASK))
     entity = await create(runtime, MIDDLE)
     await edit(runtime, entity.id, actor(editor), grand_total=80_000)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert [w.asked for w in view.waiting] == [("fin",)]
     with pytest.raises(Refused, match="SEPARATION_OF_DUTIES"):
         await decide(runtime, view, "ask", actor(editor))
@@ -291,7 +292,7 @@ async def test_whoever_edits_while_it_rests_is_asked_nothing_about_it(
     fin = actor("fin").__class__("fin", roles=frozenset({"clerk", "finance_manager"}))
     await edit(runtime, view.entity_id, fin, grand_total=80_000)
     await drain(runtime)
-    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
+    again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
     assert [w.asked for w in again.waiting] == [("fay",)]
 
 
@@ -308,9 +309,9 @@ async def test_whoever_answered_what_became_void_is_asked_again_and_may_answer(
     await edit(runtime, view.entity_id, grand_total=60_000)
     await drain(runtime)
     (asked,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
-    once = await runtime.decide(ORG, asked["id"], "approved", FIN)
+    once = await runtime.org(ORG, FIN).approvals.decide(asked["id"], "approved")
     assert [w.asked for w in once.waiting] == [("fay",)]
-    after = await runtime.decide(ORG, asked["id"], "approved", FAY)
+    after = await runtime.org(ORG, FAY).approvals.decide(asked["id"], "approved")
     assert [w.name for w in after.waiting] == ["ask"]
 
 
@@ -334,7 +335,7 @@ async def test_one_person_alone_on_two_branches_is_an_incident_until_there_is_an
         )
     assert view.incident is not None
     assert "who are not needed for `budget`" in view.incident["message"]
-    again = await runtime.retry(ORG, view.id, actor("eve", "*"))
+    again = await runtime.org(ORG, actor("eve", "*")).instances.retry(view.id)
     assert {w.name: w.asked for w in again.waiting} == {"finance": ("fay", "fin"), "budget": ("fin",)}
     with pytest.raises(Refused, match="fin is needed for another seat of `budget`"):
         await decide(runtime, again, "finance", FIN)
@@ -366,11 +367,11 @@ async def test_an_edit_where_edits_are_free_asks_again_at_once(runtime: Runtime,
     await edit(runtime, view.entity_id, grand_total=60_000)
     await drain(runtime)
     with pytest.raises(Refused, match="APPROVAL_VOID"):
-        await runtime.decide(ORG, first, "approved", BEA)
+        await runtime.org(ORG, BEA).approvals.decide(first, "approved")
     found = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
     entity = await invoice(runtime, view.entity_id)
     assert [row["entity_version"] for row in found] == [entity["version"]]
-    after = await runtime.decide(ORG, found[0]["id"], "approved", BEA)
+    after = await runtime.org(ORG, BEA).approvals.decide(found[0]["id"], "approved")
     assert [w.name for w in after.waiting] == ["ask"]
 
 
@@ -378,20 +379,20 @@ async def test_another_orgs_request_is_not_there(runtime: Runtime, database: Dat
     await open_shop(database)
     view = await submitted(runtime)
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await runtime.decide("other", request_id(view, "finance"), "approved", FIN)
+        await runtime.org("other", FIN).approvals.decide(request_id(view, "finance"), "approved")
 
 
 async def test_a_claim_and_a_reassignment_are_kept(runtime: Runtime, database: Database) -> None:
     await open_shop(database)
     view = await submitted(runtime, MIDDLE)
     request = request_id(view, "one")
-    await runtime.claim(ORG, request, FIN)
+    await runtime.org(ORG, FIN).approvals.claim(request)
     with pytest.raises(Refused, match="CLAIMED"):
-        await runtime.decide(ORG, request, "approved", FAY)
-    await runtime.reassign(ORG, request, FIN, from_user="fin", to_user="max", reason="on leave")
+        await runtime.org(ORG, FAY).approvals.decide(request, "approved")
+    await runtime.org(ORG, FIN).approvals.reassign(request, from_user="fin", to_user="max", reason="on leave")
     with pytest.raises(Refused, match="UNKNOWN_USER"):
-        await runtime.reassign(ORG, request, FAY, from_user="fay", to_user="ghost")
-    done = await runtime.decide(ORG, request, "approved", MAX)
+        await runtime.org(ORG, FAY).approvals.reassign(request, from_user="fay", to_user="ghost")
+    done = await runtime.org(ORG, MAX).approvals.decide(request, "approved")
     assert done.status == "completed"
     seats = {row["user_id"]: row for row in await rows(database, "workflow_seats")}
     assert (seats["max"]["replaces_id"], seats["fin"]["status"]) == (seats["fin"]["id"], "closed")
@@ -401,13 +402,13 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
     runtime: Runtime, app: App, database: Database, clock: MovedClock
 ) -> None:
     app.operation("orders.confirm")(lambda connection, given: {"confirmed_at": "2026-01-01"})
-    runtime.advancing.operations["orders.confirm"] = app.operations["orders.confirm"]
+    runtime.core.advancing.operations["orders.confirm"] = app.operations["orders.confirm"]
     await found_company(database, {"ann": ["clerk"], "ann2": ["approver"], "max": ["manager"]})
     flow = orders_flow()
     await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
     starter = actor("ann", "orders:approve:execute")
-    view = await runtime.start(
-        ORG, "orders.approval", starter, {"order_id": "7", "customer_email": "c@x.example"}
+    view = await runtime.org(ORG, starter).instances.start(
+        "orders.approval", {"order_id": "7", "customer_email": "c@x.example"}
     )
     assert [w.name for w in view.waiting] == ["review"]
     clock.advance("24h")
@@ -415,9 +416,9 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
     await drain(runtime)
     (pending,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
     with pytest.raises(Refused, match="POLICY_DENIED"):
-        await runtime.decide(ORG, pending["id"], "approved", MAX)
+        await runtime.org(ORG, MAX).approvals.decide(pending["id"], "approved")
     able = actor("max", "orders:approve:escalated")
-    done = await runtime.decide(ORG, pending["id"], "approved", able)
+    done = await runtime.org(ORG, able).approvals.decide(pending["id"], "approved")
     (escalated,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "escalated"]
     assert escalated["applied"] is True
     assert (done.status, done.context["confirmed_at"]) == ("completed", "2026-01-01")
@@ -448,7 +449,7 @@ async def test_cancel_of_the_invoice_ends_what_was_asked(runtime: Runtime, datab
     await open_shop(database)
     view = await submitted(runtime)
     await decide(runtime, view, "finance", FIN)
-    await runtime.transition(ORG, view.entity_id, "cancel", MAX)  # type: ignore[arg-type]
+    await runtime.org(ORG, MAX).entities.transition(view.entity_id, "cancel")  # type: ignore[arg-type]
     assert await _by_name(database) == {"finance": "void", "budget": "cancelled"}
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
         await decide(runtime, view, "budget", BEA)
@@ -465,9 +466,9 @@ async def test_a_large_wave_of_approvals_takes_as_many_statements_as_a_small_one
     await publish(database, "asks", [ask, *ends], ways)
     counts = []
     for size in (1, 2, 20):
-        await runtime.start_many(ORG, "asks", ANN, [{} for _ in range(size)])
+        await runtime.org(ORG, ANN).instances.start_many("asks", [{} for _ in range(size)])
         with database.observe(counter := StatementCounter()):
-            assert await runtime.process_events(200) == size
+            assert await EventProcessor(runtime.core).process_events(200) == size
         counts.append(len(counter))
     assert counts[1] == counts[2]
     assert len(await rows(database, "approval_requests")) == 23
@@ -487,7 +488,7 @@ async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
     view = await submitted(runtime, MIDDLE)
     await decide(runtime, view, "check", BEA)
     await edit(runtime, view.entity_id, grand_total=60_000)
-    after = await runtime.advance(ORG, view.id, "done", ANN, step="look")
+    after = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="look")
     assert [w.name for w in after.waiting] == ["draft"]
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:submit"]
     assert gate["output_json"]["reason"] == "it was edited after it was approved"
@@ -499,7 +500,7 @@ async def test_nobody_sends_what_is_the_engines_own(runtime: Runtime, database: 
     await open_shop(database)
     entity = await create(runtime, MIDDLE)
     with pytest.raises(Refused, match="RESERVED_NAME"):
-        await runtime.transition(ORG, entity.id, "submit", ANN, {name: 0})
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+        await runtime.org(ORG, ANN).entities.transition(entity.id, "submit", {name: 0})
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     with pytest.raises(Refused, match="RESERVED_NAME"):
         await decide(runtime, view, "one", FIN, data={name: 0})

@@ -23,7 +23,7 @@ async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database:
     await publish(
         database, "a.b", [script("one"), script("two", x="workflow.n"), END], arrows("one", "two", "end")
     )
-    view = await runtime.start(ORG, "a.b", ANN, {"n": 5})
+    view = await runtime.org(ORG, ANN).instances.start("a.b", {"n": 5})
     assert (view.status, view.context["x"]) == ("completed", 5)
     steps = await steps_of(database, view.id)
     assert [step["node_id"] for step in steps] == ["ctl:start", "sys:start", "one", "two", "end"]
@@ -34,9 +34,9 @@ async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database:
 
 async def test_a_form_waits_and_goes_on_with_what_was_filled_in(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "a.b", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.b")
     assert [(w.name, w.answers) for w in view.waiting] == [("ask", ("done",))]
-    view = await runtime.advance(ORG, view.id, "done", ANN, {"name": "Ann"})
+    view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"name": "Ann"})
     assert (view.status, view.context) == ("completed", {"name": "Ann"})
     (ask,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ask"]
     assert (ask["status"], ask["output_json"]["data"]) == ("completed", {"name": "Ann"})
@@ -44,18 +44,20 @@ async def test_a_form_waits_and_goes_on_with_what_was_filled_in(runtime: Runtime
 
 async def test_what_cannot_be_is_refused_and_nothing_changes(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "a.b", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.b")
     before = await rows(database, "workflow_instances")
-    assert await code_of(runtime.advance(ORG, view.id, "eaten", ANN)) == "INVALID_TRANSITION"
-    assert await code_of(runtime.advance("other", view.id, "done", ANN)) == "NOT_FOUND"
-    assert await code_of(runtime.advance(ORG, UUID(int=9), "done", ANN)) == "NOT_FOUND"
-    assert await code_of(runtime.start(ORG, "no.such.flow", ANN)) != ""
+    assert await code_of(runtime.org(ORG, ANN).instances.advance(view.id, "eaten")) == "INVALID_TRANSITION"
+    assert await code_of(runtime.org("other", ANN).instances.advance(view.id, "done")) == "NOT_FOUND"
+    assert await code_of(runtime.org(ORG, ANN).instances.advance(UUID(int=9), "done")) == "NOT_FOUND"
+    assert await code_of(runtime.org(ORG, ANN).instances.start("no.such.flow")) != ""
     assert await rows(database, "workflow_instances") == before
 
 
 async def test_a_key_starts_one_instance_however_often(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
-    first, second = [await runtime.start(ORG, "a.b", ANN, idempotency_key="k") for _ in range(2)]
+    first, second = [
+        await runtime.org(ORG, ANN).instances.start("a.b", idempotency_key="k") for _ in range(2)
+    ]
     assert (first.id, first.version) == (second.id, second.version)
     assert len(await rows(database, "workflow_instances")) == 1
 
@@ -69,30 +71,30 @@ async def test_an_operation_writes_in_the_transaction_of_its_step(
         )
         return {"done": True}
 
-    runtime.advancing.operations["people.remember"] = remember
+    runtime.core.advancing.operations["people.remember"] = remember
     steps = [
         call("call", "people.remember", input={"who": "workflow.who"}, output={"ok": "result.done"}),
         END,
     ]
     await publish(database, "a.b", steps, arrows("call", "end"))
-    view = await runtime.start(ORG, "a.b", ANN, {"who": "kim"})
+    view = await runtime.org(ORG, ANN).instances.start("a.b", {"who": "kim"})
     assert (view.status, view.context["ok"]) == ("completed", True)
     assert [row["user_id"] for row in await rows(database, "members")] == ["kim"]
 
 
 async def test_pause_resume_cancel(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "a.b", ANN)
-    assert (await runtime.pause(ORG, view.id, OPS, "lunch")).status == "paused"
-    assert await code_of(runtime.advance(ORG, view.id, "done", ANN)) == "WORKFLOW_NOT_ACTIVE"
-    assert (await runtime.resume(ORG, view.id, OPS)).status == "running"
-    assert (await runtime.cancel(ORG, view.id, ANN, "enough")).status == "cancelled"
-    assert await code_of(runtime.cancel(ORG, view.id, ANN, "again")) == "WORKFLOW_NOT_ACTIVE"
+    view = await runtime.org(ORG, ANN).instances.start("a.b")
+    assert (await runtime.org(ORG, OPS).instances.pause(view.id, "lunch")).status == "paused"
+    assert await code_of(runtime.org(ORG, ANN).instances.advance(view.id, "done")) == "WORKFLOW_NOT_ACTIVE"
+    assert (await runtime.org(ORG, OPS).instances.resume(view.id)).status == "running"
+    assert (await runtime.org(ORG, ANN).instances.cancel(view.id, "enough")).status == "cancelled"
+    assert await code_of(runtime.org(ORG, ANN).instances.cancel(view.id, "again")) == "WORKFLOW_NOT_ACTIVE"
 
 
 async def test_flows_start_in_the_background_too(runtime: Runtime, database: Database) -> None:
     await publish(database, "a.b", [script("one"), END], arrows("one", "end"))
-    ids = await runtime.start_many(ORG, "a.b", Actor("ann"), [{"n": n} for n in range(50)])
+    ids = await runtime.org(ORG, Actor("ann")).instances.start_many("a.b", [{"n": n} for n in range(50)])
     assert await drain(runtime) == 50
     found = await rows(database, "workflow_instances")
     assert {row["id"]: row["context_json"]["n"] for row in found} == {id: n for n, id in enumerate(ids)}

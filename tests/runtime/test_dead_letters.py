@@ -17,13 +17,13 @@ async def given_up(runtime: Runtime, database: Database, clock: MovedClock) -> A
     def closed(connection: Any, arguments: Any) -> Any:
         raise RuntimeError("the shop is closed")
 
-    runtime.advancing.operations["shop.confirm"] = closed
+    runtime.core.advancing.operations["shop.confirm"] = closed
     await publish(database, "a.b", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
-    await runtime.start_many(ORG, "a.b", ANN, [{}])
+    await runtime.org(ORG, ANN).instances.start_many("a.b", [{}])
     for _ in range(5):
         await drain(runtime)
         clock.advance("10m")
-    (letter,) = await runtime.dead_letters(ORG)
+    (letter,) = await runtime.org(ORG).dead_letters.list("event")
     return letter
 
 
@@ -31,7 +31,7 @@ async def test_what_is_given_up_pauses_its_instance_and_says_why(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     letter = await given_up(runtime, database, clock)
-    assert (letter["attempts"], "the shop is closed" in letter["error"]) == (5, True)
+    assert (letter.attempts, "the shop is closed" in letter.error) == (5, True)
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "ATTEMPTS_USED_UP")
 
@@ -40,11 +40,11 @@ async def test_a_revived_letter_lets_its_instance_go_on(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     letter = await given_up(runtime, database, clock)
-    runtime.advancing.operations["shop.confirm"] = lambda connection, arguments: {"ok": True}
-    await runtime.revive(ORG, letter["id"], OPS)
+    runtime.core.advancing.operations["shop.confirm"] = lambda connection, arguments: {"ok": True}
+    await runtime.org(ORG, OPS).dead_letters.retry(letter.id, "event")
     (instance,) = await rows(database, "workflow_instances")
     assert instance["status"] == "completed"
-    assert await runtime.dead_letters(ORG) == []
+    assert await runtime.org(ORG).dead_letters.list("event") == []
     assert {row["status"] for row in await rows(database, "workflow_events_outbox")} == {"completed"}
 
 
@@ -53,4 +53,4 @@ async def test_only_a_dead_letter_of_ones_own_org_is_revived(
 ) -> None:
     letter = await given_up(runtime, database, clock)
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await runtime.revive("other", letter["id"], OPS)
+        await runtime.org("other", OPS).dead_letters.retry(letter.id, "event")

@@ -54,42 +54,42 @@ async def defer(runtime: Runtime, database: Database, instance_id: UUID, *types:
 async def started(runtime: Runtime, database: Database) -> UUID:
     """Return an instance that waits at a form with one way on, which leads to its end."""
     await publish(database, "a.b", [form("ask"), END], arrows("ask", "end"), timeout="1h")
-    return (await runtime.start(ORG, "a.b", ANN)).id
+    return (await runtime.org(ORG, ANN).instances.start("a.b")).id
 
 
 async def paused(runtime: Runtime, database: Database) -> UUID:
     instance_id = await started(runtime, database)
-    await runtime.pause(ORG, instance_id, OPS, "a look at it")
+    await runtime.org(ORG, OPS).instances.pause(instance_id, "a look at it")
     return instance_id
 
 
 async def failed_step(runtime: Runtime, database: Database) -> UUID:
     """Return an instance that paused because its operation was not there; now it is."""
     await publish(database, "a.b", [call("pay", "pay"), END], arrows("pay", "end"))
-    view = await runtime.start(ORG, "a.b", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.b")
     assert view.status == "paused"
 
     async def pay(connection: Any, arguments: Any) -> dict[str, Any]:
         return {}
 
-    runtime.advancing.operations["pay"] = pay
+    runtime.core.advancing.operations["pay"] = pay
     return view.id
 
 
 async def cancel(runtime: Runtime, database: Database, instance_id: UUID) -> None:
-    await runtime.cancel(ORG, instance_id, OPS, "not needed")
+    await runtime.org(ORG, OPS).instances.cancel(instance_id, "not needed")
 
 
 async def force_fail(runtime: Runtime, database: Database, instance_id: UUID) -> None:
-    await runtime.force_fail(ORG, instance_id, OPS, "cannot go on")
+    await runtime.org(ORG, OPS).instances.force_fail(instance_id, "cannot go on")
 
 
 async def skip(runtime: Runtime, database: Database, instance_id: UUID) -> None:
-    await runtime.skip(ORG, instance_id, OPS, "ask", "ask->end")
+    await runtime.org(ORG, OPS).instances.skip(instance_id, "ask", "ask->end")
 
 
 async def retry(runtime: Runtime, database: Database, instance_id: UUID) -> None:
-    await runtime.retry(ORG, instance_id, OPS)
+    await runtime.org(ORG, OPS).instances.retry(instance_id)
 
 
 async def resume_and_expire(runtime: Runtime, database: Database, instance_id: UUID) -> None:
@@ -98,14 +98,14 @@ async def resume_and_expire(runtime: Runtime, database: Database, instance_id: U
         await emit_events(
             connection, [Event(ORG, new_id(now), ON_EXPIRED, {"cause": "end of time"}, instance_id)], now
         )
-    await runtime.resume(ORG, instance_id, OPS)
+    await runtime.org(ORG, OPS).instances.resume(instance_id)
     await drain(runtime)
 
 
 async def rebuild(runtime: Runtime, database: Database, instance_id: UUID) -> None:
     """The steps say that it was cancelled, and its row is behind them: as a restore of single tables leaves it."""
     before = [row for row in await rows(database, "workflow_events_outbox") if row["status"] == "pending"]
-    await runtime.cancel(ORG, instance_id, OPS, "not needed")
+    await runtime.org(ORG, OPS).instances.cancel(instance_id, "not needed")
     async with past_the_guards(database.url) as connection:
         await connection.execute(
             "UPDATE assent.workflow_instances SET status = 'paused', completed_at = NULL WHERE id = $1"
@@ -119,7 +119,7 @@ async def rebuild(runtime: Runtime, database: Database, instance_id: UUID) -> No
             [row["id"] for row in before],
             ORG,
         )
-    assert await runtime.rebuild(ORG, instance_id, OPS)
+    assert await runtime.org(ORG, OPS).operations.rebuild(instance_id)
 
 
 End = Callable[[Runtime, Database, UUID], Awaitable[None]]
@@ -172,7 +172,7 @@ async def test_all_deferred_events_end_with_their_instance(
 ) -> None:
     instance_id = await paused(runtime, database)
     await defer(runtime, database, instance_id, *NOTICES)
-    await runtime.cancel(ORG, instance_id, OPS, "not needed")
+    await runtime.org(ORG, OPS).instances.cancel(instance_id, "not needed")
     events = await rows(database, "workflow_events_outbox")
     assert {(row["status"], row["error"], row["attempts"]) for row in events} == {("completed", "ignored", 0)}
     await assert_nothing_waits(database, instance_id, clock)
@@ -185,20 +185,20 @@ async def test_edits_that_wait_for_a_paused_document_end_with_its_instance(
     """A locked order of a paused instance is amended, and edits wait: resumed, the first of them cancels it."""
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.pause(ORG, view.id, OPS, "a look at it")
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, OPS).instances.pause(view.id, "a look at it")
     if name == "amend":
         now = database.clock.now()
         payload = {"cause": "x", "actor": "ann", "amended_by": str(UUID(int=5))}
         async with database.transaction(ORG) as connection:
             await emit_events(connection, [Event(ORG, new_id(now), "on_superseded", payload, view.id)], now)
     for total in (600, 700):
-        await runtime.kernel.mutate(Command(ORG, "order.update", ANN, {"total": total}, entity.id))
+        await runtime.core.kernel.mutate(Command(ORG, "order.update", ANN, {"total": total}, entity.id))
     await drain(runtime)
     if name == "cancel":
-        await runtime.cancel(ORG, view.id, OPS, "not needed")
+        await runtime.org(ORG, OPS).instances.cancel(view.id, "not needed")
     else:
-        await runtime.resume(ORG, view.id, OPS)
+        await runtime.org(ORG, OPS).instances.resume(view.id)
         await drain(runtime)
     statuses = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert statuses[view.id] == "cancelled"
@@ -209,8 +209,8 @@ async def test_events_wait_on_while_the_instance_is_only_paused(runtime: Runtime
     """Pausing again, and what is refused meanwhile, gives up nothing."""
     instance_id = await paused(runtime, database)
     await defer(runtime, database, instance_id, ON_TIMER, ON_EVENT)
-    await runtime.resume(ORG, instance_id, OPS)
-    await runtime.pause(ORG, instance_id, OPS, "again")
+    await runtime.org(ORG, OPS).instances.resume(instance_id)
+    await runtime.org(ORG, OPS).instances.pause(instance_id, "again")
     await drain(runtime)
     events = await rows(database, "workflow_events_outbox")
     assert {row["status"] for row in events} <= {"pending", "completed"}
@@ -228,7 +228,7 @@ async def test_rebuild_of_a_running_instance_has_its_deferred_events_go_on(
             ORG,
         )
     await defer(runtime, database, instance_id, ON_POKE)
-    assert await runtime.rebuild(ORG, instance_id, OPS)
+    assert await runtime.org(ORG, OPS).operations.rebuild(instance_id)
     assert await drain(runtime) == 1
     (event,) = await rows(database, "workflow_events_outbox")
     assert event["status"] == "completed"
@@ -244,12 +244,12 @@ async def test_edits_that_wait_for_a_document_end_when_the_first_of_them_fails_i
     runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
     await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.pause(ORG, view.id, OPS, "a look at it")
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, OPS).instances.pause(view.id, "a look at it")
     for total in (600, 700):
-        await runtime.kernel.mutate(Command(ORG, "order.update", ANN, {"total": total}, entity.id))
+        await runtime.core.kernel.mutate(Command(ORG, "order.update", ANN, {"total": total}, entity.id))
     await drain(runtime)
-    await runtime.resume(ORG, view.id, OPS)
+    await runtime.org(ORG, OPS).instances.resume(view.id)
     await drain(runtime)
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("failed", "WORKFLOW_VERSION_DRIFT")

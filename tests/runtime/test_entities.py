@@ -33,7 +33,7 @@ async def test_create_then_submit_never_skips_the_workflow(runtime: Runtime, dat
     """D18: the create event is still pending when submit comes; the command drains it first."""
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert sorted(waiting.name for waiting in view.waiting) == ["credit", "stock"]
     found = await order(runtime, entity.id)
     assert (found["state"], found["edit_window"], found["instance_id"]) == (
@@ -49,9 +49,9 @@ async def test_the_gate_opens_when_both_have_looked_and_the_order_stays_locked(
 ) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
-    view = await runtime.advance(ORG, view.id, "done", ANN, step="credit")
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
+    view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="credit")
     assert view.status == "completed"
     found = await order(runtime, entity.id)
     assert (found["state"], found["edit_window"], found["instance_id"]) == ("active", "locked", None)
@@ -64,8 +64,8 @@ async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
 ) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
     await edit_order(runtime, entity.id, total=600)
     await drain(runtime)
     found = await order(runtime, entity.id)
@@ -74,10 +74,10 @@ async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
     move = next(step for step in steps if step["node_id"] == "ctl:move")
     assert move["output_json"]["changes"] == {"total": [500, 600]}
     assert [s["status"] for s in steps if s["node_id"].endswith("credit")] in ([], ["cancelled"])
-    again = await runtime.transition(ORG, entity.id, "submit", ANN)
+    again = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert sorted(waiting.name for waiting in again.waiting) == ["credit", "stock"]
     for step in ("stock", "credit"):
-        again = await runtime.advance(ORG, view.id, "done", ANN, step=step)
+        again = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
     assert (again.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
 
 
@@ -88,7 +88,7 @@ async def test_a_contract_that_fails_on_drift_fails_its_instance(database: Datab
     runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
     await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await edit_order(runtime, entity.id, total=600)
     await drain(runtime)
     (instance,) = await rows(database, "workflow_instances")
@@ -112,10 +112,10 @@ async def test_a_cancel_while_tokens_are_on_their_way_ends_all_of_them(
 ) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     with pytest.raises(Refused, match="POLICY_DENIED"):
-        await runtime.transition(ORG, entity.id, "cancel", ANN)
-    view = await runtime.transition(ORG, entity.id, "cancel", MAX)
+        await runtime.org(ORG, ANN).entities.transition(entity.id, "cancel")
+    view = await runtime.org(ORG, MAX).entities.transition(entity.id, "cancel")
     assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
     cancelled = [s["node_id"] for s in await steps_of(database, view.id) if s["status"] == "cancelled"]
     assert len(cancelled) == 2
@@ -126,13 +126,13 @@ async def test_after_completion_a_transition_starts_a_new_instance(
 ) -> None:
     await publish_orders(database, AT_ONCE)
     entity = await create_order(runtime)
-    first = await runtime.transition(ORG, entity.id, "submit", ANN)
+    first = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert (first.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
-    second = await runtime.transition(ORG, entity.id, "cancel", MAX)
+    second = await runtime.org(ORG, MAX).entities.transition(entity.id, "cancel")
     assert second.id != first.id
     assert (second.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
     with pytest.raises(Refused, match="INVALID_TRANSITION"):
-        await runtime.transition(ORG, entity.id, "submit", ANN)
+        await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert len(await rows(database, "workflow_instances")) == 2
 
 
@@ -143,10 +143,10 @@ async def test_an_order_whose_workflow_ended_on_its_way_sets_out_again(
     """By the transition that led to its state, or the one on which the state sets out by itself."""
     await publish_orders(database)
     entity = await create_order(runtime)
-    first = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.cancel(ORG, first.id, SYSTEM, "not now")
+    first = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, SYSTEM).instances.cancel(first.id, "not now")
     submitter = Actor("ann", roles=ANN.roles, capabilities=frozenset({f"order:{transition}"}))
-    second = await runtime.transition(ORG, entity.id, transition, submitter)
+    second = await runtime.org(ORG, submitter).entities.transition(entity.id, transition)
     assert second.id != first.id
     assert [w.name for w in second.waiting] == [w.name for w in first.waiting]
     stands = await order(runtime, entity.id)
@@ -159,15 +159,15 @@ async def test_whoever_may_not_make_a_transition_does_not_set_out_again_by_it(
 ) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    first = await runtime.transition(ORG, entity.id, "submit", ANN)
-    await runtime.cancel(ORG, first.id, SYSTEM, "not now")
+    first = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    await runtime.org(ORG, SYSTEM).instances.cancel(first.id, "not now")
     for who, transition, code in (
         (Actor("eve"), "submit", "POLICY_DENIED"),
         (ANN, "approve", "POLICY_DENIED"),
         (ANN, "fly", "INVALID_TRANSITION"),
     ):
         with pytest.raises(Refused, match=code):
-            await runtime.transition(ORG, entity.id, transition, who)
+            await runtime.org(ORG, who).entities.transition(entity.id, transition)
     assert len(await rows(database, "workflow_instances")) == 1
 
 
@@ -177,8 +177,8 @@ async def test_amending_a_locked_order_cancels_the_instance_that_still_runs(
     strict_patch = looked_at({"type": "form"}, edit="locked")
     await publish_orders(database, strict_patch)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    amended = await runtime.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity.id))
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    amended = await runtime.core.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity.id))
     await drain(runtime)
     instances = {row["id"]: row for row in await rows(database, "workflow_instances")}
     assert instances[view.id]["status"] == "cancelled"
@@ -190,7 +190,7 @@ async def test_amending_a_locked_order_cancels_the_instance_that_still_runs(
 async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime, database: Database) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     audit = [row for row in await rows(database, "audit_log") if row["action"] == "order.transition"]
     assert [(row["actor_id"], row["to_state"], row["channel"]) for row in audit] == [
         ("ann", "submitted", "python")
@@ -202,8 +202,8 @@ async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(
 ) -> None:
     await publish_orders(database, looked_at({"type": "form"}))
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    view = await runtime.advance(ORG, view.id, "done", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    view = await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
 
 
@@ -226,7 +226,7 @@ async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_
         END,
     ]
     await publish(database, "a.b", steps, arrows("raise", "end"))
-    await runtime.start_many(ORG, "a.b", ANN, [{"order": str(entity.id)}])
+    await runtime.org(ORG, ANN).instances.start_many("a.b", [{"order": str(entity.id)}])
     async with database.transaction(None) as other:
         await other.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", str(entity.instance_id)
@@ -252,7 +252,7 @@ async def test_the_window_is_the_strictest_of_all_tokens(
     next(node for node in nodes if node["id"] == strict)["edit"] = "locked"
     await publish_orders(database, patch)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert (await order(runtime, entity.id))["edit_window"] == "locked"
-    await runtime.advance(ORG, view.id, "done", ANN, step=strict)
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=strict)
     assert (await order(runtime, entity.id))["edit_window"] == "amend_only"

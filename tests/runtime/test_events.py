@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
@@ -32,7 +33,7 @@ async def publish_paid(database: Database, **more: Any) -> None:
 
 
 async def start(runtime: Runtime, order: str, flow: str = "paid") -> UUID:
-    return (await runtime.start(ORG, flow, ANN, {"order": order})).id
+    return (await runtime.org(ORG, ANN).instances.start(flow, {"order": order})).id
 
 
 async def instance_of(database: Database, instance_id: UUID) -> dict[str, Any]:
@@ -55,7 +56,7 @@ async def open_rows(database: Database) -> list[Any]:
 async def test_event_that_comes_after_the_wait_is_told_to_it(runtime: Runtime, database: Database) -> None:
     await publish_paid(database)
     instance_id = await start(runtime, "7")
-    await runtime.emit(ORG, "payment:7", {"amount": 12})
+    await runtime.org(ORG).events.emit("payment:7", {"amount": 12})
     await drain(runtime)
     found = await instance_of(database, instance_id)
     assert (found["status"], found["context_json"]["amount"]) == ("completed", 12)
@@ -66,11 +67,13 @@ async def test_event_that_comes_before_the_wait_is_kept_and_found(
     runtime: Runtime, database: Database
 ) -> None:
     await publish_paid(database)
-    await runtime.emit(ORG, "payment:7", {"amount": 12})
+    await runtime.org(ORG).events.emit("payment:7", {"amount": 12})
     await drain(runtime)
     assert len(await rows(database, "workflow_kept_events")) == 1
-    assert (await runtime.start(ORG, "paid", ANN, {"order": "7"})).status == "completed"
-    assert (await runtime.start(ORG, "paid", ANN, {"order": "7"})).status == "running", "it was found once"
+    assert (await runtime.org(ORG, ANN).instances.start("paid", {"order": "7"})).status == "completed"
+    assert (await runtime.org(ORG, ANN).instances.start("paid", {"order": "7"})).status == "running", (
+        "it was found once"
+    )
     assert await amounts(database) == [12, None]
     assert await open_rows(database) == []
 
@@ -81,7 +84,7 @@ async def test_event_satisfies_every_open_wait_on_its_key_and_no_other(
     await publish_paid(database)
     for order in ("7", "7", "8"):
         await start(runtime, order)
-    await runtime.emit(ORG, "payment:7", {"amount": 12})
+    await runtime.org(ORG).events.emit("payment:7", {"amount": 12})
     await drain(runtime)
     assert await amounts(database) == [12, 12, None]
     assert await start(runtime, "7")
@@ -90,8 +93,8 @@ async def test_event_satisfies_every_open_wait_on_its_key_and_no_other(
 
 async def test_cause_that_tells_twice_is_one_event(runtime: Runtime, database: Database) -> None:
     await publish_paid(database)
-    assert await runtime.emit(ORG, "payment:7", {"amount": 1}, cause="bank-1")
-    assert not await runtime.emit(ORG, "payment:7", {"amount": 1}, cause="bank-1")
+    assert await runtime.org(ORG).events.emit("payment:7", {"amount": 1}, cause="bank-1")
+    assert not await runtime.org(ORG).events.emit("payment:7", {"amount": 1}, cause="bank-1")
     await drain(runtime)
     for _ in range(2):
         await start(runtime, "7")
@@ -104,9 +107,9 @@ async def test_kept_events_go_to_those_who_wait_in_order_one_each(
 ) -> None:
     await publish_paid(database)
     for amount in (1, 2):
-        await runtime.emit(ORG, "payment:7", {"amount": amount})
+        await runtime.org(ORG).events.emit("payment:7", {"amount": amount})
     await drain(runtime)
-    await runtime.start_many(ORG, "paid", ANN, [{"order": "7"}] * 3)
+    await runtime.org(ORG, ANN).instances.start_many("paid", [{"order": "7"}] * 3)
     await drain(runtime, batch)
     assert await amounts(database) == [1, 2, None]
 
@@ -123,9 +126,9 @@ async def test_second_event_is_kept_for_the_next_wait_however_soon_it_comes(
     await publish(database, "paid", [first, second, END], arrows("first", "paid", "end"))
     instance_id = await start(runtime, "7")
     for amount in (1, 2):
-        await runtime.emit(ORG, "payment:7", {"amount": amount})
+        await runtime.org(ORG).events.emit("payment:7", {"amount": amount})
         if between == "routed":
-            await runtime.route_arrivals()
+            await EventProcessor(runtime.core).route_arrivals()
         elif between == "handled":
             await drain(runtime)
     await drain(runtime)
@@ -148,7 +151,7 @@ async def test_event_of_a_step_reaches_every_step_that_waits_for_its_key(
     await publish_tell(database)
     for order in ("7", "7", "8"):
         await start(runtime, order)
-    teller = await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    teller = await runtime.org(ORG, ANN).instances.start("tell", {"order": "7", "amount": 12})
     assert teller.status == "completed"
     await drain(runtime)
     assert await amounts(database) == [12, 12, None, 12]
@@ -160,17 +163,17 @@ async def test_event_of_a_step_is_kept_for_the_first_that_will_wait(
 ) -> None:
     await publish_paid(database)
     await publish_tell(database)
-    await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    await runtime.org(ORG, ANN).instances.start("tell", {"order": "7", "amount": 12})
     await drain(runtime)
-    assert (await runtime.start(ORG, "paid", ANN, {"order": "7"})).status == "completed"
+    assert (await runtime.org(ORG, ANN).instances.start("paid", {"order": "7"})).status == "completed"
 
 
 async def test_step_emits_its_event_once_under_its_own_key(runtime: Runtime, database: Database) -> None:
     """A later step fails and is tried again; the step that emitted is not."""
     await publish_tell(database, call("broken", "not.there"))
-    teller = await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+    teller = await runtime.org(ORG, ANN).instances.start("tell", {"order": "7", "amount": 12})
     assert teller.status == "paused"
-    await runtime.retry(ORG, teller.id, OPS)
+    await runtime.org(ORG, OPS).instances.retry(teller.id)
     (told,) = await rows(database, "workflow_events_outbox")
     (step,) = [one for one in await steps_of(database, teller.id) if one["node_type"] == "emit"]
     assert told["payload_json"]["cause"] == f"step:{step['idempotency_key']}"
@@ -183,8 +186,8 @@ async def test_event_of_a_step_is_for_the_partition_of_its_instance(
     await publish_paid(database)
     await publish_tell(database)
     for partition in ("north", "south", None):
-        await runtime.start(ORG, "paid", ANN, {"order": "7"}, partition_id=partition)
-    await runtime.start(ORG, "tell", ANN, {"order": "7", "amount": 12}, partition_id="north")
+        await runtime.org(ORG, ANN, partition_id=partition).instances.start("paid", {"order": "7"})
+    await runtime.org(ORG, ANN, partition_id="north").instances.start("tell", {"order": "7", "amount": 12})
     await drain(runtime)
     assert await amounts(database) == [12, None, None, 12]
 
@@ -194,8 +197,8 @@ async def test_event_of_a_step_goes_with_the_transaction_of_the_step(
 ) -> None:
     async def start_and_fail() -> None:
         async with database.transaction(ORG) as connection:
-            async with runtime.inside(connection, ORG) as here:
-                await here.start(ORG, "tell", ANN, {"order": "7", "amount": 12})
+            async with runtime.within(connection, ORG) as here:
+                await here.by(ANN).instances.start("tell", {"order": "7", "amount": 12})
             raise ZeroDivisionError
 
     await publish_tell(database)
@@ -211,7 +214,7 @@ async def test_time_that_is_over_is_not_an_event_without_data(
     steps = [{**PAID, "timeout": "1h", "on_timeout": "late"}, script("late"), END]
     await publish(database, "paid", steps, [*arrows("paid", "end"), *arrows("late", "end")])
     ids = [await start(runtime, order) for order in ("7", "8")]
-    await runtime.emit(ORG, "payment:7")
+    await runtime.org(ORG).events.emit("payment:7")
     await drain(runtime)
     clock.advance("1h")
     assert (await Timers(WorkerContext(database)).run_once()).count == 1
@@ -232,11 +235,11 @@ async def test_time_that_is_over_is_not_an_event_without_data(
 async def test_events_of_another_org_are_another_orgs(runtime: Runtime, database: Database) -> None:
     await publish_paid(database)
     instance_id = await start(runtime, "7")
-    await runtime.emit("globex", "payment:7", {"amount": 1})
+    await runtime.org("globex").events.emit("payment:7", {"amount": 1})
     await drain(runtime)
     assert (await instance_of(database, instance_id))["status"] == "running"
     assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
-    await runtime.emit(ORG, "payment:7", {"amount": 2})
+    await runtime.org(ORG).events.emit("payment:7", {"amount": 2})
     await drain(runtime)
     assert await amounts(database) == [2]
 
@@ -244,9 +247,9 @@ async def test_events_of_another_org_are_another_orgs(runtime: Runtime, database
 async def test_events_that_are_kept_for_another_org_stay_there(runtime: Runtime, database: Database) -> None:
     """Also where a worker brings the token to its wait: row security does not hold the owner to an org."""
     await publish_paid(database)
-    await runtime.emit("globex", "payment:7", {"amount": 1})
+    await runtime.org("globex").events.emit("payment:7", {"amount": 1})
     await drain(runtime)
-    await runtime.start_many(ORG, "paid", ANN, [{"order": "7"}])
+    await runtime.org(ORG, ANN).instances.start_many("paid", [{"order": "7"}])
     await drain(runtime)
     assert await amounts(database) == [None]
     assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
@@ -257,9 +260,9 @@ async def test_kept_event_is_found_behind_an_older_one_of_another_org(
 ) -> None:
     await publish_paid(database)
     for org_id, amount in (("globex", 1), (ORG, 5)):
-        await runtime.emit(org_id, "payment:7", {"amount": amount})
+        await runtime.org(org_id).events.emit("payment:7", {"amount": amount})
         await drain(runtime)
-    await runtime.start_many(ORG, "paid", ANN, [{"order": "7"}])
+    await runtime.org(ORG, ANN).instances.start_many("paid", [{"order": "7"}])
     await drain(runtime)
     assert await amounts(database) == [5]
     assert [row["org_id"] for row in await rows(database, "workflow_kept_events")] == ["globex"]
@@ -273,10 +276,12 @@ async def test_arrival_without_a_key_is_a_dead_letter_and_the_others_arrive(
     async with database.transaction(None) as connection:
         for payload in ({}, {"key": None}, {"key": 7}):
             await insert_event(connection, instance_id=None, event_type="on_event", payload_json=payload)
-    await runtime.emit(ORG, "payment:7", {"amount": 3})
+    await runtime.org(ORG).events.emit("payment:7", {"amount": 3})
     await drain(runtime)
     assert await amounts(database) == [3]
-    assert {row["error"] for row in await runtime.dead_letters(ORG)} == {"it came without a key"}
+    assert {row.error for row in await runtime.org(ORG).dead_letters.list("event")} == {
+        "it came without a key"
+    }
 
 
 def side_by_side(mode: str, *branches: dict[str, Any]) -> dict[str, Any]:
@@ -298,9 +303,9 @@ async def test_event_of_a_branch_that_lost_is_left_for_others(runtime: Runtime, 
     """Both came before anybody waited; an ANY join takes one, and the other's is still there."""
     await publish(database, "both", **side_by_side("any", wait("a"), wait("b")))
     for key in ("a:7", "b:7"):
-        await runtime.emit(ORG, key)
+        await runtime.org(ORG).events.emit(key)
     await drain(runtime)
-    view = await runtime.start(ORG, "both", ANN, {"order": "7"})
+    view = await runtime.org(ORG, ANN).instances.start("both", {"order": "7"})
     assert view.status == "completed"
     assert [row["event_key"] for row in await rows(database, "workflow_kept_events")] == ["b:7"]
 
@@ -309,12 +314,12 @@ async def test_event_for_an_instance_that_pauses_in_the_same_run_waits_for_it(
     runtime: Runtime, database: Database
 ) -> None:
     await publish(database, "both", **side_by_side("all", wait("a"), call("broken", "no.such")))
-    await runtime.emit(ORG, "a:7", 4)
+    await runtime.org(ORG).events.emit("a:7", 4)
     await drain(runtime)
-    view = await runtime.start(ORG, "both", ANN, {"order": "7"})
+    view = await runtime.org(ORG, ANN).instances.start("both", {"order": "7"})
     assert view.status == "paused"
     await drain(runtime)
-    view = await runtime.skip(ORG, view.id, OPS, "broken", "broken->join")
+    view = await runtime.org(ORG, OPS).instances.skip(view.id, "broken", "broken->join")
     await drain(runtime)
     found = await instance_of(database, view.id)
     assert (found["status"], found["context_json"].get("a")) == ("completed", 4)
@@ -330,13 +335,13 @@ async def test_event_that_comes_while_somebody_begins_to_wait_is_not_lost(
     steps["steps"].insert(1, hold)
     steps["transitions"] = [t for t in steps["transitions"] if t["from"] != "b"] + arrows("b", "hold", "join")
     await publish(database, "both", **steps)
-    await runtime.emit(ORG, "b:7")
+    await runtime.org(ORG).events.emit("b:7")
     await drain(runtime)
     async with children(database, 2) as (starter, router):
         async with closed_gate(database) as observer:
             starting = asyncio.create_task(starter.ask("start", flow="both", data={"order": "7"}))
             await wait_until_blocked(observer, 1)
-            await runtime.emit(ORG, "a:7")
+            await runtime.org(ORG).events.emit("a:7")
             routing = asyncio.create_task(router.ask("process_until_empty"))
             await wait_until_blocked(observer, 2)
         assert (await starting)["waiting"] == ["a"]

@@ -11,6 +11,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.runtime.errors import StepFailed
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.processes.application import app as processes_app
@@ -44,7 +45,7 @@ TO_REPAIR = [{"from": "write", "event": "error", "to": "repair"}, *arrows("repai
 
 async def start(runtime: Runtime, number: int, poisoned: set[int]) -> list[UUID]:
     inputs: list[Any] = [{"n": n, "fails": n in poisoned} for n in range(number)]
-    return await runtime.start_many(ORG, "writing", ANN, inputs)
+    return await runtime.org(ORG, ANN).instances.start_many("writing", inputs)
 
 
 async def statuses(database: Database) -> dict[UUID, str]:
@@ -116,8 +117,8 @@ async def test_step_is_recorded_as_failed_and_the_instance_pauses_until_somebody
     async def heal(connection: Any, arguments: Any) -> str:
         return "healed"
 
-    runtime.advancing.operations["tests.fail"] = heal
-    assert (await runtime.retry(ORG, instance_id, OPS)).status == "completed"
+    runtime.core.advancing.operations["tests.fail"] = heal
+    assert (await runtime.org(ORG, OPS).instances.retry(instance_id)).status == "completed"
     await drain(runtime)
     assert (await event_of(database, instance_id))["status"] == "completed", "the dead letter is settled too"
 
@@ -126,13 +127,13 @@ async def test_what_a_function_wrote_before_it_refused_is_undone(
     runtime: Runtime, database: Database
 ) -> None:
     """The refusal is an answer: the instance goes on along its error edge, in the same transaction."""
-    write = runtime.advancing.operations["tests.fail"]
+    write = runtime.core.advancing.operations["tests.fail"]
 
     async def refuse(connection: Any, arguments: Any) -> None:
         await write(connection, {**arguments, "fails": False})
         raise Refused(Rejection("CLOSED", "the shop is closed"))
 
-    runtime.advancing.operations["tests.fail"] = refuse
+    runtime.core.advancing.operations["tests.fail"] = refuse
     await publish_writing(database, *TO_REPAIR)
     (instance_id,) = await start(runtime, 1, set())
     await drain(runtime)
@@ -158,7 +159,7 @@ async def test_error_edge_is_taken_when_the_attempts_are_used_up(
         "completed",
         "StepFailed: write: RuntimeError: 0 is poisoned",
     )
-    assert (await runtime.advance(ORG, instance_id, "done", ANN)).status == "completed"
+    assert (await runtime.org(ORG, ANN).instances.advance(instance_id, "done")).status == "completed"
 
 
 async def test_event_that_was_handled_is_not_blamed_for_the_one_behind_it(
@@ -168,10 +169,10 @@ async def test_event_that_was_handled_is_not_blamed_for_the_one_behind_it(
     wait = {"id": "wait", "type": "wait", "for": "1h"}
     transitions = [*arrows("ask", "wait", event="done"), *arrows("wait", "write", "end")]
     await publish(database, "writing", [form("ask"), wait, WRITE, END], transitions)
-    view = await runtime.start(ORG, "writing", ANN, {"n": 1, "fails": True})
-    await runtime.advance(ORG, view.id, "done", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("writing", {"n": 1, "fails": True})
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     (step,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "wait"]
-    await runtime.reenqueue(ORG, view.id)
+    await runtime.org(ORG).operations.reenqueue(view.id)
     async with database.transaction(None) as connection:
         about = {"instance_id": view.id, "event_type": "on_timer", "payload_json": {"step": str(step["id"])}}
         await insert_event(connection, **about, id=new_id(clock.now()))
@@ -191,10 +192,10 @@ async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
     ids = await start(runtime, 1, {0})
     await drain(runtime)
     for _ in range(12):
-        await runtime.reenqueue(ORG, ids[0])
+        await runtime.org(ORG).operations.reenqueue(ids[0])
     others = await start(runtime, 3, set())
     for _ in range(4):
-        await runtime.process_events(5)
+        await EventProcessor(runtime.core).process_events(5)
     assert {*others} == set(await statuses(database))
 
 
@@ -204,16 +205,16 @@ async def test_events_of_paused_instances_do_not_hold_others_back(
 ) -> None:
     await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
-    paused = [(await runtime.start(ORG, "asking", ANN)).id for _ in range(6)]
+    paused = [(await runtime.org(ORG, ANN).instances.start("asking")).id for _ in range(6)]
     for instance_id in paused:
-        await runtime.pause(ORG, instance_id, OPS)
-        await runtime.reenqueue(ORG, instance_id)
+        await runtime.org(ORG, OPS).instances.pause(instance_id)
+        await runtime.org(ORG).operations.reenqueue(instance_id)
     await drain(runtime)
     for instance_id in paused:
-        await runtime.reenqueue(ORG, instance_id)
+        await runtime.org(ORG).operations.reenqueue(instance_id)
     others = await start(runtime, 1, set())
     for _ in range(4):
-        await runtime.process_events(3)
+        await EventProcessor(runtime.core).process_events(3)
     assert (await statuses(database)).get(others[0]) == "completed"
 
 
@@ -241,7 +242,7 @@ async def test_answer_that_cannot_be_kept_fails_its_step_and_nobody_elses(
     async def strange(connection: Any, arguments: Any) -> Any:
         return answer if arguments["fails"] else "fine"
 
-    runtime.advancing.operations["tests.fail"] = strange
+    runtime.core.advancing.operations["tests.fail"] = strange
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 5, {3})
     await wait_until_given_up(runtime, clock)
@@ -256,7 +257,7 @@ async def test_command_of_a_person_is_told_what_failed_and_leaves_nothing(
 ) -> None:
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     with pytest.raises(StepFailed, match="7 is poisoned"):
-        await runtime.start(ORG, "writing", ANN, {"n": 7, "fails": True})
+        await runtime.org(ORG, ANN).instances.start("writing", {"n": 7, "fails": True})
     for table in ("workflow_instances", "workflow_step_executions", "workflow_step_receipts"):
         assert await rows(database, table) == []
 
@@ -277,9 +278,9 @@ async def test_statements_of_a_batch_do_not_depend_on_its_size(
     await publish(database, "asking", steps, transitions)
     counts = []
     for instances in (5, 5, 200):
-        await runtime.start_many(ORG, "asking", ANN, [{"n": n} for n in range(instances)])
+        await runtime.org(ORG, ANN).instances.start_many("asking", [{"n": n} for n in range(instances)])
         statement_counter.clear()
-        assert await runtime.process_events(instances) == instances
+        assert await EventProcessor(runtime.core).process_events(instances) == instances
         counts.append(len(statement_counter))
     assert counts[1] == counts[2] < 30
 
@@ -302,10 +303,10 @@ async def test_event_of_a_type_that_nobody_knows_is_ignored_and_jams_nothing(
     runtime: Runtime, database: Database
 ) -> None:
     await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "asking", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("asking")
     async with database.transaction(None) as connection:
         await insert_event(connection, instance_id=view.id, event_type="on_full_moon")
-    await runtime.reenqueue(ORG, view.id)
+    await runtime.org(ORG).operations.reenqueue(view.id)
     await drain(runtime)
     found = {row["event_type"]: row["error"] for row in await rows(database, "workflow_events_outbox")}
     assert found == {"on_full_moon": "ignored: UNKNOWN_EVENT", "on_poke": None}
@@ -315,7 +316,7 @@ async def test_event_with_a_payload_that_makes_no_sense_is_a_dead_letter(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "asking", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("asking")
     async with database.transaction(None) as connection:
         about = {"instance_id": view.id, "event_type": "on_timer", "payload_json": {"step": "tomorrow"}}
         await insert_event(connection, **about)
@@ -333,7 +334,7 @@ async def test_stale_definition_waits_for_the_recompile_without_using_attempts(
     with older_compiler():
         await publish(database, "old", [script("one"), END], arrows("one", "end"))
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
-    (stale,) = await runtime.start_many(ORG, "old", ANN, [{}])
+    (stale,) = await runtime.org(ORG, ANN).instances.start_many("old", [{}])
     others = await start(runtime, 3, set())
     for _ in range(ATTEMPTS + 2):
         await drain(runtime)
@@ -343,19 +344,19 @@ async def test_stale_definition_waits_for_the_recompile_without_using_attempts(
     assert (event["status"], event["attempts"]) == ("pending", 0)
     assert event["error"].startswith("WORKFLOW_COMPILER_STALE")
     with pytest.raises(Refused, match="WORKFLOW_COMPILER_STALE"):
-        await runtime.start(ORG, "old", ANN)
+        await runtime.org(ORG, ANN).instances.start("old")
 
 
 async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_again(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     """The flow was not there: nothing could be recorded but the dead letter."""
-    (instance_id,) = await runtime.start_many(ORG, "late", ANN, [{}])
+    (instance_id,) = await runtime.org(ORG, ANN).instances.start_many("late", [{}])
     await wait_until_given_up(runtime, clock)
     event = await event_of(database, instance_id)
     assert (event["status"], event["attempts"]) == ("dead_letter", ATTEMPTS)
     await publish(database, "late", [script("one"), END], arrows("one", "end"))
-    await runtime.revive(ORG, event["id"], OPS)
+    await runtime.org(ORG, OPS).dead_letters.retry(event["id"], "event")
     assert await statuses(database) == {instance_id: "completed"}
 
 
@@ -364,5 +365,5 @@ async def test_batch_of_failures_is_not_taken_for_an_empty_queue(
 ) -> None:
     await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 3, {0, 1})
-    assert [await runtime.process_events(1) for _ in range(4)] == [1, 1, 1, 0]
+    assert [await EventProcessor(runtime.core).process_events(1) for _ in range(4)] == [1, 1, 1, 0]
     assert await statuses(database) == {ids[2]: "completed"}

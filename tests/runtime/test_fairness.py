@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.runtime.flows import ANN, END, arrows, publish, rows, script
@@ -28,19 +29,20 @@ async def test_backlog_of_one_org_does_not_make_another_wait(
     runtime: Runtime, database: Database, clock: MovedClock, small: str, started: bool
 ) -> None:
     """Fifty thousand events of one org were there first; the single one of another is handled within two batches."""
+    processor = EventProcessor(runtime.core)
     steps = [wait("a"), END]
     for org in ("big", small):
         await publish(database, "paid", steps, arrows("a", "end"), org=org)
         await publish(database, "quick", [script("one"), END], arrows("one", "end"), org=org)
-    view = await runtime.start(small, "paid", ANN, {"order": "7"})
+    view = await runtime.org(small, ANN).instances.start("paid", {"order": "7"})
     async with database.transaction(None) as connection:
         await connection.execute(BACKLOG, clock.now(), started)
     clock.advance("1h")
     if started:
-        await runtime.start_many(small, "quick", ANN, [{}])
+        await runtime.org(small, ANN).instances.start_many("quick", [{}])
     else:
-        await runtime.emit(small, "a:7")
-    handled = [await runtime.process_events(200) for _ in range(2)]
+        await runtime.org(small).events.emit("a:7")
+    handled = [await processor.process_events(200) for _ in range(2)]
     assert sum(handled) <= 2 * 200 + 2
     mine = [row for row in await rows(database, "workflow_instances") if row["org_id"] == small]
     done = [row["workflow_id"] for row in mine if row["status"] == "completed"]
@@ -72,13 +74,14 @@ async def test_org_whose_events_wait_takes_no_share_of_a_batch(
     runtime: Runtime, database: Database, clock: MovedClock, again_at: str
 ) -> None:
     """Nine orgs have events that are not due, by a pause or by a retry: another org's batch is full all the same."""
+    processor = EventProcessor(runtime.core)
     await publish(database, "quick", [script("one"), END], arrows("one", "end"), org="busy")
     moment = again_at if again_at == "infinity" else (clock.now() + timedelta(days=1)).isoformat()
     async with database.transaction(None) as connection:
         await connection.execute(QUIET, clock.now(), moment)
-    await runtime.start_many("busy", "quick", ANN, [{} for _ in range(30)])
-    assert await runtime.process_events(20) == 20
-    assert await runtime.process_events(20) == 10
+    await runtime.org("busy", ANN).instances.start_many("quick", [{} for _ in range(30)])
+    assert await processor.process_events(20) == 20
+    assert await processor.process_events(20) == 10
 
 
 @pytest.mark.without_twin
@@ -89,7 +92,8 @@ async def test_one_event_in_each_of_many_orgs_is_many_batches(
     """A thousand orgs with one event each and batches of 200: five batches, and every org is served."""
     async with database.transaction(None) as connection:
         await connection.execute(ONE_EACH, clock.now(), of_instances)
-    work = runtime.process_events if of_instances else runtime.route_arrivals
+    processor = EventProcessor(runtime.core)
+    work = processor.process_events if of_instances else processor.route_arrivals
     handled = [await work(200) for _ in range(6)]
     assert handled == [200, 200, 200, 200, 200, 0]
     left = [row for row in await rows(database, "workflow_events_outbox") if row["status"] != "completed"]
@@ -100,18 +104,19 @@ async def test_one_event_in_each_of_many_orgs_is_many_batches(
 async def test_claim_locks_no_more_instances_than_its_batch_holds(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
+    processor = EventProcessor(runtime.core)
     async with database.transaction(None) as connection:
         await connection.execute(ONE_EACH, clock.now(), True)
     locks: list[int] = []
-    advance = runtime.advancing.advance
+    advance = runtime.core.advancing.advance
 
     async def counted(connection: Any, *given: Any, **more: Any) -> Any:
         sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         locks.append(await connection.fetchval(sql))
         return await advance(connection, *given, **more)
 
-    runtime.advancing.advance = counted  # type: ignore[method-assign]
-    assert await runtime.process_events(50) == 50
+    runtime.core.advancing.advance = counted  # type: ignore[method-assign]
+    assert await processor.process_events(50) == 50
     assert locks == [50 + 1]  # the instances, and the batch's own
 
 
@@ -120,6 +125,7 @@ async def test_orgs_whose_instances_are_all_busy_do_not_hide_the_others(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     """Another worker holds the first 20 orgs' instances: a claim of 10 orgs goes on until it finds a free one."""
+    processor = EventProcessor(runtime.core)
     async with database.transaction(None) as connection:
         await connection.execute(ONE_EACH, clock.now(), True)
     async with database.transaction(None) as other:
@@ -127,7 +133,7 @@ async def test_orgs_whose_instances_are_all_busy_do_not_hide_the_others(
             "SELECT pg_advisory_xact_lock(hashtextextended(instance_id::text, 0)) FROM (SELECT instance_id"
             " FROM assent.workflow_events_outbox ORDER BY org_id LIMIT 20) AS held"
         )
-        assert await runtime.process_events(10) == 10
+        assert await processor.process_events(10) == 10
     done = [row["org_id"] for row in await rows(database, "workflow_events_outbox") if row["completed_at"]]
     assert len(done) == 10
 
@@ -137,11 +143,12 @@ async def test_every_org_gets_its_turn_under_steady_work_of_all(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     """Each org always has more: batches of 10 orgs out of 40 serve all of them within four."""
+    processor = EventProcessor(runtime.core)
     async with database.transaction(None) as connection:
         for _ in range(5):
             await connection.execute(ONE_EACH.replace("1000", "40"), clock.now(), True)
             clock.advance("1s")
     for _ in range(4):
-        assert await runtime.process_events(10) == 10
+        assert await processor.process_events(10) == 10
     done = {row["org_id"] for row in await rows(database, "workflow_events_outbox") if row["completed_at"]}
     assert len(done) == 40

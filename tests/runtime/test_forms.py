@@ -18,7 +18,10 @@ from assent.model.mutation import Refused, Rejection
 from assent.people import InboxQuery, read_inbox
 from assent.people.delegations import NewDelegation, delegate
 from assent.runtime import InstanceView, Runtime
+from assent.runtime.approval_commands import FormCommands
 from assent.runtime.batch import BatchItem
+from assent.runtime.event_processor import EventProcessor
+from assent.runtime.instance_commands import InstanceCommands
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
@@ -62,7 +65,7 @@ async def publish_form(
 
 async def started(runtime: Runtime, database: Database, **keys: Any) -> InstanceView:
     await publish_form(database, **keys)
-    return await runtime.start(ORG, "intake", ANN)
+    return await runtime.org(ORG, ANN).instances.start("intake")
 
 
 def step_of(view: InstanceView) -> UUID:
@@ -81,7 +84,7 @@ async def seats(database: Database) -> dict[str, str]:
 
 
 async def send(runtime: Runtime, view: InstanceView, who: Actor, **data: Any) -> InstanceView:
-    return await runtime.advance(ORG, view.id, "sent", who, data)
+    return await runtime.org(ORG, who).instances.advance(view.id, "sent", data)
 
 
 async def test_entering_a_form_asks_people_with_a_schema_and_a_time(
@@ -157,7 +160,7 @@ async def test_nobody_to_ask_pauses_and_a_retry_finds_them(
         await connection.execute(
             "INSERT INTO assent.members (org_id, user_id, name) VALUES ($1, 'ghost', 'Ghost')", ORG
         )
-    again = await runtime.retry(ORG, view.id, actor("eve", "*"))
+    again = await runtime.org(ORG, actor("eve", "*")).instances.retry(view.id)
     assert [waiting.asked for waiting in again.waiting] == [("ghost",)]
 
 
@@ -165,7 +168,7 @@ async def test_what_the_system_started_names_an_assignee_or_stops(
     runtime: Runtime, database: Database
 ) -> None:
     await publish_form(database)
-    view = await runtime.start(ORG, "intake", SYSTEM)
+    view = await runtime.org(ORG, SYSTEM).instances.start("intake")
     assert view.incident is not None
     assert (view.status, view.incident["code"]) == ("paused", "NO_ASSIGNEE")
 
@@ -173,19 +176,19 @@ async def test_what_the_system_started_names_an_assignee_or_stops(
 async def test_a_role_in_turn_may_fall_on_whoever_started(runtime: Runtime, database: Database) -> None:
     """No separation of duties: of two finance managers each gets every other form, also one that they started."""
     await publish_form(database, assignee={**FINANCE, "pick": "round_robin"})
-    asked = [(await runtime.start(ORG, "intake", FIN)).waiting[0].asked for _ in range(4)]
+    asked = [(await runtime.org(ORG, FIN).instances.start("intake")).waiting[0].asked for _ in range(4)]
     assert asked == [("fay",), ("fin",), ("fay",), ("fin",)]
 
 
 async def test_a_claim_is_kept_until_it_is_released(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database, assignee=FINANCE)
     step = step_of(view)
-    await runtime.claim_form(ORG, step, FIN)
+    await runtime.org(ORG, FIN).forms.claim(step)
     assert (await the_form(database))["claimed_by"] == "fin"
-    for refused in (runtime.claim_form(ORG, step, FAY), send(runtime, view, FAY)):
+    for refused in (runtime.org(ORG, FAY).forms.claim(step), send(runtime, view, FAY)):
         with pytest.raises(Refused, match="CLAIMED"):
             await refused
-    await runtime.release_form(ORG, step, FIN)
+    await runtime.org(ORG, FIN).forms.release(step)
     assert (await the_form(database))["claimed_at"] is None
     assert (await send(runtime, view, FAY)).status == "completed"
 
@@ -194,18 +197,18 @@ async def test_a_draft_is_kept_with_its_problems_and_helps_only_the_person(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     view = await started(runtime, database, assignee=FINANCE, form=FIELDS)
-    draft = await runtime.save_draft(ORG, step_of(view), FIN, {"limit": 0, "note": "to do"})
+    draft = await runtime.org(ORG, FIN).forms.save_draft(step_of(view), {"limit": 0, "note": "to do"})
     assert [problem.path for problem in draft.problems] == [
         ("data", "limit"),
         ("data", "note"),
         ("data", "name"),
     ]
-    seen = await runtime.read_form(ORG, step_of(view))
+    seen = await runtime.org(ORG).forms.get(step_of(view))
     assert (seen.draft, seen.draft_by, seen.draft_at) == ({"limit": 0, "note": "to do"}, "fin", clock.now())
     assert [tuple(problem["path"]) for problem in seen.draft_problems or ()] == [
         problem.path for problem in draft.problems
     ]
-    better = await runtime.save_draft(ORG, step_of(view), FAY, {"name": "draft", "limit": 7})
+    better = await runtime.org(ORG, FAY).forms.save_draft(step_of(view), {"name": "draft", "limit": 7})
     assert (better.problems, (await the_form(database))["draft_by"]) == ((), "fay")
     done = await send(runtime, view, FIN, name="sent")
     assert done.context == {"name": "sent"}
@@ -216,8 +219,8 @@ async def test_a_draft_that_was_never_sent_stays_with_a_form_that_was_cancelled(
     runtime: Runtime, database: Database
 ) -> None:
     view = await started(runtime, database)
-    await runtime.save_draft(ORG, step_of(view), ANN, {"name": "nearly"})
-    await runtime.cancel(ORG, view.id, ANN, "changed our minds")
+    await runtime.org(ORG, ANN).forms.save_draft(step_of(view), {"name": "nearly"})
+    await runtime.org(ORG, ANN).instances.cancel(view.id, "changed our minds")
     found = await the_form(database)
     assert (found["status"], found["reason"], found["draft_json"]) == (
         "cancelled",
@@ -225,17 +228,17 @@ async def test_a_draft_that_was_never_sent_stays_with_a_form_that_was_cancelled(
         {"name": "nearly"},
     )
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
-        await runtime.save_draft(ORG, step_of(view), ANN, {})
+        await runtime.org(ORG, ANN).forms.save_draft(step_of(view), {})
 
 
 async def test_drafts_have_a_limit_and_are_json(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database)
     with pytest.raises(Refused, match="TOO_LARGE"):
-        await runtime.save_draft(ORG, step_of(view), ANN, {"name": "x" * DRAFT_BYTES_MAX})
+        await runtime.org(ORG, ANN).forms.save_draft(step_of(view), {"name": "x" * DRAFT_BYTES_MAX})
     with pytest.raises(Refused, match="WRONG_TYPE"):
-        await runtime.save_draft(ORG, step_of(view), ANN, {"name": object()})
+        await runtime.org(ORG, ANN).forms.save_draft(step_of(view), {"name": object()})
     with pytest.raises(Refused, match="POLICY_DENIED"):
-        await runtime.save_draft(ORG, step_of(view), BEA, {})
+        await runtime.org(ORG, BEA).forms.save_draft(step_of(view), {})
     assert (await the_form(database))["draft_json"] is None
 
 
@@ -244,9 +247,9 @@ async def test_a_delegate_fills_in_with_both_names_in_the_record(
 ) -> None:
     view = await started(runtime, database, assignee={"user": "fin"})
     async with database.transaction(None) as connection:
-        await delegate(connection, runtime.directory, NewDelegation(ORG, "fin", "max"), FIN, clock.now())
-    await runtime.claim_form(ORG, step_of(view), MAX)
-    await runtime.save_draft(ORG, step_of(view), MAX, {"name": "x"})
+        await delegate(connection, runtime.core.directory, NewDelegation(ORG, "fin", "max"), FIN, clock.now())
+    await runtime.org(ORG, MAX).forms.claim(step_of(view))
+    await runtime.org(ORG, MAX).forms.save_draft(step_of(view), {"name": "x"})
     assert (await send(runtime, view, MAX)).status == "completed"
     (step,) = [row for row in await rows(database, "workflow_step_executions") if row["node_id"] == "ask"]
     assert (step["output_json"]["by"], step["output_json"]["for"]) == ("max", "fin")
@@ -256,9 +259,11 @@ async def test_handing_on_closes_a_seat_and_opens_another_where_reminders_go(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     view = await started(runtime, database, assignee={"user": "fin"}, notify="email", remind="1d")
-    await runtime.reassign_form(ORG, step_of(view), FIN, from_user="fin", to_user="max", reason="on leave")
+    await runtime.org(ORG, FIN).forms.reassign(
+        step_of(view), from_user="fin", to_user="max", reason="on leave"
+    )
     with pytest.raises(Refused, match="UNKNOWN_USER"):
-        await runtime.reassign_form(ORG, step_of(view), MAX, from_user="max", to_user="ghost")
+        await runtime.org(ORG, MAX).forms.reassign(step_of(view), from_user="max", to_user="ghost")
     clock.advance("1d")
     await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
@@ -288,7 +293,7 @@ async def test_time_closes_the_form_unread(runtime: Runtime, database: Database,
         assignee=FINANCE,
         timeout="1d",
     )
-    view = await runtime.start(ORG, "intake", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("intake")
     clock.advance("1d")
     await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
@@ -296,7 +301,7 @@ async def test_time_closes_the_form_unread(runtime: Runtime, database: Database,
     assert (found["status"], found["reason"]) == ("cancelled", "timeout")
     assert set((await seats(database)).values()) == {"closed"}
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
-        await runtime.claim_form(ORG, step_of(view), FIN)
+        await runtime.org(ORG, FIN).forms.claim(step_of(view))
 
 
 LOOK = {"id": "look", "type": "form", "assignee": FINANCE, "waives_approval": True}
@@ -318,8 +323,8 @@ async def test_an_edit_in_a_stable_region_closes_what_was_asked_about_the_versio
     await drain(runtime)
     closed = await the_form(database)
     assert (closed["status"], closed["reason"]) == ("cancelled", "drift")
-    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)  # type: ignore[arg-type]
-    await runtime.advance(ORG, again.id, "completed", FIN)
+    again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
+    await runtime.org(ORG, FIN).instances.advance(again.id, "completed")
     assert (await invoice(runtime, view.entity_id))["state"] == "active"
     assert sorted(row["status"] for row in await rows(database, "workflow_forms")) == [
         "answered",
@@ -341,8 +346,8 @@ async def test_a_branch_that_lost_closes_its_form_though_nobody_read_it(
     ]
     ways = [*arrows("fork", "ask"), *arrows("fork", "paid"), *arrows("ask", "join", event="sent")]
     await publish(database, "race", steps, [*ways, *arrows("paid", "join"), *arrows("join", "end")])
-    await runtime.start(ORG, "race", ANN)
-    await runtime.emit(ORG, "paid")
+    await runtime.org(ORG, ANN).instances.start("race")
+    await runtime.org(ORG).events.emit("paid")
     with database.observe(counter := StatementCounter()):
         await drain(runtime)
     assert not [text for text in counter.statements if "FROM assent.workflow_forms" in text]
@@ -356,15 +361,15 @@ async def test_another_orgs_and_another_partitions_form_is_not_there(
     runtime: Runtime, database: Database
 ) -> None:
     await publish_form(database)
-    view = await runtime.start(ORG, "intake", ANN, partition_id="north")
+    view = await runtime.org(ORG, ANN, partition_id="north").instances.start("intake")
     step = step_of(view)
-    assert (await runtime.read_form(ORG, step, partition_id="north")).asked == ("ann",)
+    assert (await runtime.org(ORG, partition_id="north").forms.get(step)).asked == ("ann",)
     for refused in (
-        runtime.claim_form("other", step, ANN),
-        runtime.claim_form(ORG, step, ANN, partition_id="south"),
-        runtime.save_draft(ORG, step, ANN, {}, partition_id="south"),
-        runtime.read_form(ORG, step, partition_id="south"),
-        runtime.release_form(ORG, UUID(int=7), ANN),
+        runtime.org("other", ANN).forms.claim(step),
+        runtime.org(ORG, ANN, partition_id="south").forms.claim(step),
+        runtime.org(ORG, ANN, partition_id="south").forms.save_draft(step, {}),
+        runtime.org(ORG, partition_id="south").forms.get(step),
+        runtime.org(ORG, ANN).forms.release(UUID(int=7)),
     ):
         with pytest.raises(Refused, match="NOT_FOUND"):
             await refused
@@ -375,7 +380,7 @@ async def test_forms_are_in_the_inbox_beside_approvals(
 ) -> None:
     await open_shop(database, patch_of(LOOK))
     view = await submitted(runtime)
-    await runtime.claim_form(ORG, step_of(view), FAY)
+    await runtime.org(ORG, FAY).forms.claim(step_of(view))
     async with database.transaction(ORG) as connection:
         page = await read_inbox(connection, ORG, "fin", InboxQuery(kind="form"), clock.now())
         assert not isinstance(page, Rejection)
@@ -412,9 +417,9 @@ async def test_a_large_wave_of_forms_takes_as_many_statements_as_a_small_one(
     await publish_form(database, assignee=FINANCE, form=FIELDS, notify="email")
     counts = []
     for size in (1, 2, 200):
-        await runtime.start_many(ORG, "intake", ANN, [{} for _ in range(size)])
+        await runtime.org(ORG, ANN).instances.start_many("intake", [{} for _ in range(size)])
         with database.observe(counter := StatementCounter()):
-            assert await runtime.process_events(400) == size
+            assert await EventProcessor(runtime.core).process_events(400) == size
         counts.append(len(counter))
     assert counts[1] == counts[2]
     assert len(await rows(database, "workflow_forms")) == 203
@@ -426,8 +431,8 @@ async def test_a_workflow_without_forms_pays_nothing_for_them(runtime: Runtime, 
     ways = [{"from": "ask", "event": end["id"], "to": end["id"]} for end in ends]
     await publish(database, "asks", [{"id": "ask", "type": "approval", "assignee": FINANCE}, *ends], ways)
     with database.observe(counter := StatementCounter()):
-        view = await runtime.start(ORG, "asks", ANN)
-        await runtime.advance(ORG, view.id, "approved", FIN)
+        view = await runtime.org(ORG, ANN).instances.start("asks")
+        await runtime.org(ORG, FIN).instances.advance(view.id, "approved")
     reading = [text for text in counter.statements if not text.startswith("/* find_instances */")]
     assert not [text for text in reading if "workflow_forms" in text]
 
@@ -439,7 +444,7 @@ async def test_a_form_that_somebody_claims_meanwhile_is_not_taken_from_them(
     view = await started(runtime, database, assignee=FINANCE)
     step = step_of(view)
     answers = await asyncio.gather(
-        *(runtime.claim_form(ORG, step, who) for who in (FIN, FAY)), return_exceptions=True
+        *(runtime.org(ORG, who).forms.claim(step) for who in (FIN, FAY)), return_exceptions=True
     )
     refused = [answer for answer in answers if isinstance(answer, Refused)]
     assert [refusal.code for refusal in refused] == ["CLAIMED"]
@@ -454,9 +459,9 @@ async def test_however_the_step_ends_the_form_ends_with_it(
     admin = actor("eve", "*")
     if way == "skip":
         (arrow,) = await _arrows_of(runtime, view)
-        await runtime.skip(ORG, view.id, admin, "ask", arrow, "nobody is there")
+        await runtime.org(ORG, admin).instances.skip(view.id, "ask", arrow, "nobody is there")
     else:
-        await getattr(runtime, way)(ORG, view.id, admin, "nobody is there")
+        await getattr(runtime.org(ORG, admin).instances, way)(view.id, "nobody is there")
     found = await the_form(database)
     assert (found["status"], found["reason"]) == ("cancelled", "nobody is there")
     assert set((await seats(database)).values()) == {"closed"}
@@ -464,7 +469,7 @@ async def test_however_the_step_ends_the_form_ends_with_it(
 
 async def _arrows_of(runtime: Runtime, view: InstanceView) -> list[str]:
     async with runtime.database.transaction(ORG) as connection:
-        job = await runtime.advancing.loader.look(
+        job = await runtime.core.advancing.loader.look(
             connection, BatchItem(ORG, view.id), runtime.database.clock.now()
         )
     assert job is not None
@@ -475,11 +480,11 @@ async def test_a_paused_instance_keeps_its_form_and_says_who_is_asked(
     runtime: Runtime, database: Database
 ) -> None:
     view = await started(runtime, database, assignee=FINANCE)
-    paused = await runtime.pause(ORG, view.id, actor("eve", "*"))
+    paused = await runtime.org(ORG, actor("eve", "*")).instances.pause(view.id)
     assert [waiting.asked for waiting in paused.waiting] == [("fay", "fin")]
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
         await send(runtime, view, FIN)
-    await runtime.resume(ORG, view.id, actor("eve", "*"))
+    await runtime.org(ORG, actor("eve", "*")).instances.resume(view.id)
     assert (await send(runtime, view, FIN)).status == "completed"
 
 
@@ -494,12 +499,12 @@ async def test_the_guides_flow_runs_as_written(
     await found_company(database, {"cal": ["purchasing"], "dee": ["purchasing"]})
     await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
     cal = Actor("cal", roles=frozenset({"purchasing"}))
-    view = await runtime.start(ORG, "vendors.intake", ANN)
-    assert (await runtime.read_form(ORG, step_of(view))).answers == ("declined", "submitted")
+    view = await runtime.org(ORG, ANN).instances.start("vendors.intake")
+    assert (await runtime.org(ORG).forms.get(step_of(view))).answers == ("declined", "submitted")
     answered = {"name": "Acme", "currency": "EUR"}
-    done = await runtime.advance(ORG, view.id, "submitted", cal, answered, step="details")
+    done = await runtime.org(ORG, cal).instances.advance(view.id, "submitted", answered, step="details")
     assert (done.status, done.context) == ("completed", answered)
-    await runtime.start(ORG, "vendors.intake", ANN)
+    await runtime.org(ORG, ANN).instances.start("vendors.intake")
     clock.advance("14d")
     await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
@@ -509,7 +514,8 @@ async def test_the_guides_flow_runs_as_written(
 def test_what_the_guide_names_is_there() -> None:
     assert f"{DRAFT_BYTES_MAX:,} bytes" in GUIDE
     assert f"`{REASSIGN_FORM}`" in GUIDE
-    assert set(re.findall(r"runtime\.(\w+)\(", GUIDE)) <= set(dir(Runtime))
+    assert set(re.findall(r"acme\.forms\.(\w+)\(", GUIDE)) <= set(dir(FormCommands))
+    assert set(re.findall(r"acme\.instances\.(\w+)\(", GUIDE)) <= set(dir(InstanceCommands))
     source = "".join(path.read_text() for path in (Path(__file__).parents[2] / "src/assent").rglob("*.py"))
     codes = set(re.findall(r"`([A-Z][A-Z_]{5,})`", GUIDE)) - {"SYSTEM"}
     assert codes

@@ -14,7 +14,7 @@ EMIT = "SELECT assent.emit_event($1, $2::jsonb, $3)"
 
 async def test_an_event_from_sql_reaches_whoever_waits(runtime: Runtime, database: Database) -> None:
     await publish(database, "orders", [WAIT, END], WAYS)
-    view = await runtime.start(ORG, "orders", ANN, {"order": 7})
+    view = await runtime.org(ORG, ANN).instances.start("orders", {"order": 7})
     async with database.transaction(ORG) as connection:
         assert await connection.fetchval(EMIT, "paid:7", {"amount": 5}, None) is True
     await drain(runtime)

@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from assent.model.mutation import Command, Refused
-from assent.runtime import Runtime
+from assent.model.mutation import Refused
+from assent.runtime import OrgRuntime, Runtime
 from assent.store.database import Connection, Database
 from tests.runtime.flows import ANN, END, ORG, publish, rows
 
-TAXI = Command(ORG, "expense.create", ANN, {"title": "Taxi", "total": 1})
+TAXI = {"title": "Taxi", "total": 1}
 WAIT = {"id": "paid", "type": "wait", "key": "paid:7"}
 WAYS = [{"from": "paid", "event": "completed", "to": "end"}]
 
@@ -26,11 +26,11 @@ async def caller(database: Database) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-async def work(here: Runtime) -> None:
+async def work(here: OrgRuntime) -> None:
     """One of each kind."""
-    await here.kernel.mutate(TAXI)
-    await here.start(ORG, "orders", ANN)
-    assert await here.emit(ORG, "paid:7", cause="the bank")
+    await here.by(ANN).entities.mutate("expense.create", TAXI)
+    await here.by(ANN).instances.start("orders")
+    assert await here.events.emit("paid:7", cause="the bank")
 
 
 async def written(database: Database) -> list[int]:
@@ -48,7 +48,7 @@ async def test_all_of_it_commits_with_the_callers_rows(
     await publish(database, "orders", [WAIT, END], WAYS)
     async with caller.transaction():
         await caller.execute("INSERT INTO public.orders VALUES (1)")
-        async with runtime.inside(caller, ORG) as here:
+        async with runtime.within(caller, ORG) as here:
             await work(here)
             assert await written(database) == [0, 0, 0]  # nobody else sees it yet
     assert await orders(caller) == 1
@@ -63,7 +63,7 @@ async def test_none_of_it_stays_when_the_caller_rolls_back(
     async def work_and_fail() -> None:
         async with caller.transaction():
             await caller.execute("INSERT INTO public.orders VALUES (1)")
-            async with runtime.inside(caller, ORG) as here:
+            async with runtime.within(caller, ORG) as here:
                 await work(here)
             raise RuntimeError("changed my mind")
 
@@ -77,19 +77,40 @@ async def test_what_is_refused_undoes_itself_alone(
     runtime: Runtime, database: Database, caller: Connection
 ) -> None:
     async with caller.transaction():
-        async with runtime.inside(caller, ORG) as here:
-            await here.kernel.mutate(TAXI)
+        async with runtime.within(caller, ORG) as here:
+            await here.by(ANN).entities.mutate("expense.create", TAXI)
             with pytest.raises(Refused):
-                await here.start(ORG, "unknown", ANN)
+                await here.by(ANN).instances.start("unknown")
         await caller.execute("INSERT INTO public.orders VALUES (1)")
     assert await orders(caller) == 1
     assert (await written(database))[:2] == [1, 0]
 
 
 async def test_another_org_is_not_for_this_block(runtime: Runtime, caller: Connection) -> None:
-    async with caller.transaction(), runtime.inside(caller, ORG) as here:
+    async with caller.transaction(), runtime.within(caller, ORG) as here:
+        elsewhere = Runtime(here.scope.core).org("globex")
         with pytest.raises(ValueError, match="found 'globex'"):
-            await here.emit("globex", "paid:7")
+            await elsewhere.events.emit("paid:7")
+
+
+async def test_every_part_works_on_the_callers_transaction(runtime: Runtime, caller: Connection) -> None:
+    async with caller.transaction(), runtime.within(caller, ORG) as here:
+        core = here.scope.core
+        databases = [
+            core.database,
+            core.kernel.database,
+            core.advancing.means.kernel.database,
+            core.advancing.loader.kernel.database,
+        ]
+        assert all(database is core.database for database in databases)
+        assert core.database.is_joined
+
+
+async def test_connection_of_ours_reads_json_as_before(runtime: Runtime, database: Database) -> None:
+    async with database.transaction(ORG) as connection:
+        async with runtime.within(connection, ORG) as here:
+            assert await here.events.emit("paid:7")
+        assert await connection.fetchval("SELECT '{}'::jsonb") == {}
 
 
 async def test_sessions_and_connections_of_sqlalchemy_take_it_along(
@@ -99,10 +120,10 @@ async def test_sessions_and_connections_of_sqlalchemy_take_it_along(
     engine = create_async_engine(database.url.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session, session.begin():
         await session.execute(text("INSERT INTO public.orders VALUES (1)"))
-        async with runtime.inside(session, ORG) as here:
+        async with runtime.within(session, ORG) as here:
             await work(here)
         await session.rollback()
-    async with engine.begin() as connection, runtime.inside(connection, ORG) as here:
+    async with engine.begin() as connection, runtime.within(connection, ORG) as here:
         await work(here)
     await engine.dispose()
     assert await orders(caller) == 0

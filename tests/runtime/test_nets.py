@@ -8,6 +8,7 @@ import pytest
 
 from assent.app import App
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, script
 from tests.worker.queues import wait_until_somebody_is_blocked
@@ -37,9 +38,9 @@ async def test_an_instance_that_moved_on_is_not_overwritten(app: App, database: 
     steps = [form("ask"), call("meddle", "tests.meddle"), END]
     ways = [{"from": "ask", "event": "done", "to": "meddle"}, *arrows("meddle", "end")]
     await publish(database, "orders", steps, ways)
-    view = await runtime.start(ORG, "orders", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("orders")
     with pytest.raises(asyncpg.SerializationError, match="moved on although its lock was held"):
-        await runtime.advance(ORG, view.id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["current_nodes"]) == ("running", ["ask"])
 
@@ -47,11 +48,11 @@ async def test_an_instance_that_moved_on_is_not_overwritten(app: App, database: 
 async def test_a_batch_is_noted_only_when_its_lock_is_held(runtime: Runtime, database: Database) -> None:
     """Whoever sees a note whose lock is free takes its worker for dead."""
     await publish(database, "orders", [script("go"), END], arrows("go", "end"))
-    await runtime.start_many(ORG, "orders", ANN, [{}])
+    await runtime.org(ORG, ANN).instances.start_many("orders", [{}])
     async with database.transaction(None) as observer:
         # Notes can be read, and not written.
         await observer.execute("LOCK TABLE assent.workflow_batches IN SHARE MODE")
-        working = asyncio.create_task(runtime.process_events(1))
+        working = asyncio.create_task(EventProcessor(runtime.core).process_events(1))
         await wait_until_somebody_is_blocked(observer)
         held = await observer.fetchval(ADVISORY_LOCKS)
     assert await working == 1

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from tests.processes.application import app as processes_app
 from tests.processes.application import calls, keep_calls
@@ -30,7 +31,7 @@ async def publish_calling(database: Database, operation: str) -> None:
 
 async def start(runtime: Runtime, number: int, killer: int | None = None) -> list[UUID]:
     inputs: list[Any] = [{"n": n, "kills": n == killer} for n in range(number)]
-    return await runtime.start_many(ORG, "calling", ANN, inputs)
+    return await runtime.org(ORG, ANN).instances.start_many("calling", inputs)
 
 
 async def live_until_it_survives(database: Database) -> int:
@@ -54,8 +55,8 @@ async def test_event_that_kills_workers_ends_as_a_dead_letter_and_the_innocent_c
     await publish_calling(database, "tests.kill")
     ids = await start(runtime, 10, killer=4)
     assert await live_until_it_survives(database) == 1 + ATTEMPTS, "once with the others, the rest alone"
-    (letter,) = await runtime.dead_letters(ORG)
-    assert (letter["instance_id"], letter["error"]) == (ids[4], "its worker died")
+    (letter,) = await runtime.org(ORG).dead_letters.list("event")
+    assert (letter.instance_id, letter.error) == (ids[4], "its worker died")
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert found == {instance_id: "completed" for instance_id in ids if instance_id != ids[4]}
     assert sorted(await calls(database)) == [str(n) for n in range(10) if n != 4]
@@ -71,13 +72,13 @@ async def test_event_that_kills_workers_later_in_a_life_pauses_its_instance(
     await publish(database, "calling", steps, arrows("wait", "call", "end"))
     (instance_id,) = await start(runtime, 1, killer=0)
     await drain(runtime)
-    assert await runtime.emit(ORG, "go")
+    assert await runtime.org(ORG).events.emit("go")
     await live_until_it_survives(database)
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "EVENT_FAILED")
     assert instance["incident"]["message"] == "its worker died"
-    (letter,) = await runtime.dead_letters(ORG)
-    await runtime.revive(ORG, letter["id"], OPS)
+    (letter,) = await runtime.org(ORG).dead_letters.list("event")
+    await runtime.org(ORG, OPS).dead_letters.retry(letter.id, "event")
     await drain(runtime)
     assert await calls(database) == ["0"], "this process is one that does not die"
     assert (await steps_of(database, instance_id))[-1]["node_id"] == "end"
@@ -114,7 +115,7 @@ async def test_event_with_its_last_attempt_does_not_die_of_the_one_beside_it(
     await live_until_it_survives(database)
     found = {row["id"]: row["status"] for row in await rows(database, "workflow_instances")}
     assert found == {ids[0]: "completed", ids[2]: "completed"}
-    assert [letter["instance_id"] for letter in await runtime.dead_letters(ORG)] == [ids[1]]
+    assert [letter.instance_id for letter in await runtime.org(ORG).dead_letters.list("event")] == [ids[1]]
 
 
 async def test_batch_that_runs_is_left_alone_and_the_others_go_on(
@@ -126,9 +127,9 @@ async def test_batch_that_runs_is_left_alone_and_the_others_go_on(
         async with closed_gate(database) as observer:
             busy = asyncio.create_task(worker.ask("process"))
             await wait_until_blocked(observer, 1)
-            assert await runtime.recover_batches() == 0
+            assert await EventProcessor(runtime.core).recover_batches() == 0
             assert len(await rows(database, "workflow_batches")) == 1
-            assert await runtime.process_events() == 0
+            assert await EventProcessor(runtime.core).process_events() == 0
         assert await busy == 3
     assert {row["attempts"] for row in await rows(database, "workflow_events_outbox")} == {1}
 

@@ -17,38 +17,38 @@ def app() -> App:
 async def test_what_is_kept_is_what_the_steps_make(runtime: Runtime, database: Database) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
-    kept, folded = await runtime.folded(ORG, view.id)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    kept, folded = await runtime.org(ORG).operations.fold(view.id)
     assert kept == folded
-    await runtime.advance(ORG, view.id, "done", ANN, step="stock")
+    await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
     await edit_order(runtime, entity.id, total=9)
     await drain(runtime)
-    await runtime.transition(ORG, entity.id, "submit", ANN)
-    kept, folded = await runtime.folded(ORG, view.id)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    kept, folded = await runtime.org(ORG).operations.fold(view.id)
     assert kept == folded
 
 
 async def test_a_spoiled_projection_is_rebuilt_and_goes_on(runtime: Runtime, database: Database) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     async with database.transaction(None) as connection:
         await connection.execute(
             "UPDATE assent.workflow_instances SET active_tokens = '[]', current_nodes = '{}', context_json = '{}'"
             " WHERE org_id = 'acme'"
         )
-    assert await runtime.rebuild(ORG, view.id)
-    assert not await runtime.rebuild(ORG, view.id)
+    assert await runtime.org(ORG).operations.rebuild(view.id)
+    assert not await runtime.org(ORG).operations.rebuild(view.id)
     for step in ("stock", "credit"):
-        view = await runtime.advance(ORG, view.id, "done", ANN, step=step)
+        view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
     assert view.status == "completed"
 
 
 async def test_a_poke_leaves_an_instance_that_rests_as_it_is(runtime: Runtime, database: Database) -> None:
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     before = await rows(database, "workflow_instances")
-    await runtime.reenqueue(ORG, view.id)
+    await runtime.org(ORG).operations.reenqueue(view.id)
     assert await drain(runtime) == 1
     assert await rows(database, "workflow_instances") == before

@@ -8,7 +8,7 @@ from assent.kernel.read import read_entity
 from assent.model.contract import contract_from
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
-from assent.runtime.repin import repin
+from assent.runtime.operation_commands import repin
 from assent.store.database import Database
 from tests.kernel.company import INVOICE, command
 from tests.runtime.company import older_compiler, publish
@@ -21,22 +21,22 @@ async def start_long_ago(app: App, database: Database, count: int) -> list:
     with older_compiler():
         await publish_flow(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
         earlier = app.runtime(database)
-        return [await earlier.start(ORG, "a.b", ANN) for _ in range(count)]
+        return [await earlier.org(ORG, ANN).instances.start("a.b") for _ in range(count)]
 
 
 def repinning(runtime: Runtime):
-    return lambda moves: repin(runtime.database, runtime.advancing, moves)
+    return lambda moves: repin(runtime.database, runtime.core.advancing, moves)
 
 
 async def test_instances_of_a_stale_definition_go_on_once_they_are_moved(app, runtime, database):
     started = await start_long_ago(app, database, 3)
     with pytest.raises(Refused) as caught:
-        await runtime.advance(ORG, started[0].id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(started[0].id, "done")
     assert caught.value.code == "WORKFLOW_COMPILER_STALE"
     (recompiled,) = await recompile(database, repinning(runtime))
     assert (recompiled.moved, recompiled.staying) == (3, ())
     for view in started:
-        assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "completed"
+        assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "completed"
     new = recompiled.new
     pins = {
         (row["definition_id"], row["definition_version"], row["definition_hash"])
@@ -56,10 +56,10 @@ async def test_move_is_a_step_that_names_the_new_definition(app, runtime, databa
 async def test_paused_instances_move_and_stay_paused(app, runtime, database):
     (view,) = await start_long_ago(app, database, 1)
     with older_compiler():
-        await app.runtime(database).pause(ORG, view.id, OPS)
+        await app.runtime(database).org(ORG, OPS).instances.pause(view.id)
     (recompiled,) = await recompile(database, repinning(runtime))
     assert recompiled.moved == 1
-    assert (await runtime.resume(ORG, view.id, OPS)).status == "running"
+    assert (await runtime.org(ORG, OPS).instances.resume(view.id)).status == "running"
 
 
 async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtime, database):
@@ -67,8 +67,8 @@ async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtim
 
     async def too_late(moves):
         with older_compiler():
-            await app.runtime(database).cancel(ORG, view.id, ANN, "enough")
-        await repin(database, runtime.advancing, moves)
+            await app.runtime(database).org(ORG, ANN).instances.cancel(view.id, "enough")
+        await repin(database, runtime.core.advancing, moves)
 
     (recompiled,) = await recompile(database, too_late)
     (row,) = await rows(database, "workflow_instances")
@@ -78,11 +78,11 @@ async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtim
 async def test_instances_of_entities_move_also_without_the_application_at_hand(app, runtime, database):
     with older_compiler():
         await publish(database, contract_from(INVOICE))
-        entity = (await runtime.kernel.mutate(command("invoice.create", payload={"number": "1"}))).entity
+        entity = (await runtime.core.kernel.mutate(command("invoice.create", payload={"number": "1"}))).entity
         await drain(app.runtime(database))
     (recompiled,) = await recompile(database, repinning(App().runtime(database)))
     assert (recompiled.old.org_id, recompiled.moved) == ("*", 1)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert view.id == entity.instance_id
     async with database.transaction(ORG) as connection:
         assert (await read_entity(connection, ORG, entity.id)).state == "submitted"

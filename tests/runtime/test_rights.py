@@ -17,14 +17,16 @@ from tests.runtime.orders import ORDER, create_order, publish_orders
 Order = Callable[[Runtime, UUID, Actor], Awaitable[Any]]
 
 OPERATIONS: dict[str, Order] = {
-    "workflows:pause": lambda runtime, one, who: runtime.pause(ORG, one, who),
-    "workflows:cancel": lambda runtime, one, who: runtime.cancel(ORG, one, who, "not needed"),
-    "workflows:repair": lambda runtime, one, who: runtime.force_fail(ORG, one, who, "hopeless"),
+    "workflows:pause": lambda runtime, one, who: runtime.org(ORG, who).instances.pause(one),
+    "workflows:cancel": lambda runtime, one, who: runtime.org(ORG, who).instances.cancel(one, "not needed"),
+    "workflows:repair": lambda runtime, one, who: runtime.org(ORG, who).instances.force_fail(one, "hopeless"),
 }
 WHILE_PAUSED: dict[str, Order] = {
-    "workflows:resume": lambda runtime, one, who: runtime.resume(ORG, one, who),
-    "workflows:retry": lambda runtime, one, who: runtime.retry(ORG, one, who),
-    "workflows:repair": lambda runtime, one, who: runtime.skip(ORG, one, who, "fill", "fill->end"),
+    "workflows:resume": lambda runtime, one, who: runtime.org(ORG, who).instances.resume(one),
+    "workflows:retry": lambda runtime, one, who: runtime.org(ORG, who).instances.retry(one),
+    "workflows:repair": lambda runtime, one, who: runtime.org(ORG, who).instances.skip(
+        one, "fill", "fill->end"
+    ),
 }
 EVE = Actor("eve", capabilities=frozenset({"orders:start", "workflows:read"}))
 ABLE = Actor("abe", capabilities=frozenset({"orders:start"}))
@@ -33,7 +35,7 @@ ABLE = Actor("abe", capabilities=frozenset({"orders:start"}))
 async def started(runtime: Runtime, database: Database) -> InstanceView:
     steps = [form("fill"), END]
     await publish(database, "orders", steps, line(*steps), capabilities=["orders:start"])
-    return await runtime.start(ORG, "orders", ABLE)
+    return await runtime.org(ORG, ABLE).instances.start("orders")
 
 
 @pytest.mark.parametrize("capability", OPERATIONS)
@@ -53,7 +55,7 @@ async def test_so_does_what_can_be_done_while_it_is_paused(
     runtime: Runtime, database: Database, capability: str
 ) -> None:
     view = await started(runtime, database)
-    await runtime.pause(ORG, view.id, OPS)
+    await runtime.org(ORG, OPS).instances.pause(view.id)
     with pytest.raises(Refused, match=f"POLICY_DENIED.*{capability}"):
         await WHILE_PAUSED[capability](runtime, view.id, EVE)
     assert (await rows(database, "workflow_instances"))[0]["status"] == "paused"
@@ -61,31 +63,33 @@ async def test_so_does_what_can_be_done_while_it_is_paused(
 
 async def test_the_system_operates_without_being_asked(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database)
-    assert (await runtime.pause(ORG, view.id, SYSTEM)).status == "paused"
-    assert (await runtime.force_fail(ORG, view.id, SYSTEM, "stuck")).status == "failed"
+    assert (await runtime.org(ORG, SYSTEM).instances.pause(view.id)).status == "paused"
+    assert (await runtime.org(ORG, SYSTEM).instances.force_fail(view.id, "stuck")).status == "failed"
 
 
 async def test_whoever_started_a_flow_may_call_it_off(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database)
-    assert (await runtime.cancel(ORG, view.id, Actor("abe"), "not needed")).status == "cancelled"
+    assert (
+        await runtime.org(ORG, Actor("abe")).instances.cancel(view.id, "not needed")
+    ).status == "cancelled"
 
 
 async def test_starting_a_flow_takes_its_capabilities(runtime: Runtime, database: Database) -> None:
     view = await started(runtime, database)
     with pytest.raises(Refused, match=r"POLICY_DENIED.*orders:start"):
-        await runtime.start(ORG, "orders", ANN)
+        await runtime.org(ORG, ANN).instances.start("orders")
     with pytest.raises(Refused, match=r"POLICY_DENIED.*orders:start"):
-        await runtime.start_many(ORG, "orders", ANN, [{}])
+        await runtime.org(ORG, ANN).instances.start_many("orders", [{}])
     assert [row["id"] for row in await rows(database, "workflow_instances")] == [view.id]
     assert await rows(database, "workflow_events_outbox") == []
 
 
 async def test_a_key_shows_nobody_what_they_may_not_start(runtime: Runtime, database: Database) -> None:
     await started(runtime, database)
-    first = await runtime.start(ORG, "orders", ABLE, idempotency_key="k")
-    assert (await runtime.start(ORG, "orders", ABLE, idempotency_key="k")).id == first.id
+    first = await runtime.org(ORG, ABLE).instances.start("orders", idempotency_key="k")
+    assert (await runtime.org(ORG, ABLE).instances.start("orders", idempotency_key="k")).id == first.id
     with pytest.raises(Refused, match="POLICY_DENIED"):
-        await runtime.start(ORG, "orders", ANN, idempotency_key="k")
+        await runtime.org(ORG, ANN).instances.start("orders", idempotency_key="k")
 
 
 async def test_what_was_permitted_when_it_was_asked_starts_in_the_background(
@@ -93,7 +97,7 @@ async def test_what_was_permitted_when_it_was_asked_starts_in_the_background(
 ) -> None:
     """The event knows who asked by name only."""
     await started(runtime, database)
-    (instance_id,) = await runtime.start_many(ORG, "orders", ABLE, [{}])
+    (instance_id,) = await runtime.org(ORG, ABLE).instances.start_many("orders", [{}])
     await drain(runtime)
     assert instance_id in {row["id"] for row in await rows(database, "workflow_instances")}
 
@@ -101,7 +105,7 @@ async def test_what_was_permitted_when_it_was_asked_starts_in_the_background(
 async def test_a_flow_that_was_not_there_when_it_was_asked_for_is_asked_about_when_it_starts(
     runtime: Runtime, database: Database
 ) -> None:
-    early = await runtime.start_many(ORG, "orders", ABLE, [{}])
+    early = await runtime.org(ORG, ABLE).instances.start_many("orders", [{}])
     await started(runtime, database)
     await drain(runtime)
     assert early[0] not in {row["id"] for row in await rows(database, "workflow_instances")}
@@ -109,7 +113,7 @@ async def test_a_flow_that_was_not_there_when_it_was_asked_for_is_asked_about_wh
 
 async def test_trying_a_dead_letter_again_takes_the_right_to_retry(runtime: Runtime) -> None:
     with pytest.raises(Refused, match=r"POLICY_DENIED.*workflows:retry"):
-        await runtime.revive(ORG, UUID(int=1), EVE)
+        await runtime.org(ORG, EVE).dead_letters.retry(UUID(int=1), "event")
 
 
 async def test_whoever_created_an_entity_does_not_call_its_workflow_off(database: Database) -> None:
@@ -117,8 +121,8 @@ async def test_whoever_created_an_entity_does_not_call_its_workflow_off(database
     runtime = App([ORDER]).runtime(database)
     await publish_orders(database)
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     with pytest.raises(Refused, match=r"POLICY_DENIED.*workflows:cancel"):
-        await runtime.cancel(ORG, view.id, ANN, "not needed")
+        await runtime.org(ORG, ANN).instances.cancel(view.id, "not needed")
     (instance,) = await rows(database, "workflow_instances")
     assert (instance["status"], instance["subject_id"]) == ("running", "ann")

@@ -34,12 +34,12 @@ async def cost(counter: StatementCounter, command: Awaitable[Any]) -> list[str]:
 async def costs_of_an_invoice(runtime: Runtime, counter: StatementCounter) -> dict[str, list[str]]:
     entity = await create(runtime, LARGE)
     found = {"create": await cost(counter, create(runtime, LARGE))}
-    edited = runtime.kernel.mutate(Command(ORG, "invoice.update", ANN, {"number": "2"}, entity.id))
+    edited = runtime.core.kernel.mutate(Command(ORG, "invoice.update", ANN, {"number": "2"}, entity.id))
     found["edit"] = await cost(counter, edited)
-    found["submit"] = await cost(counter, runtime.transition(ORG, entity.id, "submit", ANN))
+    found["submit"] = await cost(counter, runtime.org(ORG, ANN).entities.transition(entity.id, "submit"))
     view = await submitted(runtime)
     for step, who in (("finance", FIN), ("budget", BEA)):
-        decided = runtime.decide(ORG, request_id(view, step), "approved", who)
+        decided = runtime.org(ORG, who).approvals.decide(request_id(view, step), "approved")
         found[step] = await cost(counter, decided)
     return found
 
@@ -66,11 +66,13 @@ async def test_a_flow_costs_exactly_so_many_statements(
         [*arrows("ask", "again", event="done"), *arrows("again", "end", event="done")],
     )
     for _ in range(2):  # the second time types and definitions are known
-        view = await runtime.start(ORG, "asking", ANN)
+        view = await runtime.org(ORG, ANN).instances.start("asking")
         found = {
-            "start": await cost(statement_counter, runtime.start(ORG, "asking", ANN)),
-            "advance": await cost(statement_counter, runtime.advance(ORG, view.id, "done", ANN)),
-            "end": await cost(statement_counter, runtime.advance(ORG, view.id, "done", ANN)),
+            "start": await cost(statement_counter, runtime.org(ORG, ANN).instances.start("asking")),
+            "advance": await cost(
+                statement_counter, runtime.org(ORG, ANN).instances.advance(view.id, "done")
+            ),
+            "end": await cost(statement_counter, runtime.org(ORG, ANN).instances.advance(view.id, "done")),
         }
     counted = {command: len(names) for command, names in found.items()}
     assert counted == {"start": 12, "advance": 15, "end": 14}, "\n".join(
@@ -87,7 +89,7 @@ async def test_steps_that_only_compute_cost_no_statement_of_their_own(
         steps = [*(script(name) for name in names), END]
         await publish(database, f"counting_{number}", steps, arrows(*names, "end"))
         for _ in range(2):  # the second time types and definitions are known
-            found = await cost(statement_counter, runtime.start(ORG, f"counting_{number}", ANN))
+            found = await cost(statement_counter, runtime.org(ORG, ANN).instances.start(f"counting_{number}"))
         counted.append(found)
     assert counted[0] == counted[1]
 
@@ -100,12 +102,12 @@ async def test_what_an_operation_writes_by_itself_is_seen_by_the_gate_after_it(
     async def note(connection: Any, arguments: Any) -> None:
         row = await order(runtime, arguments["id"])
         given = Command(ORG, "order.update", ANN, {"total": 7}, row["id"], by_instance=row["instance_id"])
-        await runtime.kernel.mutate_in(connection, [given])
+        await runtime.core.kernel.mutate_in(connection, [given])
 
-    runtime.advancing.operations["tests.note"] = note
+    runtime.core.advancing.operations["tests.note"] = note
     seen = {"type": "system", "operation": {"sdk": "tests.note"}, "input": {"id": "entity.id"}}
     await publish_orders(database, looked_at(seen))
     entity = await create_order(runtime)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     found = await order(runtime, entity.id)
     assert (view.status, found["state"], found["data"]["total"]) == ("completed", "active", 7)

@@ -58,12 +58,14 @@ async def test_timer_that_lost_against_an_answer_is_ignored(
     )
     instance_id = await start(runtime, "7", "timed")
     clock.advance("2h")
-    view = await runtime.advance(ORG, instance_id, "done", ANN)
+    view = await runtime.org(ORG, ANN).instances.advance(instance_id, "done")
     assert [waiting.name for waiting in view.waiting] == ["then"], "nobody had looked at the clock yet"
     instance_id = await start(runtime, "8", "timed")
     await due(database, clock, "2h")
     with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
-        await runtime.advance(ORG, instance_id, "done", ANN)  # the timer stands before it in the queue
+        await runtime.org(ORG, ANN).instances.advance(
+            instance_id, "done"
+        )  # the timer stands before it in the queue
     await drain(runtime)
     assert (await instance_of(database, instance_id))["status"] == "completed"
 
@@ -95,8 +97,8 @@ async def test_paused_instance_finds_everything_that_came_when_it_goes_on(
     timed = {"id": "delay", "type": "wait", "for": "1h"}
     await publish(database, "both", **side_by_side("all", wait("a"), timed))
     instance_id = await start(runtime, "7", "both")
-    await runtime.pause(ORG, instance_id, OPS)
-    await runtime.emit(ORG, "a:7", 4)
+    await runtime.org(ORG, OPS).instances.pause(instance_id)
+    await runtime.org(ORG).events.emit("a:7", 4)
     await drain(runtime)
     for _ in range(3):
         await due(database, clock, "2h")
@@ -106,7 +108,7 @@ async def test_paused_instance_finds_everything_that_came_when_it_goes_on(
         ("on_event", 0),
         ("on_timer", 0),
     ]
-    assert (await runtime.resume(ORG, instance_id, OPS)).status == "running"
+    assert (await runtime.org(ORG, OPS).instances.resume(instance_id)).status == "running"
     assert await drain(runtime) == 2
     found = await instance_of(database, instance_id)
     assert (found["status"], found["context_json"]["a"]) == ("completed", 4)
@@ -118,11 +120,11 @@ async def end(runtime: Runtime, how: str) -> UUID:
     """An instance that has ended."""
     instance_id = await start(runtime, "7", "asking")
     if how == "completed":
-        await runtime.advance(ORG, instance_id, "done", ANN)
+        await runtime.org(ORG, ANN).instances.advance(instance_id, "done")
     elif how == "cancelled":
-        await runtime.cancel(ORG, instance_id, ANN, "enough")
+        await runtime.org(ORG, ANN).instances.cancel(instance_id, "enough")
     else:
-        await runtime.force_fail(ORG, instance_id, OPS, "hopeless")
+        await runtime.org(ORG, OPS).instances.force_fail(instance_id, "hopeless")
     return instance_id
 
 

@@ -42,10 +42,14 @@ async def test_invoices_that_are_made_submitted_and_approved_at_once_share_trans
     statement_counter.clear()
     entities = await asyncio.gather(*(create(runtime, LARGE) for _ in range(COUNT)))
     assert len({entity.id for entity in entities}) == COUNT
-    views = await asyncio.gather(*(runtime.transition(ORG, entity.id, "submit", ANN) for entity in entities))
+    views = await asyncio.gather(
+        *(runtime.org(ORG, ANN).entities.transition(entity.id, "submit") for entity in entities)
+    )
     assert [view.entity_id for view in views] == [entity.id for entity in entities]
     for step, who in (("finance", FIN), ("budget", BEA)):
-        decisions = (runtime.decide(ORG, request_id(view, step), "approved", who) for view in views)
+        decisions = (
+            runtime.org(ORG, who).approvals.decide(request_id(view, step), "approved") for view in views
+        )
         decided = await asyncio.gather(*decisions)
         assert [view.id for view in decided] == [view.id for view in views]
     assert {view.status for view in decided} == {"completed"}
@@ -55,9 +59,11 @@ async def test_invoices_that_are_made_submitted_and_approved_at_once_share_trans
 async def test_each_command_is_answered_by_itself(runtime: Runtime, database: Database) -> None:
     await open_shop(database)
     views = [await submitted(runtime) for _ in range(LANES + 2)]
-    asked = [runtime.decide(ORG, request_id(view, "finance"), "approved", FIN) for view in views]
-    nobody = runtime.decide(ORG, new_id(database.clock.now()), "approved", FIN)
-    other = runtime.decide(ORG, request_id(views[0], "budget"), "approved", FIN)
+    asked = [
+        runtime.org(ORG, FIN).approvals.decide(request_id(view, "finance"), "approved") for view in views
+    ]
+    nobody = runtime.org(ORG, FIN).approvals.decide(new_id(database.clock.now()), "approved")
+    other = runtime.org(ORG, FIN).approvals.decide(request_id(views[0], "budget"), "approved")
     *found, unknown, stranger = await at_once(*asked, nobody, other)
     assert [view.id for view in found] == [view.id for view in views]
     assert [refused.code for refused in (unknown, stranger)] == ["NOT_FOUND", "POLICY_DENIED"]
@@ -69,9 +75,11 @@ async def test_two_commands_for_one_instance_are_one_after_the_other(
     await open_shop(database)
     others = [await submitted(runtime) for _ in range(LANES)]
     view = await submitted(runtime)
-    first = [runtime.decide(ORG, request_id(other, "finance"), "approved", FIN) for other in others]
+    first = [
+        runtime.org(ORG, FIN).approvals.decide(request_id(other, "finance"), "approved") for other in others
+    ]
     both = [
-        runtime.decide(ORG, request_id(view, step), "approved", who)
+        runtime.org(ORG, who).approvals.decide(request_id(view, step), "approved")
         for step, who in (("finance", FIN), ("budget", BEA))
     ]
     *_, one, two = await at_once(*first, *both)
@@ -79,7 +87,7 @@ async def test_two_commands_for_one_instance_are_one_after_the_other(
 
 
 async def flows(runtime: Runtime, count: int) -> list[InstanceView]:
-    return [await runtime.start(ORG, "calling", CLERK) for _ in range(count)]
+    return [await runtime.org(ORG, CLERK).instances.start("calling") for _ in range(count)]
 
 
 @pytest.fixture
@@ -92,7 +100,7 @@ async def calls(runtime: Runtime, database: Database) -> list[UUID]:
         if arguments["fails"]:
             raise ValueError("no")
 
-    runtime.advancing.operations["tests.call"] = function
+    runtime.core.advancing.operations["tests.call"] = function
     given = {"id": "workflow.id", "fails": "workflow.fails"}
     steps = [form("ask"), call("do", "tests.call", input=given), END]
     await publish(database, "calling", steps, [*arrows("ask", "do", event="done"), *arrows("do", "end")])
@@ -100,7 +108,7 @@ async def calls(runtime: Runtime, database: Database) -> list[UUID]:
 
 
 def answer(runtime: Runtime, view: InstanceView, *, fails: bool = False) -> Coroutine[Any, Any, InstanceView]:
-    return runtime.advance(ORG, view.id, "done", CLERK, {"id": str(view.id), "fails": fails})
+    return runtime.org(ORG, CLERK).instances.advance(view.id, "done", {"id": str(view.id), "fails": fails})
 
 
 async def test_one_that_fails_fails_alone(runtime: Runtime, calls: list[UUID]) -> None:

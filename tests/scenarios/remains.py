@@ -22,11 +22,11 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
     ended = {row["id"] for row in instances if row["status"] in ENDED}
     found = [told for row in instances if (told := await _misplaced(sandbox, row))]
     found += _unsettled("step", steps.values(), lambda step: step["instance_id"] not in ended)
-    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_execution_id"]]))
+    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_id"]]))
     found += _unsettled("form", forms.values(), lambda row: _rests(steps[row["id"]]))
-    outside = await rows(sandbox.database, "requests")
-    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_execution_id"]]))
-    found += _unsettled("result", await rows(sandbox.database, "request_deliveries"), lambda _: False)
+    outside = await rows(sandbox.database, "outside_requests")
+    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_id"]]))
+    found += _unsettled("result", await rows(sandbox.database, "outside_request_deliveries"), lambda _: False)
     asked = requests | forms
     found += _unsettled("seat", seats, lambda seat: asked[seat["request_id"]]["status"] in ASKING)
     unused = [row for row in requests.values() if row["status"] == "approved" and row["applied_at"] is None]
@@ -35,7 +35,7 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
 
 async def _misplaced(sandbox: Sandbox, instance: Row) -> str | None:
     """The projection is what the steps make (WF-15), and whoever has ended is nowhere."""
-    kept, folded = await sandbox.runtime.folded(sandbox.org_id, instance["id"])
+    kept, folded = await sandbox.runtime.org(sandbox.org_id).operations.fold(instance["id"])
     if kept != folded:
         return f"{instance['workflow_id']} is kept as {kept}, and its steps make {folded}"
     return (

@@ -126,7 +126,7 @@ async def test_fifty_workers_killed_in_the_middle_of_a_batch_lose_nothing_and_re
     runtime: Runtime = app.runtime(database)
     given = inputs()
     fated = {item[name] for item in given for name in CALLS if item.get(f"halts_{name}")}
-    ids = await runtime.start_many(ORG, "calling", ANN, given)
+    ids = await runtime.org(ORG, ANN).instances.start_many("calling", given)
     workers = await start_workers(database, set(fated))
     try:
         await workers.run()

@@ -30,7 +30,7 @@ ASK = {
 async def sandbox(postgres_url: str) -> AsyncIterator[Sandbox]:
     async with Sandbox(sources=[ASK], server=postgres_url) as sandbox:
         await sandbox.people(ann=["clerk"], bob=["boss"])
-        await sandbox.runtime.start(sandbox.org_id, "asks", await sandbox.actor("ann"))
+        await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("asks")
         yield sandbox
 
 

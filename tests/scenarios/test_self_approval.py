@@ -48,42 +48,42 @@ def runtime(app: App, database: Database) -> Runtime:
 async def lend(runtime: Runtime, from_user: str, to_user: str, by: Actor) -> None:
     wanted = NewDelegation(ORG, from_user, to_user)
     async with runtime.database.transaction(ORG) as connection:
-        kept = await delegate(connection, runtime.directory, wanted, by, runtime.database.clock.now())
+        kept = await delegate(connection, runtime.core.directory, wanted, by, runtime.database.clock.now())
     assert isinstance(kept, KeptDelegation)
 
 
 async def by_deciding(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", ANN)
+    await runtime.org(ORG, ANN).approvals.decide(request_id(view, "ask"), "approved")
 
 
 async def by_deciding_with_every_right(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", ANN_ADMIN)
+    await runtime.org(ORG, ANN_ADMIN).approvals.decide(request_id(view, "ask"), "approved")
 
 
 async def by_advancing(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.advance(ORG, view.id, "approved", ANN)
+    await runtime.org(ORG, ANN).instances.advance(view.id, "approved")
 
 
 async def as_a_delegate(runtime: Runtime, view: InstanceView) -> None:
     await lend(runtime, "fin", "ann", FIN)
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", ANN)
+    await runtime.org(ORG, ANN).approvals.decide(request_id(view, "ask"), "approved")
 
 
 async def as_a_named_delegate(runtime: Runtime, view: InstanceView) -> None:
     await lend(runtime, "fin", "ann", FIN)
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", ANN, on_behalf_of="fin")
+    await runtime.org(ORG, ANN).approvals.decide(request_id(view, "ask"), "approved", on_behalf_of="fin")
 
 
 async def by_reassignment_from_the_approver(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.reassign(ORG, request_id(view, "ask"), FIN, from_user="fin", to_user="ann")
+    await runtime.org(ORG, FIN).approvals.reassign(request_id(view, "ask"), from_user="fin", to_user="ann")
 
 
 async def by_reassignment_from_an_admin(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.reassign(ORG, request_id(view, "ask"), EVE, from_user="fin", to_user="ann")
+    await runtime.org(ORG, EVE).approvals.reassign(request_id(view, "ask"), from_user="fin", to_user="ann")
 
 
 async def by_claiming(runtime: Runtime, view: InstanceView) -> None:
-    await runtime.claim(ORG, request_id(view, "ask"), ANN)
+    await runtime.org(ORG, ANN).approvals.claim(request_id(view, "ask"))
 
 
 async def by_skipping(runtime: Runtime, view: InstanceView) -> None:
@@ -91,12 +91,12 @@ async def by_skipping(runtime: Runtime, view: InstanceView) -> None:
     definitions = {row["id"]: row for row in await rows(runtime.database, "workflow_definitions")}
     edges: dict[str, Any] = definitions[instance["definition_id"]]["compiled_json"]["edges"]
     (approved,) = [key for key, edge in edges.items() if edge["label"] == "approved"]
-    await runtime.skip(ORG, view.id, ANN_ADMIN, "ask", approved)
+    await runtime.org(ORG, ANN_ADMIN).instances.skip(view.id, "ask", approved)
 
 
 async def by_asking_for_the_transition(runtime: Runtime, view: InstanceView) -> None:
     assert view.entity_id is not None
-    await runtime.transition(ORG, view.entity_id, "approve", ANN_ADMIN)
+    await runtime.org(ORG, ANN_ADMIN).entities.transition(view.entity_id, "approve")
 
 
 ROUTES: dict[Route, str] = {
@@ -118,12 +118,12 @@ async def test_the_originator_is_refused(runtime: Runtime, database: Database, r
     await found_company(database, PEOPLE)
     await publish_invoices(database, patch_of(ASK))
     entity = await create(runtime, MIDDLE, ANN)
-    view = await runtime.transition(ORG, entity.id, "submit", ANN)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     with pytest.raises(Refused, match=ROUTES[route]):
         await route(runtime, view)
     assert (await invoice(runtime, entity.id))["state"] == "submitted"
     assert await rows(database, "approval_decisions") == []
-    await runtime.decide(ORG, request_id(view, "ask"), "approved", FIN)
+    await runtime.org(ORG, FIN).approvals.decide(request_id(view, "ask"), "approved")
     assert (await invoice(runtime, entity.id))["state"] == "active"
 
 
@@ -132,26 +132,26 @@ CLERK = Actor("carl", roles=frozenset({"clerk"}))
 
 async def created(runtime: Runtime) -> InstanceView:
     entity = await create(runtime, MIDDLE, ANN)
-    return await runtime.transition(ORG, entity.id, "submit", CLERK)
+    return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
 
 async def edited(runtime: Runtime) -> InstanceView:
     entity = await create(runtime, MIDDLE, CLERK)
     await edit(runtime, entity.id, ANN, grand_total=80_000)
-    return await runtime.transition(ORG, entity.id, "submit", CLERK)
+    return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
 
 async def brought_in(runtime: Runtime) -> InstanceView:
     entity = await create(runtime, MIDDLE, CLERK)
-    return await runtime.transition(ORG, entity.id, "submit", ANN)
+    return await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
 
 
 async def amended(runtime: Runtime) -> InstanceView:
     entity = await create(runtime, MIDDLE, CLERK)
-    await runtime.transition(ORG, entity.id, "submit", CLERK)
+    await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
     await edit(runtime, entity.id, ANN, grand_total=80_000)
     await drain(runtime)
-    return await runtime.transition(ORG, entity.id, "submit", CLERK)
+    return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
 
 @pytest.mark.parametrize("part", [created, edited, brought_in, amended], ids=lambda part: part.__name__)
@@ -177,5 +177,5 @@ async def test_the_originator_is_not_among_those_it_is_escalated_to(
     }
     await publish_invoices(database, patch_of(ask))
     entity = await create(runtime, MIDDLE, ANN)
-    await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert "ann" not in {row["user_id"] for row in await rows(database, "workflow_seats")}

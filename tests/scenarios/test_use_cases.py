@@ -26,17 +26,21 @@ async def do(
     sandbox: Sandbox, who: str, action: str, data: Mapping[str, Any], of: UUID | None = None
 ) -> Entity:
     command = Command(sandbox.org_id, action, await sandbox.actor(who), data, of)
-    return (await sandbox.runtime.kernel.mutate(command)).entity
+    return (await sandbox.runtime.core.kernel.mutate(command)).entity
 
 
 async def submit(sandbox: Sandbox, who: str, entity: Entity) -> InstanceView:
-    return await sandbox.runtime.transition(sandbox.org_id, entity.id, "submit", await sandbox.actor(who))
+    return await sandbox.runtime.org(sandbox.org_id, await sandbox.actor(who)).entities.transition(
+        entity.id, "submit"
+    )
 
 
 async def approve(sandbox: Sandbox, who: str, view: InstanceView, step: str) -> InstanceView:
     (request_id,) = [waiting.request_id for waiting in view.waiting if waiting.name == step]
     assert request_id is not None
-    return await sandbox.runtime.decide(sandbox.org_id, request_id, "approved", await sandbox.actor(who))
+    return await sandbox.runtime.org(sandbox.org_id, await sandbox.actor(who)).approvals.decide(
+        request_id, "approved"
+    )
 
 
 class TestInvoice:
@@ -129,14 +133,12 @@ class TestRoyalty:
         await sandbox.roles(royalty_clerk=["franchise:royalty:execute"])
         given = {"franchisee_id": "f-1", "portal_url": "https://portal.example/f-1"}
         job = await sandbox.actor("job")
-        view = await sandbox.runtime.start(sandbox.org_id, "franchise.royalty", job, given)
+        view = await sandbox.runtime.org(sandbox.org_id, job).instances.start("franchise.royalty", given)
         await sandbox.advance_time("90 days")
         (effect,) = await rows(sandbox.database, "workflow_side_effects_outbox")
         assert (effect["effect_type"], effect["status"]) == ("webhook", "pending")
         assert effect["created_at"].isoformat() == "2026-04-01T06:00:00+00:00"
         (step,) = [
-            step
-            for step in await steps_of(sandbox.database, view.id)
-            if step["id"] == effect["step_execution_id"]
+            step for step in await steps_of(sandbox.database, view.id) if step["id"] == effect["step_id"]
         ]
         assert (step["node_id"], step["status"]) == ("deliver", "completed")

@@ -40,7 +40,7 @@ def shop(app: App, opened: Opened) -> Workshop:
 async def submit_many(
     shop: Workshop, number: int, org: str = ORG, type: str = "tests.note", **rest: Any
 ) -> None:
-    await shop.runtime.submit_many(org, [assent.NewTask(type, **rest) for _ in range(number)])
+    await shop.runtime.org(org).tasks.submit_many([assent.NewTask(type, **rest) for _ in range(number)])
 
 
 async def settle(shop: Workshop, task: ClaimedTask, output: Any = None) -> bool:
@@ -184,7 +184,7 @@ async def test_renewing_writes_one_row_however_many_tasks_there_are(shop: Worksh
 async def test_cancelled_before_it_completes_stays_cancelled(shop: Workshop) -> None:
     task_id = await shop.submit("tests.note")
     (task,) = await shop.claim(1)
-    await shop.runtime.cancel_task(ORG, task_id)
+    await shop.runtime.org(ORG).tasks.cancel(task_id)
     assert not await settle(shop, task, "too late")
     assert (await shop.status(), await shop.attempts()) == ("cancelled", [])
 
@@ -194,7 +194,7 @@ async def test_completed_before_it_is_cancelled_stays_complete(shop: Workshop) -
     (task,) = await shop.claim(1)
     assert await settle(shop, task)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
-        await shop.runtime.cancel_task(ORG, task_id)
+        await shop.runtime.org(ORG).tasks.cancel(task_id)
     assert await shop.status() == "complete"
 
 
@@ -204,7 +204,7 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Wo
     async with shop.database.transaction(None) as connection:
         mark = TaskResult(task, Completed(), "complete")
         assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
-        cancelling = asyncio.create_task(shop.runtime.cancel_task(ORG, task_id))
+        cancelling = asyncio.create_task(shop.runtime.org(ORG).tasks.cancel(task_id))
         await wait_until_somebody_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling
@@ -229,7 +229,7 @@ async def test_a_running_task_that_is_cancelled_is_broken_off(
     task_id = await shop.submit("tests.long")
     await shop.duty.run_once()
     await asyncio.wait_for(begun.wait(), 20)
-    await shop.runtime.cancel_task(ORG, task_id)
+    await shop.runtime.org(ORG).tasks.cancel(task_id)
     await shop.renew()
     await asyncio.wait_for(broken.wait(), 20)
     assert await shop.status() == "cancelled"
@@ -237,7 +237,7 @@ async def test_a_running_task_that_is_cancelled_is_broken_off(
 
 async def test_open_task_that_is_cancelled_never_runs(shop: Workshop) -> None:
     task_id = await shop.submit("tests.note")
-    await shop.runtime.cancel_task(ORG, task_id)
+    await shop.runtime.org(ORG).tasks.cancel(task_id)
     assert await shop.work() == {}
     assert await shop.status() == "cancelled"
 

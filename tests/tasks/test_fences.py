@@ -69,7 +69,7 @@ async def test_a_former_attempt_of_the_same_worker_is_not_taken_for_the_present_
 
 
 async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_again(shop: Workshop) -> None:
-    await shop.runtime.submit_many(ORG, [assent.NewTask("tests.note") for _ in range(5)])
+    await shop.runtime.org(ORG).tasks.submit_many([assent.NewTask("tests.note") for _ in range(5)])
     assert len(await shop.claim(5)) == 5
     assert (await shop.sweep())["tasks"] == 5
     assert {row["status"] for row in await shop.rows()} == {"open"}

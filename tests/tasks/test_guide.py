@@ -63,7 +63,7 @@ async def test_the_step_of_the_page_runs(database: Database) -> None:
     shop = Workshop(names["app"], database)
     ways = [{"from": "build", "event": event, "to": "end"} for event in ("completed", "error", "timeout")]
     await publish(database, "reports", [step, END], ways)
-    await shop.runtime.start(ORG, "reports", ANN, {"month": "May"})
+    await shop.runtime.org(ORG, ANN).instances.start("reports", {"month": "May"})
     await shop.work()
     await drain(shop.runtime)
     assert await shop.status() == "complete"

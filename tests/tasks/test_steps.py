@@ -47,7 +47,7 @@ async def publish_step(shop: Workshop, **rest: Any) -> None:
 
 
 async def start(shop: Workshop, month: Any = "May") -> InstanceView:
-    return await shop.runtime.start(ORG, "reports", ANN, {"month": month})
+    return await shop.runtime.org(ORG, ANN).instances.start("reports", {"month": month})
 
 
 async def instance(shop: Workshop) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def test_a_dead_task_takes_the_error_edge(shop: Workshop, clock: MovedCloc
 async def test_a_task_that_somebody_cancels_takes_the_error_edge(shop: Workshop) -> None:
     await publish_step(shop)
     view = await start(shop)
-    await shop.runtime.cancel_task(ORG, (await shop.row())["id"], ANN)
+    await shop.runtime.org(ORG, ANN).tasks.cancel((await shop.row())["id"])
     await drain(shop.runtime)
     error = (await step(shop, view))["output_json"]["error"]
     assert (error["code"], error["message"]) == ("TASK_CANCELLED", "cancelled by ann")
@@ -138,7 +138,7 @@ async def test_an_instance_that_is_cancelled_cancels_its_task(shop: Workshop) ->
     await publish_step(shop)
     view = await start(shop)
     await shop.claim(1)
-    await shop.runtime.cancel(ORG, view.id, ANN, "not needed")
+    await shop.runtime.org(ORG, ANN).instances.cancel(view.id, "not needed")
     assert await shop.status() == "cancelled"
     assert await drain(shop.runtime) == 0, "nobody is told what nobody waits for"
 
@@ -167,7 +167,7 @@ async def test_a_step_that_is_tried_again_submits_another_task(shop: Workshop, c
         await shop.work_and_tell()
         clock.advance("1h")
     assert (await instance(shop))["status"] == "paused"
-    await shop.runtime.retry(ORG, view.id, OPS)
+    await shop.runtime.org(ORG, OPS).instances.retry(view.id)
     assert [row["status"] for row in await shop.rows()] == ["dead", "open"]
 
 
@@ -210,7 +210,7 @@ async def test_retrying_all_dead_tasks_leaves_those_that_a_step_has_given_up(
         await shop.work_and_tell()
         clock.advance("1h")
     assert (await shop.status(), (await instance(shop))["current_nodes"]) == ("dead", [])
-    assert await shop.runtime.retry_tasks(ORG) == 0
+    assert await shop.runtime.org(ORG).tasks.retry_all() == 0
     assert await shop.status() == "dead"
 
 

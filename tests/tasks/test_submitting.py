@@ -115,7 +115,7 @@ async def test_a_key_is_of_an_org_and_a_type(shop: Workshop) -> None:
     ids = {
         await shop.submit("report.send", {"to": "ann"}, key="may"),
         await shop.submit("report.build", {"month": "May"}, key="may"),
-        await shop.runtime.submit("globex", "report.send", {"to": "ann"}, key="may"),
+        await shop.runtime.org("globex").tasks.submit("report.send", {"to": "ann"}, key="may"),
     }
     assert len(ids) == 3
 
@@ -126,7 +126,7 @@ async def test_another_input_under_the_same_key_is_refused_and_submits_nothing(s
         assent.NewTask("report.send", {"to": to}, key=key) for to, key in (("bea", "june"), ("bea", "may"))
     ]
     with pytest.raises(assent.Refused, match="IDEMPOTENCY_KEY_REUSED"):
-        await shop.runtime.submit_many(ORG, other)
+        await shop.runtime.org(ORG).tasks.submit_many(other)
     assert len(await shop.rows()) == 1
     assert await count(shop.database, "task_keys") == 1
 
@@ -148,9 +148,8 @@ async def test_a_key_outlives_its_task(shop: Workshop, clock: MovedClock) -> Non
 async def test_two_who_submit_one_key_at_once_get_one_task(shop: Workshop) -> None:
     """The second waits for the first to commit, and then finds its task."""
     async with shop.database.transaction(ORG) as connection:
-        first = await shop.runtime.joined(connection, ORG).submit(
-            ORG, "report.send", {"to": "ann"}, key="may"
-        )
+        async with shop.runtime.within(connection, ORG) as here:
+            first = await here.tasks.submit("report.send", {"to": "ann"}, key="may")
         second = asyncio.create_task(shop.submit("report.send", {"to": "ann"}, key="may"))
         await wait_until_somebody_is_blocked(connection)
     assert await second == first
@@ -160,7 +159,8 @@ async def test_two_who_submit_one_key_at_once_get_one_task(shop: Workshop) -> No
 async def test_whoever_waits_for_one_who_rolls_back_submits_the_task(shop: Workshop) -> None:
     async def submit_and_fail() -> "asyncio.Task[UUID]":
         async with shop.database.transaction(ORG) as connection:
-            await shop.runtime.joined(connection, ORG).submit(ORG, "report.send", {"to": "ann"}, key="may")
+            async with shop.runtime.within(connection, ORG) as here:
+                await here.tasks.submit("report.send", {"to": "ann"}, key="may")
             second = asyncio.create_task(shop.submit("report.send", {"to": "bea"}, key="may"))
             await wait_until_somebody_is_blocked(connection)
             raise LookupError(second)
@@ -181,8 +181,8 @@ async def test_the_callers_rows_and_the_task_commit_together_or_not_at_all(
     async def order(number: int, *, fails: bool = False) -> None:
         async with caller.transaction():
             await caller.execute("INSERT INTO public.orders VALUES ($1)", number)
-            async with shop.runtime.inside(caller, ORG) as here:
-                await here.submit(ORG, "report.send", {"to": f"order {number}"})
+            async with shop.runtime.within(caller, ORG) as here:
+                await here.tasks.submit("report.send", {"to": f"order {number}"})
             if fails:
                 raise RuntimeError("changed my mind")
 
@@ -202,8 +202,8 @@ async def test_the_same_in_a_session_of_sqlalchemy(shop: Workshop, database: Dat
         await session.commit()
         for number, keeps in ((1, False), (2, True)):
             await session.execute(text("INSERT INTO public.orders VALUES (:number)"), {"number": number})
-            async with shop.runtime.inside(session, ORG) as here:
-                await here.submit(ORG, "report.send", {"to": f"order {number}"})
+            async with shop.runtime.within(session, ORG) as here:
+                await here.tasks.submit("report.send", {"to": f"order {number}"})
             await (session.commit() if keeps else session.rollback())
         assert (await session.execute(text("SELECT id FROM public.orders"))).scalars().all() == [2]
     await engine.dispose()
@@ -217,9 +217,9 @@ async def test_statements_do_not_depend_on_how_many_are_submitted(
     for size in (2, 1, 300):  # the first renews the connection's plans too
         statement_counter.clear()
         tasks = [assent.NewTask("report.send", {"to": "ann"}, key=f"{size}:{n}") for n in range(size)]
-        ids = await shop.runtime.submit_many(ORG, tasks)
+        ids = await shop.runtime.org(ORG).tasks.submit_many(tasks)
         assert ids == sorted(ids), "ids sort by time, in the order in which tasks were submitted"
-        again = await shop.runtime.submit_many(ORG, tasks)
+        again = await shop.runtime.org(ORG).tasks.submit_many(tasks)
         assert again == ids
         numbers.append(len(statement_counter))
     assert numbers[1] == numbers[2]
@@ -306,10 +306,10 @@ async def test_input_from_sql_that_will_not_do_is_dead_at_once(shop: Workshop) -
 async def test_an_org_sees_and_cancels_its_own_tasks_only(shop: Workshop) -> None:
     task_id = await shop.submit("report.send", {"to": "ann"})
     with pytest.raises(assent.Refused, match="NOT_FOUND"):
-        await shop.runtime.cancel_task("globex", task_id)
+        await shop.runtime.org("globex").tasks.cancel(task_id)
     with pytest.raises(assent.Refused, match="NOT_FOUND"):
-        await shop.runtime.read_task("globex", task_id)
-    assert await shop.runtime.list_tasks("globex") == []
+        await shop.runtime.org("globex").tasks.get(task_id)
+    assert await shop.runtime.org("globex").tasks.list() == []
     async with shop.database.transaction("globex") as connection:
         for table in ("tasks", "task_submissions", "task_keys", "task_attempts"):
             assert await connection.fetchval(f"SELECT count(*) FROM assent.{table}") == 0  # noqa: S608
@@ -326,7 +326,8 @@ async def test_a_transaction_that_cannot_see_who_was_faster_is_run_again(shop: W
         await connection.fetchval("SELECT 1")  # from here on it sees what was there at this moment
         if tries == 1:
             await shop.submit("report.send", {"to": "ann"}, key="may")
-        return await shop.runtime.joined(connection, ORG).submit(ORG, "report.send", {"to": "ann"}, key="may")
+        async with shop.runtime.within(connection, ORG) as here:
+            return await here.tasks.submit("report.send", {"to": "ann"}, key="may")
 
     assert await other.run(work, org_id=ORG, isolation="repeatable_read") == (await shop.row())["id"]
     assert tries == 2

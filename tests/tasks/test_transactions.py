@@ -92,7 +92,7 @@ async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened
     @app.task("tests.note")
     async def note(task: assent.TaskContext) -> None:
         if taken == "cancelled":
-            await shops[0].runtime.cancel_task(ORG, task.id)
+            await shops[0].runtime.org(ORG).tasks.cancel(task.id)
         elif task.attempt == 1:
             await shops[0].sweep()
         try:
@@ -119,7 +119,7 @@ async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) 
     async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             assert (await shops[0].sweep())["tasks"] == 0
-            cancelling.append(asyncio.create_task(shops[0].runtime.cancel_task(ORG, task.id)))
+            cancelling.append(asyncio.create_task(shops[0].runtime.org(ORG).tasks.cancel(task.id)))
             await connection.execute(NOTE, "a")
 
     shops.append(opened())
@@ -135,8 +135,8 @@ async def test_a_task_submits_another_with_its_own_rows(app: App, opened: Opened
 
     @app.task("tests.first")
     async def first(task: assent.TaskContext) -> None:
-        async with task.transaction() as connection:
-            await shops[0].runtime.joined(connection, ORG).submit(ORG, "tests.second", key=task.key)
+        async with task.transaction() as connection, shops[0].runtime.within(connection, ORG) as here:
+            await second.configure(key=task.key).submit(here)
 
     @app.task("tests.second")
     async def second() -> None: ...

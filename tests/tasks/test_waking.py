@@ -26,7 +26,7 @@ async def test_workers_are_woken_for_what_is_due_and_for_nothing_else(shop: Work
     try:
         await listener.add_listener("assent_tasks", lambda *told: heard.append(told))
         await shop.submit("tests.note", run_at=shop.database.clock.now() + timedelta(hours=1))
-        assert await shop.runtime.retry_tasks(ORG) == 0
+        assert await shop.runtime.org(ORG).tasks.retry_all() == 0
         async with shop.database.transaction(None) as connection:
             assert await shop.duty._claims.give_back_unknown(connection, []) == 0
         await listener.fetchval("SELECT 1")

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.app import App
+from assent.model.actor import Actor
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.tasks.claimed_task import ClaimedTask
@@ -32,8 +33,8 @@ class Workshop:
         self.place = with_options(WorkerContext(database, runtime=self.runtime), **options)
         self.duty = Tasks(self.place)
 
-    async def submit(self, type: str, input: Any = None, **rest: Any) -> UUID:
-        return await self.runtime.submit(ORG, type, input, **rest)
+    async def submit(self, type: str, input: Any = None, actor: Actor | None = None, **rest: Any) -> UUID:
+        return await self.runtime.org(ORG, actor).tasks.submit(type, input, **rest)
 
     async def work(self) -> dict[str, int]:
         """Run what is due; how many attempts ended how."""

@@ -48,14 +48,16 @@ async def order_that_is_watched(runtime: Runtime, url: str) -> Entity:
     tell = {"id": "tell", "type": "webhook_out", "url": url, "body": {"order": "1"}}
     await publish(database, "telling", [wait, tell, END], arrows("wait", "tell", "end"))
     entity = await create_order(runtime)
-    await runtime.start(ORG, "telling", ANN)
+    await runtime.org(ORG, ANN).instances.start("telling")
     await drain(runtime)
     return entity
 
 
 async def enlarge(runtime: Runtime, entity: Entity, trace: str | None = None) -> None:
     """One edit: the mutation whose event makes a worker tell somebody."""
-    await runtime.kernel.mutate(Command(ORG, "order.update", ANN, {"total": 900}, entity.id, trace_id=trace))
+    await runtime.core.kernel.mutate(
+        Command(ORG, "order.update", ANN, {"total": 900}, entity.id, trace_id=trace)
+    )
 
 
 async def traces_in(database: Database, table: str) -> list[str | None]:

@@ -174,7 +174,7 @@ async def test_org_sees_only_what_is_its_own(database: Database) -> None:
 
 async def test_look_at_the_queues_reads_indexes_and_no_table(runtime: Runtime, database: Database) -> None:
     await publish(database, "line", [script("a"), END], arrows("a", "end"))
-    await runtime.start_many(ORG, "line", ANN, [{}] * 50)
+    await runtime.org(ORG, ANN).instances.start_many("line", [{}] * 50)
     await drain(runtime)
     async with database.transaction(None) as connection:
         await connection.execute(SQL.find_by_index)

@@ -77,7 +77,7 @@ async def test_operation_of_a_command_logs_its_org_instance_and_trace(
 ) -> None:
     await publish(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
     with scope(trace=CARRIED):
-        view = await runtime.start(ORG, "logging", ANN)
+        view = await runtime.org(ORG, ANN).instances.start("logging")
     (line,) = [line for line in lines if line["message"] == "an operation runs"]
     assert (line["org_id"], line["instance_id"], line["trace_id"]) == (ORG, str(view.id), CARRIED[3:35])
 
@@ -86,7 +86,7 @@ async def test_operations_of_one_batch_log_each_its_own(
     runtime: Runtime, database: Database, spans: Spans, lines: list[dict[str, Any]]
 ) -> None:
     await publish(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
-    ids = await runtime.start_many(ORG, "logging", ANN, [{}, {}, {}])
+    ids = await runtime.org(ORG, ANN).instances.start_many("logging", [{}, {}, {}])
     await drain(runtime)
     assert {line["instance_id"] for line in lines} == {str(each) for each in ids}
     nodes = {(trace_id(node), span_id(node)) for node in spans.named("node system")}

@@ -27,7 +27,7 @@ async def test_events_and_steps_are_counted_with_how_long_they_took(
     runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
 ) -> None:
     await publish(database, "line", LINE, arrows("a", "b", "end"))
-    await runtime.start_many(ORG, "line", ANN, [{}, {}, {}])
+    await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}, {}])
     clock.advance(timedelta(seconds=7))
     await drain(runtime)
     assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 3
@@ -42,10 +42,10 @@ async def test_step_that_rested_says_how_long(
     runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
 ) -> None:
     await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
-    view = await runtime.start(ORG, "asking", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("asking")
     assert counted("assent_steps_total", kind="form", status="pending") == 1
     clock.advance(timedelta(hours=3))
-    await runtime.advance(ORG, view.id, "completed", ANN)
+    await runtime.org(ORG, ANN).instances.advance(view.id, "completed")
     assert counted("assent_step_wait_seconds_sum", kind="form") == 3 * 3600
     assert counted("assent_steps_total", kind="form", status="completed") == 1
 
@@ -55,7 +55,7 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
 ) -> None:
     steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
     await publish(database, "bad", steps, arrows("it", "end"))
-    await runtime.start_many(ORG, "bad", ANN, [{"fails": True}, {"fails": False}])
+    await runtime.org(ORG, ANN).instances.start_many("bad", [{"fails": True}, {"fails": False}])
     for _ in range(5):
         await drain(runtime)
         clock.advance(timedelta(hours=1))
@@ -70,9 +70,9 @@ async def test_command_that_is_refused_counts_no_step(
     runtime: Runtime, database: Database, counted: Counted
 ) -> None:
     await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
-    view = await runtime.start(ORG, "asking", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("asking")
     with pytest.raises(Refused):
-        await runtime.advance(ORG, view.id, "sideways", ANN)
+        await runtime.org(ORG, ANN).instances.advance(view.id, "sideways")
     assert counted("assent_steps_total", kind="form", status="completed") is None
 
 
@@ -118,7 +118,7 @@ async def test_approvals_are_counted_when_asked_and_when_they_end(
     await edit(runtime, view.entity_id, grand_total=2_100_000)
     await drain(runtime)
     assert view.entity_id is not None
-    again = await runtime.transition(ORG, view.entity_id, "submit", ANN)
+    again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")
     again = await decide(runtime, again, "finance", FIN)
     await decide(runtime, again, "budget", BEA)
     assert counted("assent_approvals_total", outcome="asked") == 4
@@ -132,7 +132,7 @@ async def test_page_has_the_queues_and_asks_for_them_now_and_then(
     seconds = [100.0]
     page = MetricsPage(database, lambda: seconds[0])
     await publish(database, "line", LINE, arrows("a", "b", "end"))
-    await runtime.start_many(ORG, "line", ANN, [{}, {}])
+    await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}])
     clock.advance(timedelta(seconds=40))
     text, kind = await page.render()
     assert kind.startswith("text/plain")

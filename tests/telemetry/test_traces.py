@@ -12,6 +12,7 @@ from opentelemetry.trace import StatusCode
 from assent.app import App
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from assent.telemetry import is_sampled, is_traceparent, scope, span
 from assent.telemetry.configure import use_tracing
@@ -69,9 +70,7 @@ async def test_rows_of_the_way_say_the_trace(
     (effect,) = await rows(database, "workflow_side_effects_outbox")
     assert effect["trace_id"] == traceparent(spans.one("node webhook_out"))
     (step,) = [
-        step
-        for step in await rows(database, "workflow_step_executions")
-        if step["id"] == effect["step_execution_id"]
+        step for step in await rows(database, "workflow_step_executions") if step["id"] == effect["step_id"]
     ]
     assert step["output_json"]["trace_id"] == trace_id(mutate)
 
@@ -82,7 +81,7 @@ async def test_answer_that_is_awaited_goes_on_in_the_trace_of_what_asked_for_it(
     ask = {"id": "ask", "type": "webhook_out", "url": receiver.url, "body": {}, "await": True}
     await publish(database, "asking", [ask, END], arrows("ask", "end") + arrows("ask", "end", event="error"))
     office = office_of(app, database)
-    await runtime.start(ORG, "asking", ANN)
+    await runtime.org(ORG, ANN).instances.start("asking")
     await office.work()
     await office.close()
     answered = spans.one("event on_event")
@@ -109,9 +108,9 @@ async def test_caller_brings_the_trace_and_it_flows_where_nobody_traces(
 async def test_what_is_done_inside_a_scope_belongs_to_its_trace(runtime: Runtime, database: Database) -> None:
     await publish(database, "line", LINE, arrows("a", "b", "end"))
     with scope(trace=CARRIED):
-        view = await runtime.start(ORG, "line", ANN)
-        await runtime.start_many(ORG, "line", ANN, [{}])
-        await runtime.emit(ORG, "some key")
+        view = await runtime.org(ORG, ANN).instances.start("line")
+        await runtime.org(ORG, ANN).instances.start_many("line", [{}])
+        await runtime.org(ORG).events.emit("some key")
     assert await traces_in(database, "workflow_events_outbox") == [CARRIED, CARRIED]
     assert {step["output_json"]["trace_id"] for step in await steps_of(database, view.id)} == {CARRIED[3:35]}
 
@@ -120,8 +119,8 @@ async def test_nothing_is_written_about_traces_where_there_is_none(
     runtime: Runtime, database: Database
 ) -> None:
     await publish(database, "line", LINE, arrows("a", "b", "end"))
-    view = await runtime.start(ORG, "line", ANN)
-    await runtime.start_many(ORG, "line", ANN, [{}])
+    view = await runtime.org(ORG, ANN).instances.start("line")
+    await runtime.org(ORG, ANN).instances.start_many("line", [{}])
     await drain(runtime)
     assert await traces_in(database, "workflow_events_outbox") == [None]
     assert not any("trace_id" in step["output_json"] for step in await steps_of(database, view.id))
@@ -149,7 +148,7 @@ async def test_instances_of_one_batch_stay_each_in_its_own_trace(
     await publish(database, "line", LINE, arrows("a", "b", "end"))
     for name in ("one", "two", "three"):
         with span(name):
-            await runtime.start_many(ORG, "line", ANN, [{}])
+            await runtime.org(ORG, ANN).instances.start_many("line", [{}])
     await drain(runtime)
     batch = spans.one("batch")
     assert {spans.path(node)[0] for node in spans.named("node script")} == {"one", "two", "three"}
@@ -167,7 +166,7 @@ async def test_command_drains_the_events_of_others_in_their_traces_and_advances_
     await publish_orders(database, None)
     with span("creating"):
         entity = await create_order(runtime)
-    await runtime.transition(ORG, entity.id, "submit", ANN)
+    await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert spans.path(spans.one("event on_create")) == ["creating", "mutate", "event on_create"]
     (advance,) = spans.named("advance")
     assert spans.path(advance) == ["command advance", "advance"]
@@ -181,7 +180,7 @@ async def test_command_that_is_not_sampled_still_tells_of_the_events_that_are(
     await publish_orders(database, None)
     entity = await create_order(runtime)
     with scope(trace=NOT_SAMPLED):
-        await runtime.transition(ORG, entity.id, "submit", ANN)
+        await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert spans.path(spans.one("event on_create")) == ["mutate", "event on_create"]
     assert set(spans.names) == {"mutate", "event on_create"}
 
@@ -190,7 +189,7 @@ async def test_event_that_nobody_traced_begins_a_trace_where_it_is_processed(
     runtime: Runtime, database: Database
 ) -> None:
     await publish(database, "line", LINE, arrows("a", "b", "end"))
-    await runtime.start_many(ORG, "line", ANN, [{}, {}])
+    await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}])
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -236,7 +235,7 @@ async def test_refusal_is_an_answer_and_no_error(runtime: Runtime, database: Dat
     await publish_orders(database, None)
     entity = await create_order(runtime)
     with pytest.raises(Refused):
-        await runtime.transition(ORG, entity.id, "approve", ANN)
+        await runtime.org(ORG, ANN).entities.transition(entity.id, "approve")
     command = spans.one("command advance")
     assert command.status.status_code is StatusCode.UNSET
     assert (command.attributes or {})["assent.rejection"]
@@ -248,8 +247,8 @@ async def test_step_that_raises_fails_its_spans_and_tells_the_type_only(
     await publish(
         database, "bad", [call("it", "tests.log", input={"fails": "true"}), END], arrows("it", "end")
     )
-    await runtime.start_many(ORG, "bad", ANN, [{}])
-    await runtime.process_events()
+    await runtime.org(ORG, ANN).instances.start_many("bad", [{}])
+    await EventProcessor(runtime.core).process_events()
     node = spans.one("node system")
     assert node.status.status_code is StatusCode.ERROR
     assert spans.path(node) == ["event on_start", "advance", "node system"]
@@ -261,8 +260,8 @@ async def test_batch_that_is_halved_tells_of_the_one_that_fails_and_of_each_othe
 ) -> None:
     steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
     await publish(database, "bad", steps, arrows("it", "end"))
-    await runtime.start_many(ORG, "bad", ANN, [{"fails": number == 2} for number in range(5)])
-    await runtime.process_events()
+    await runtime.org(ORG, ANN).instances.start_many("bad", [{"fails": number == 2} for number in range(5)])
+    await EventProcessor(runtime.core).process_events()
     ended = [node.status.status_code for node in spans.named("node system")]
     assert sorted(code.name for code in ended) == ["ERROR", "UNSET", "UNSET", "UNSET", "UNSET"]
 
@@ -291,5 +290,5 @@ async def test_spans_of_an_operation_are_below_its_node(database: Database, span
             pass
 
     await publish(database, "looking", [call("it", "tests.look"), END], arrows("it", "end"))
-    await app.runtime(database).start(ORG, "looking", ANN)
+    await app.runtime(database).org(ORG, ANN).instances.start("looking")
     assert spans.path(spans.one("inside")) == ["command start", "advance", "node system", "inside"]

@@ -64,7 +64,7 @@ async def test_name_of_the_service_is_the_operators(
     database: Database, receiver: Receiver, runtime: Runtime
 ) -> None:
     await order_that_is_watched(runtime, receiver.url)
-    await runtime.emit("acme", "large:1")
+    await runtime.org("acme").events.emit("large:1")
     with collecting() as collector:
         told = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "shop-worker"}
         await run(database.url, "--once", "--only", "events", *APP, **told)

@@ -64,7 +64,7 @@ async def test_each_thing_happens_at_its_own_time_however_far_the_clock_moves(sa
     steps = [wait("one", "2h"), wait("two", "3d"), wait("three", "90s"), END]
     await sandbox.publish(flow(steps, line(*steps)))
     began = sandbox.clock.now()
-    view = await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+    view = await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
     await sandbox.advance_time("30 days")
     assert sandbox.clock.now() == began + timedelta(days=30)
     ended = {s["node_id"]: s["completed_at"] - began for s in await steps_of(sandbox.database, view.id)}
@@ -75,7 +75,7 @@ async def test_each_thing_happens_at_its_own_time_however_far_the_clock_moves(sa
 async def test_what_is_due_later_does_not_happen(sandbox: Sandbox) -> None:
     steps = [wait("one", "2h"), form("fill"), END]
     await sandbox.publish(flow(steps, line(*steps)))
-    view = await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+    view = await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
     await sandbox.advance_time(timedelta(hours=2) - timedelta(seconds=1))
     assert [s["status"] for s in await steps_of(sandbox.database, view.id)][-1] == "pending"
     await sandbox.advance_time("1s")
@@ -88,7 +88,7 @@ async def test_timeouts_of_a_step_and_of_the_whole_come_in_their_order(sandbox: 
     steps = [first, {"id": "second", "type": "wait", "key": "nor ever"}, END, script("late")]
     transitions = [*arrows("first", "second"), *arrows("second", "end"), *arrows("late", "end")]
     await sandbox.publish(flow(steps, transitions, timeout="2d", on_timeout="late"))
-    view = await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+    view = await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
     await sandbox.advance_time("1 week")
     found = [(s["node_id"], s["status"]) for s in await steps_of(sandbox.database, view.id)]
     assert ("first", "completed") in found
@@ -108,7 +108,7 @@ async def test_an_attempt_that_failed_is_made_again_when_its_time_comes(postgres
     steps = [wait("one", "1h"), {"id": "call", "type": "system", "operation": {"sdk": "shaky"}}, END]
     async with Sandbox(app, [flow(steps, line(*steps))], server=postgres_url) as sandbox:
         await sandbox.people(ann=["clerk"])
-        view = await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+        view = await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
         await sandbox.advance_time("1 day")
         (call,) = [s for s in await steps_of(sandbox.database, view.id) if s["node_id"] == "call"]
     assert (outcomes, call["status"]) == ([], "completed")

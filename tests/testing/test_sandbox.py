@@ -38,14 +38,16 @@ async def test_contracts_patches_and_flows_come_from_files_folders_and_data(post
         await sandbox.roles(clerk=["orders:approve:execute"])
         entity = await created(sandbox)
         await sandbox.drain()
-        view = await sandbox.runtime.start(sandbox.org_id, "orders.approval", await sandbox.actor("ann"))
+        view = await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start(
+            "orders.approval"
+        )
     assert entity.state == "draft"
     assert view.workflow_id == "orders.approval"
 
 
 async def created(sandbox: Sandbox):  # type: ignore[no-untyped-def]
     command = Command(sandbox.org_id, "invoice.create", await sandbox.actor("ann"), DATA)
-    return (await sandbox.runtime.kernel.mutate(command)).entity
+    return (await sandbox.runtime.core.kernel.mutate(command)).entity
 
 
 async def test_the_application_that_is_handed_in_stays_as_it_is(postgres_url: str) -> None:
@@ -68,7 +70,7 @@ async def test_contracts_of_the_application_are_published_and_its_actions_run(po
         await sandbox.roles(clerk=["invoice:file"])
         entity = await created(sandbox)
         filing = Command(sandbox.org_id, "invoice.file", await sandbox.actor("ann"), {}, entity.id)
-        filed = (await sandbox.runtime.kernel.mutate(filing)).entity
+        filed = (await sandbox.runtime.core.kernel.mutate(filing)).entity
         assert await sandbox.drain() > 0
     assert filed.data["cost_center"] == "archive"
 
@@ -164,6 +166,6 @@ class TestSending:
     ) -> None:
         async with Sandbox(app, [self.FLOW], send=send, server=postgres_url) as sandbox:
             await sandbox.people(ann=[])
-            await sandbox.runtime.start(sandbox.org_id, "a.b", await sandbox.actor("ann"))
+            await sandbox.runtime.org(sandbox.org_id, await sandbox.actor("ann")).instances.start("a.b")
             await sandbox.advance_time("1 day")
             assert (await self.status(sandbox), sent) == outcome

@@ -1,13 +1,15 @@
-"""An application whose runtime does the least that a runtime does, and can be held up by a test.
+"""An application whose workers do the least with events that a worker does, and can be held up by a test.
 
 It claims events, completes them in the same transaction, and before it commits passes a lock that a test may hold:
 `app` is for `assent worker --app tests.worker.application:app`.
 """
 
-from typing import Any
-
 from assent.app import App
+from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
+from assent.worker.duty import WorkerContext
+from assent.worker.options import Options
 
 GATE = 4_242
 """The advisory lock that every batch passes before it commits."""
@@ -26,29 +28,32 @@ RETURNING e.id
 """
 
 
-class CompletingRuntime:
+class CompletingProcessor(EventProcessor):
     """Completes events; each is counted in its attempts, so that twice would show."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.outlets = None
-        self.tasks: dict[str, Any] = {}
-
-    async def process_events(self, limit: int) -> int:
+    async def process_events(self, limit: int = 200) -> int:
         async with self.database.transaction(None) as connection:
             done = await connection.fetch(_COMPLETE, limit)
             if done:
                 await connection.execute(f"SELECT pg_advisory_xact_lock_shared({GATE})")
         return len(done)
 
-    async def recover_batches(self, limit: int) -> int:
+    async def recover_batches(self, limit: int = 100) -> int:
         return 0
 
 
 class CompletingApp(App):
-    def runtime(self, database: Database) -> CompletingRuntime:
-        return CompletingRuntime(database)
+    def event_processor(self, runtime: Runtime) -> EventProcessor:
+        return CompletingProcessor(runtime.core)
 
 
 app = CompletingApp()
+
+
+def completing_context(database: Database, options: Options) -> WorkerContext:
+    """Return a worker context whose events are completed and nothing else."""
+    runtime = app.runtime(database)
+    return WorkerContext(database, options, runtime, events=app.event_processor(runtime))
+
+
 not_an_app = object()

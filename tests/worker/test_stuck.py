@@ -128,28 +128,37 @@ async def test_finding_is_reported_once_while_it_stands_and_again_when_it_comes_
 
 
 class Recorded:
-    """Repairs that really change the database, and remember whom they were asked for."""
+    """Repairs that really change the database, and remember for which org they were called."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.asked: list[tuple[str, str]] = []
 
-    async def rebuild(self, org_id, instance_id):
-        self.asked.append(("rebuild", org_id))
+    def org(self, org_id, actor):
+        return RecordedOrg(self, org_id)
+
+
+class RecordedOrg:
+    def __init__(self, recorded: Recorded, org_id: str) -> None:
+        self.recorded, self.org_id = recorded, org_id
+        self.operations = self.instances = self
+
+    async def rebuild(self, instance_id):
+        self.recorded.asked.append(("rebuild", self.org_id))
         raise RuntimeError("no steps to rebuild from")
 
-    async def reenqueue(self, org_id, instance_id):
-        self.asked.append(("reenqueue", org_id))
-        async with self.database.transaction(None) as connection:
-            await insert_event(connection, org_id=org_id, instance_id=instance_id)
+    async def reenqueue(self, instance_id):
+        self.recorded.asked.append(("reenqueue", self.org_id))
+        async with self.recorded.database.transaction(None) as connection:
+            await insert_event(connection, org_id=self.org_id, instance_id=instance_id)
 
-    async def force_fail(self, org_id, instance_id, actor, reason):
-        self.asked.append(("force_fail", org_id))
+    async def force_fail(self, instance_id, reason):
+        self.recorded.asked.append(("force_fail", self.org_id))
         sql = (
             "UPDATE assent.workflow_instances SET status = 'failed', completed_at = assent.now()"
             " WHERE org_id = $1 AND id = $2 RETURNING 1"
         )
-        await fetch(self.database, sql, org_id, instance_id)
+        await fetch(self.recorded.database, sql, self.org_id, instance_id)
 
 
 async def test_nothing_is_repaired_unless_an_operator_chose_how(place, database, clock):

@@ -15,7 +15,7 @@ from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES, Supervisor, duties
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
-from tests.worker.application import HOLD_GATE, CompletingRuntime
+from tests.worker.application import HOLD_GATE, completing_context
 from tests.worker.queues import events, wait_until_somebody_is_blocked, with_options
 from tests.worker.test_loop import NEVER_S, Runs, Scripted
 
@@ -25,7 +25,7 @@ PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, 
 
 @pytest.fixture
 def place(database: Database) -> WorkerContext:
-    return WorkerContext(database, PATIENT, CompletingRuntime(database))
+    return completing_context(database, PATIENT)
 
 
 @asynccontextmanager

@@ -14,14 +14,14 @@ from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.worker import loop as loop_module
-from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.duty import RunResult, Schedule
 from assent.worker.loop import RunTimeout
 from assent.worker.options import Options
 from assent.worker.probes import Probes, ProbeSettings
 from assent.worker.supervisor import Supervisor, duties, require_connections
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
-from tests.worker.application import CompletingRuntime
+from tests.worker.application import completing_context
 from tests.worker.queues import with_options
 from tests.worker.test_loop import Runs, Scripted
 
@@ -150,7 +150,7 @@ async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Data
     async with Proxy.before(database.url) as proxy:
         silenced = await Database.open(proxy.url, settings=settings)
         place = with_options(
-            WorkerContext(silenced, LIMIT, CompletingRuntime(silenced)),
+            completing_context(silenced, LIMIT),
             timers_interval_ms=10,
             run_timeout_ms=300,
         )
@@ -169,7 +169,7 @@ async def test_connections_of_a_run_that_was_cut_off_are_replaced(database: Data
 
 
 def test_pool_that_is_too_small_for_the_lanes_is_said_at_start(database: Database) -> None:
-    place = WorkerContext(database, Options(), CompletingRuntime(database))
+    place = completing_context(database, Options())
     chosen = duties(place)
     require_connections(SETTINGS.replace(pool_connections_max=8), chosen, Options())
     with pytest.raises(Invalid) as caught:

@@ -50,7 +50,7 @@ async def tell_and_process(place: WorkerContext) -> int:
 
 async def test_waiting_flow_goes_on_when_its_time_has_come_and_only_then(place, runtime, database, clock):
     await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
-    view = await runtime.start(ORG, "a.wait", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("119m")
     assert await tell_and_process(place) == 0
     clock.advance("1m")
@@ -62,7 +62,7 @@ async def test_waiting_flow_goes_on_when_its_time_has_come_and_only_then(place, 
 async def test_form_that_nobody_fills_in_takes_its_timeout(place, runtime, database, clock):
     steps = [form("ask", timeout="1h", on_timeout="late"), script("late"), END]
     await publish(database, "a.form", steps, [*arrows("ask", "end", event="done"), *arrows("late", "end")])
-    view = await runtime.start(ORG, "a.form", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.form")
     clock.advance("1h")
     assert await tell_and_process(place) == 1
     assert await status_of(database, view) == "completed"
@@ -71,12 +71,12 @@ async def test_form_that_nobody_fills_in_takes_its_timeout(place, runtime, datab
 
 async def test_timer_of_a_paused_instance_waits_until_it_goes_on(place, runtime, database, clock):
     await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
-    view = await runtime.start(ORG, "a.wait", ANN)
-    await runtime.pause(ORG, view.id, OPS)
+    view = await runtime.org(ORG, ANN).instances.start("a.wait")
+    await runtime.org(ORG, OPS).instances.pause(view.id)
     clock.advance("3h")
     await tell_and_process(place)
     assert await status_of(database, view) == "paused"
-    await runtime.resume(ORG, view.id, OPS)
+    await runtime.org(ORG, OPS).instances.resume(view.id)
     await tell_and_process(place)
     assert await status_of(database, view) == "completed"
 
@@ -87,14 +87,14 @@ async def test_flow_whose_whole_time_is_over_goes_where_it_says_and_expires_once
     steps = [form("ask"), form("expired"), END]
     transitions = [*arrows("ask", "end", event="done"), *arrows("expired", "end", event="done")]
     await publish(database, "a.slow", steps, transitions, timeout="72h", on_timeout="expired")
-    view = await runtime.start(ORG, "a.slow", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.slow")
     clock.advance("72h")
     assert await tell_and_process(place) == 1
     for _ in range(3):
         clock.advance("100d")
         await run_until_done(Prune(place))
         assert await tell_and_process(place) == 0
-    (waiting,) = (await runtime.advance(ORG, view.id, "done", ANN, step="expired"),)
+    (waiting,) = (await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="expired"),)
     assert waiting.status == "completed"
 
 
@@ -120,16 +120,16 @@ async def test_instance_that_is_compacted_and_pruned_can_still_be_rebuilt(place,
         *arrows("last", "end", event="done"),
     ]
     await publish(database, "a.loop", steps, transitions)
-    view = await runtime.start(ORG, "a.loop", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.loop")
     for again in (True, False):
-        await runtime.advance(ORG, view.id, "done", ANN, {"again": again}, step="left")
-        await runtime.advance(ORG, view.id, "done", ANN, {"more": "x" * 100}, step="right")
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"again": again}, step="left")
+        await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"more": "x" * 100}, step="right")
     clock.advance("400d")
     assert (await run_until_done(Compact(place))).count > 0
     assert all("evaluations" not in step["output_json"] for step in await steps_of(database, view.id))
-    kept, folded = await runtime.folded(ORG, view.id)
+    kept, folded = await runtime.org(ORG).operations.fold(view.id)
     assert kept == folded
-    assert (await runtime.advance(ORG, view.id, "done", ANN)).status == "completed"
+    assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "completed"
 
 
 async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
@@ -137,7 +137,7 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
 ):
     """Why pruning is safe (D27): terminal is final, with or without receipts."""
     await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
-    view = await runtime.start(ORG, "a.wait", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("2h")
     await run_until_done(Timers(place))
     (event,) = await fetch(
@@ -160,10 +160,10 @@ async def test_retention_leaves_nothing_of_an_ended_flow(place, runtime, databas
         await insert(connection, "orgs", org_id=ORG, settings={"retention_days": 30})
     await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     for _ in range(2):
-        await runtime.start(ORG, "a.wait", ANN)
+        await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("2h")
     await tell_and_process(place)
-    running = await runtime.start(ORG, "a.wait", ANN)
+    running = await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("31d")
     assert (await Retention(place).run_once()).count == 2
     left = await fetch(
@@ -184,7 +184,7 @@ async def lose_the_waiting_step(database) -> None:
 
 async def test_resting_instance_is_never_called_stuck(place, runtime, database, clock):
     await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
-    await runtime.start(ORG, "a.form", ANN)
+    await runtime.org(ORG, ANN).instances.start("a.form")
     clock.advance("365d")
     assert (await Stuck(place).run_once()).count == 0
 
@@ -193,7 +193,7 @@ async def test_stuck_instance_is_failed_by_the_runtime_where_an_operator_chose_s
     place, runtime, database, clock
 ):
     await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
-    view = await runtime.start(ORG, "a.form", ANN)
+    view = await runtime.org(ORG, ANN).instances.start("a.form")
     await lose_the_waiting_step(database)
     clock.advance(timedelta(hours=1))
     duty = Stuck(with_options(place, stuck_repair="force_fail"))
@@ -206,7 +206,7 @@ async def test_stuck_instance_is_put_to_work_again_where_an_operator_chose_so(
     place, runtime, database, clock
 ):
     await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
-    await runtime.start(ORG, "a.form", ANN)
+    await runtime.org(ORG, ANN).instances.start("a.form")
     await lose_the_waiting_step(database)
     clock.advance(timedelta(hours=1))
     duty = Stuck(replace(with_options(place, stuck_repair="reenqueue")))

@@ -58,5 +58,5 @@ async def _advance(
             instance_id = entity.instance_id if entity else None
     if instance_id is None:
         assert meant.entity_id is not None
-        return await runtime.transition(org_id, meant.entity_id, event, actor, data)
-    return await runtime.advance(org_id, instance_id, event, actor, data, step=step)
+        return await runtime.org(org_id, actor).entities.transition(meant.entity_id, event, data)
+    return await runtime.org(org_id, actor).instances.advance(instance_id, event, data, step=step)

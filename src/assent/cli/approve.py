@@ -57,11 +57,9 @@ def approve(  # noqa: PLR0913, PLR0917
     filled_in = given_data(data, json_data)
 
     async def work(session: ActorSession) -> "InstanceView":
-        return await session.runtime.decide(
-            session.org_id,
+        return await session.runtime.org(session.org_id, session.actor).approvals.decide(
             await _request_id(session, request),
             chosen,
-            session.actor,
             reason=reason,
             on_behalf_of=on_behalf_of,
             group=group,
@@ -83,7 +81,7 @@ def _chosen(*, reject: bool, abstain: bool, answer: str | None) -> str:
 
 
 async def _request_id(session: ActorSession, given: GivenId) -> UUID:
-    from assent.approvals.lookup import find_requests
+    from assent.approvals.requests import find_requests
     from assent.model.mutation import Refused, Rejection
 
     async with session.reading() as connection:

@@ -56,8 +56,8 @@ async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: st
     from assent.runtime.rights import may_emit
 
     may_emit(session.actor)
-    told = (session.org_id, key, data or None)
-    return await session.runtime.emit(*told, cause=cause, actor=session.actor)
+    events = session.runtime.org(session.org_id, session.actor).events
+    return await events.emit(key, data or None, cause=cause)
 
 
 @app.command("list")

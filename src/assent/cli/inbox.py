@@ -53,7 +53,7 @@ async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage
     from assent.model.mutation import Refused, Rejection
     from assent.people.inbox import count_inbox, read_inbox
 
-    now, directory = session.now(), session.runtime.directory
+    now, directory = session.now(), session.runtime.core.directory
     org_id, reader = session.org_id, session.actor.id
     async with session.reading() as connection:
         page = await read_inbox(connection, org_id, reader, wanted, now, directory=directory)

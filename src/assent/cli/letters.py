@@ -1,7 +1,7 @@
 """Dead letters of all queues as one: events and results not taken, effects not sent, tasks not done."""
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -13,7 +13,7 @@ from assent.cli.progress import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.cli.targets import find_seen_instance
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import page_of_dead_letters, retry_letter
+from assent.operations.dead_letters import DeadLetter, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 Kind = Literal["event", "effect", "result", "task", "instance"]
@@ -68,9 +68,7 @@ async def dead_letters(session: ActorSession, limit: int) -> list[Letter]:
     may_operate(session.actor, "retry")
     async with session.reading() as connection:
         found = await page_of_dead_letters(connection, session.org_id, None, None, limit)
-    return [
-        Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)}) for letter in found
-    ]
+    return [_letter(letter) for letter in found]
 
 
 async def retry_each(session: ActorSession, ids: Sequence[GivenId]) -> Retried:
@@ -86,9 +84,13 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Try every dead letter of the org again, all but events in one go and each event by itself."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.runtime.retry_effects(session.org_id, actor=session.actor)
-    done.counts["result"] += await session.runtime.retry_results(session.org_id, session.actor)
-    done.counts["task"] += await session.runtime.retry_tasks(session.org_id, actor=session.actor)
+    done.counts["effect"] += await session.runtime.org(session.org_id, session.actor).dead_letters.retry_all(
+        "effect"
+    )
+    done.counts["result"] += await session.runtime.org(session.org_id, session.actor).dead_letters.retry_all(
+        "result"
+    )
+    done.counts["task"] += await session.runtime.org(session.org_id, session.actor).tasks.retry_all()
     tried: set[UUID] = set()
     with Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
@@ -102,13 +104,13 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
 
 async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[Letter]:
     """The next ones; what was refused is still there, before or behind them."""
-    rows = await session.runtime.dead_letters(session.org_id, BATCH + len(tried))
-    return [_event(row) for row in rows if row["id"] not in tried]
+    rows = await session.runtime.org(session.org_id).dead_letters.list("event", limit=BATCH + len(tried))
+    return [_letter(row) for row in rows if row.id not in tried]
 
 
 async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
     try:
-        await session.runtime.revive(session.org_id, letter.id, session.actor)
+        await session.runtime.org(session.org_id, session.actor).dead_letters.retry(letter.id, "event")
     except Refused as refused:
         # Letters of one instance are tried again together: the others are gone when their turn comes.
         if refused.code != "NOT_FOUND" or letter.instance_id is None:
@@ -120,7 +122,7 @@ async def _retry(session: ActorSession, given: GivenId) -> Kind:
     async with session.reading() as connection:
         instance_id = await find_seen_instance(session, connection, given)
     if instance_id is not None:
-        await session.runtime.retry(session.org_id, instance_id, session.actor)
+        await session.runtime.org(session.org_id, session.actor).instances.retry(instance_id)
         return "instance"
     if given.first != given.last:
         hint = "a dead letter is named by its whole id"
@@ -129,12 +131,14 @@ async def _retry(session: ActorSession, given: GivenId) -> Kind:
 
 
 async def _retry_letter(session: ActorSession, letter_id: UUID) -> Kind:
-    found = await retry_letter(session.runtime, session.org_id, letter_id, session.actor)
-    if found is None:
-        raise Refused(Rejection("NOT_FOUND", f"no dead letter or instance {letter_id}", ("id",)))
-    return found
+    try:
+        return await session.runtime.org(session.org_id, session.actor).dead_letters.retry(letter_id)
+    except Refused as refused:
+        if refused.code != "NOT_FOUND":
+            raise
+        message = f"no dead letter or instance {letter_id}"
+        raise Refused(Rejection("NOT_FOUND", message, ("id",))) from None
 
 
-def _event(row: Mapping[str, Any]) -> Letter:
-    where = row["instance_id"], row["error"]
-    return Letter(row["id"], "event", row["event_type"], row["created_at"], row["attempts"], *where)
+def _letter(letter: DeadLetter) -> Letter:
+    return Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)})

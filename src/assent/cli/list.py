@@ -86,10 +86,10 @@ async def _read(
     from assent.runtime.views import list_instances
 
     async with session.reading() as connection:
-        reader = await reader_of(session.runtime, connection, session.org_id, session.actor)
+        reader = await reader_of(session.runtime.core, connection, session.org_id, session.actor)
         seen = replace(wanted, reader=reader)
         rows = await list_instances(connection, session.org_id, seen, after, limit)
-        places = await names_of_nodes(connection, session.runtime.definitions, rows)
+        places = await names_of_nodes(connection, session.runtime.core.definitions, rows)
     return InstanceList(rows, places, session.now())
 
 

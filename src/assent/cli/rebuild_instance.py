@@ -88,12 +88,12 @@ async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[U
 async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) -> Rebuilt:
     """One that cannot be rebuilt must not keep the others from it."""
     try:
-        kept, rebuilt = await session.runtime.folded(session.org_id, instance_id)
+        kept, rebuilt = await session.runtime.org(session.org_id).operations.fold(instance_id)
         differences = differences_of(kept, rebuilt)
         if check or not differences:
             return Rebuilt(instance_id, differences)
         # Under its lock now: whoever was at work on it meanwhile may have brought it in order.
-        changed = await session.runtime.rebuild(session.org_id, instance_id, session.actor)
+        changed = await session.runtime.org(session.org_id, session.actor).operations.rebuild(instance_id)
         return Rebuilt(instance_id, differences if changed else {}, changed)
     except Exception as error:
         surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")

@@ -37,11 +37,11 @@ def recompile(json: JsonOption = False) -> None:
 async def _recompile() -> "list[Recompiled]":
     from assent.app import App
     from assent.definitions import recompile
-    from assent.runtime.repin import repin
+    from assent.runtime.operation_commands import repin
 
     async with migrated_database() as database:
         # Moving an instance runs none of its steps, so no application has to be named.
-        advancing = App().runtime(database).advancing
+        advancing = App().runtime(database).core.advancing
         return await recompile(database, lambda moves: repin(database, advancing, moves))
 
 

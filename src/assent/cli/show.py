@@ -65,10 +65,10 @@ async def _with_history(
 ) -> "InstancePage":
     from dataclasses import replace
 
-    from assent.approvals.lookup import requests_of_instance
+    from assent.approvals.requests import requests_of_instance
     from assent.runtime.description import describe
 
     org_id, runtime = session.org_id, session.runtime
-    described = await describe(runtime, connection, org_id, instance_id, session.actor)
+    described = await describe(runtime.core, connection, org_id, instance_id, session.actor)
     asked = await requests_of_instance(connection, org_id, instance_id, REQUESTS_MAX)
     return replace(page, described=described, requests=asked)

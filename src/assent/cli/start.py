@@ -38,4 +38,6 @@ def start(  # noqa: PLR0913, PLR0917
 
 
 async def _start(session: ActorSession, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
-    return await session.runtime.start(session.org_id, flow, session.actor, data, idempotency_key=key)
+    return await session.runtime.org(session.org_id, session.actor).instances.start(
+        flow, data, idempotency_key=key
+    )

@@ -41,7 +41,7 @@ async def find_seen_instance(
     found = await find_one(connection, session.org_id, "instance", given, find_instances)
     row = await find_instance(connection, session.org_id, found) if found else None
     if row is not None:
-        await may_read_instance(session.runtime, connection, SeenInstance.of(row), session.actor)
+        await may_read_instance(session.runtime.core, connection, SeenInstance.of(row), session.actor)
     return found
 
 

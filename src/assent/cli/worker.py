@@ -139,7 +139,8 @@ def _workplace(database: "Database", options: "Options", application: "App | Non
 
     if application is None:
         return WorkerContext(database, options)
-    return WorkerContext(database, options, application.runtime(database), SendingSettings())
+    runtime, sending = application.runtime(database), SendingSettings()
+    return WorkerContext(database, options, runtime, sending, events=application.event_processor(runtime))
 
 
 async def _run_once(

@@ -8,6 +8,7 @@ from uuid import UUID
 from assent.demo.company import ORG, actor
 from assent.model.mutation import Command
 from assent.runtime import InstanceView, Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 
 DAYS: Final = 9
@@ -31,7 +32,8 @@ class Office:
         for number, stage in enumerate(stages, start=1):
             self._clock.move_to(began + number * each)
             await stage(self, number)
-            while await self._runtime.process_events(200):
+            processor = EventProcessor(self._runtime.core)
+            while await processor.process_events(200):
                 pass
             note(number, len(stages))
 
@@ -46,14 +48,14 @@ class Office:
         command = Command(
             ORG, "invoice.create", actor(who), {**invoice, "cost_center": "R&D", **more}, channel="demo"
         )
-        return (await self._runtime.kernel.mutate(command)).entity.id
+        return (await self._runtime.core.kernel.mutate(command)).entity.id
 
     async def submit(self, number: int, total: int, who: str = "ann", **more: Any) -> InstanceView:
         invoice = await self.write(number, total, who, **more)
-        return await self._runtime.transition(ORG, invoice, "submit", actor(who))
+        return await self._runtime.org(ORG, actor(who)).entities.transition(invoice, "submit")
 
     async def edit(self, view: InstanceView, who: str, **changes: Any) -> None:
-        await self._runtime.kernel.mutate(
+        await self._runtime.core.kernel.mutate(
             Command(ORG, "invoice.update", actor(who), changes, view.entity_id, channel="demo")
         )
 
@@ -63,17 +65,17 @@ class Office:
         (asked,) = [waiting.request_id for waiting in view.waiting if waiting.name == step]
         assert asked is not None
         self._clock.advance(timedelta(minutes=20))
-        return await self._runtime.decide(ORG, asked, answer, actor(who), reason=reason)
+        return await self._runtime.org(ORG, actor(who)).approvals.decide(asked, answer, reason=reason)
 
     async def cancel(self, view: InstanceView) -> None:
         assert view.entity_id is not None
-        await self._runtime.transition(ORG, view.entity_id, "cancel", actor("fin"))
+        await self._runtime.org(ORG, actor("fin")).entities.transition(view.entity_id, "cancel")
 
     async def claim(self, amount: int, who: str = "ann") -> InstanceView:
-        view = await self._runtime.start(ORG, "expenses.approval", actor(who))
+        view = await self._runtime.org(ORG, actor(who)).instances.start("expenses.approval")
         day = self._clock.now().date().isoformat()
         spent = {"amount": amount, "category": "travel", "spent_on": day}
-        return await self._runtime.advance(ORG, view.id, "completed", actor(who), spent)
+        return await self._runtime.org(ORG, actor(who)).instances.advance(view.id, "completed", spent)
 
 
 async def _draft(office: Office, number: int) -> None:

@@ -49,16 +49,15 @@ async def decide_approval(desk: Act, request_id: UUID, body: DecideBody) -> Resp
     """For whoever is asked, or stands in for them. Nobody approves what is their own."""
 
     async def command(runtime: Runtime) -> InstanceView:
-        return await runtime.decide(
-            desk.org_id,
+        return await runtime.org(
+            desk.org_id, desk.caller.actor, partition_id=desk.caller.partition_id
+        ).approvals.decide(
             request_id,
             body.answer,
-            desk.caller.actor,
             reason=body.reason,
             on_behalf_of=body.on_behalf_of,
             group=body.group,
             data=body.data,
-            partition_id=desk.caller.partition_id,
         )
 
     return await _command(desk, request_id, command, {"event": "answer"})
@@ -74,15 +73,9 @@ async def reassign_approval(desk: Act, request_id: UUID, body: ReassignBody) -> 
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
 
     async def command(runtime: Runtime) -> InstanceView:
-        return await runtime.reassign(
-            desk.org_id,
-            request_id,
-            desk.caller.actor,
-            from_user=body.from_user,
-            to_user=body.to_user,
-            reason=body.reason,
-            partition_id=desk.caller.partition_id,
-        )
+        return await runtime.org(
+            desk.org_id, desk.caller.actor, partition_id=desk.caller.partition_id
+        ).approvals.reassign(request_id, from_user=body.from_user, to_user=body.to_user, reason=body.reason)
 
     return await _command(desk, request_id, command)
 
@@ -98,7 +91,7 @@ async def claim_approval(desk: Act, request_id: UUID) -> Response:
 
     async def command(runtime: Runtime) -> InstanceView:
         actor, partition = desk.caller.actor, desk.caller.partition_id
-        return await runtime.claim(desk.org_id, request_id, actor, partition_id=partition)
+        return await runtime.org(desk.org_id, actor, partition_id=partition).approvals.claim(request_id)
 
     return await _command(desk, request_id, command)
 
@@ -114,7 +107,7 @@ async def release_approval(desk: Act, request_id: UUID) -> Response:
 
     async def command(runtime: Runtime) -> InstanceView:
         actor, partition = desk.caller.actor, desk.caller.partition_id
-        return await runtime.release(desk.org_id, request_id, actor, partition_id=partition)
+        return await runtime.org(desk.org_id, actor, partition_id=partition).approvals.release(request_id)
 
     return await _command(desk, request_id, command)
 

@@ -120,7 +120,7 @@ async def create_delegation(desk: Act, body: NewDelegationBody) -> Response:
     )
 
     async def work(session: Transaction) -> Reply:
-        directory, now = session.runtime.directory, desk.house.database.clock.now()
+        directory, now = session.runtime.core.directory, desk.house.database.clock.now()
         kept = await delegate(session.connection, directory, wanted, actor, now)
         return Reply.of(DelegationBody.of(_accepted(kept)), 201)
 

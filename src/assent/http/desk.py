@@ -204,8 +204,8 @@ class RequestContext:
 
     def _session(self, joined: CallerDatabase) -> Transaction:
         """The application's runtime, in this transaction instead of its own."""
-        runtime = self.house.runtime.via(self.origin).joined_to(joined)
-        return Transaction(joined.connection, runtime.kernel, runtime)
+        runtime = self.house.runtime.via(self.origin).on(joined)
+        return Transaction(joined.connection, runtime.core.kernel, runtime)
 
     async def _repeat_key(self) -> RepeatKey | None:
         if self.repeat_key is None:

@@ -166,7 +166,9 @@ async def move_entity(  # noqa: PLR0913, PLR0917
             command = _command(desk, entity_type, name, body.data, entity_id, body.reason, version)
             moved = (await session.kernel.mutate(command)).entity
             return await answer(show_moved(desk, moved), **entity_headers(moved))
-        view = await session.runtime.transition(desk.org_id, before.id, name, desk.caller.actor, body.data)
+        view = await session.runtime.org(desk.org_id, desk.caller.actor).entities.transition(
+            before.id, name, body.data
+        )
         after = await read_entity(session.connection, desk.org_id, entity_id)
         assert after is not None
         return await answer(show_moved(desk, after, view), **entity_headers(after))

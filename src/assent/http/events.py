@@ -69,8 +69,8 @@ async def emit_event(desk: Tell, key: NamePath, signed: SignedCause, body: NewEv
             return False
         cause, actor = body.cause or signed, desk.caller.actor
         partition = desk.caller.partition_id
-        return await session.runtime.emit(
-            desk.org_id, key, body.data, cause=cause, actor=actor, partition_id=partition
+        return await session.runtime.org(desk.org_id, actor, partition_id=partition).events.emit(
+            key, body.data, cause=cause
         )
 
     return await desk.write(work)

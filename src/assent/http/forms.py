@@ -51,7 +51,7 @@ async def claim_form(desk: Act, step_id: UUID) -> Response:
     """Until it is released, nobody else fills it in."""
 
     async def command(session: Transaction) -> object:
-        return await session.runtime.claim_form(desk.org_id, step_id, **_by(desk))
+        return await session.runtime.org(desk.org_id, **_by(desk)).forms.claim(step_id)
 
     return await _command(desk, step_id, command)
 
@@ -66,7 +66,7 @@ async def release_form(desk: Act, step_id: UUID) -> Response:
     """For those who could fill it in and have it or find it free, and for holders of `forms:reassign`."""
 
     async def command(session: Transaction) -> object:
-        return await session.runtime.release_form(desk.org_id, step_id, **_by(desk))
+        return await session.runtime.org(desk.org_id, **_by(desk)).forms.release(step_id)
 
     return await _command(desk, step_id, command)
 
@@ -81,7 +81,7 @@ async def keep_form_draft(desk: Act, step_id: UUID, body: FormDraftBody) -> Resp
     """Right or wrong; `draft_problems` says what would be wrong with it if it were sent."""
 
     async def command(session: Transaction) -> object:
-        return await session.runtime.save_draft(desk.org_id, step_id, data=body.data, **_by(desk))
+        return await session.runtime.org(desk.org_id, **_by(desk)).forms.save_draft(step_id, data=body.data)
 
     return await _command(desk, step_id, command)
 
@@ -96,7 +96,9 @@ async def reassign_form(desk: Act, step_id: UUID, body: ReassignBody) -> Respons
     """One's own seat, or another's with `approvals:reassign`. Both names stay in the record."""
 
     async def command(session: Transaction) -> object:
-        return await session.runtime.reassign_form(desk.org_id, step_id, **body.model_dump(), **_by(desk))
+        return await session.runtime.org(desk.org_id, **_by(desk)).forms.reassign(
+            step_id, **body.model_dump()
+        )
 
     return await _command(desk, step_id, command)
 

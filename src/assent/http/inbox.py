@@ -46,7 +46,7 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
 
     async def work(connection: Connection) -> InboxPage | Rejection:
         now = desk.house.database.clock.now()
-        reader, directory = desk.caller.actor.id, desk.house.runtime.directory
+        reader, directory = desk.caller.actor.id, desk.house.runtime.core.directory
         return await read_inbox(connection, desk.org_id, reader, wanted, now, directory=directory)
 
     page = await desk.read(work)
@@ -63,7 +63,7 @@ async def count_inbox_of_caller(desk: Look) -> Any:
 
     async def work(connection: Connection) -> InboxCountsBody:
         caller, now = desk.caller, desk.house.database.clock.now()
-        partition, directory = caller.partition_id, desk.house.runtime.directory
+        partition, directory = caller.partition_id, desk.house.runtime.core.directory
         counts = await count_inbox(
             connection, desk.org_id, caller.actor.id, now, partition_id=partition, directory=directory
         )

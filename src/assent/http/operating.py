@@ -30,7 +30,6 @@ from assent.operations.dead_letters import (
     LetterKind,
     is_letter_of,
     page_of_dead_letters,
-    retry_letter,
 )
 from assent.operations.health import HealthLimits, health
 from assent.operations.stuck import StuckInstance, find_stuck
@@ -130,7 +129,7 @@ async def rebuild_instance(desk: Act, instance_id: UUID) -> Response:
 
     async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
-        changed = await session.runtime.rebuild(desk.org_id, instance_id, desk.caller.actor)
+        changed = await session.runtime.org(desk.org_id, desk.caller.actor).operations.rebuild(instance_id)
         return Reply.of(RebuiltBody(instance_id=instance_id, changed=changed))
 
     return await desk.write(work)
@@ -148,7 +147,7 @@ async def reenqueue_instance(desk: Act, instance_id: UUID) -> Response:
 
     async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
-        await session.runtime.reenqueue(desk.org_id, instance_id, desk.caller.actor)
+        await session.runtime.org(desk.org_id, desk.caller.actor).operations.reenqueue(instance_id)
         return Reply.of(EnqueuedBody(instance_id=instance_id), 202)
 
     return await desk.write(work)
@@ -166,7 +165,7 @@ async def force_fail_instance(desk: Act, instance_id: UUID, body: Why) -> Respon
     async def work(session: Transaction) -> Reply:
         await _operated(desk, session, "repair", instance_id)
         actor = desk.caller.actor
-        view = await session.runtime.force_fail(desk.org_id, instance_id, actor, body.reason)
+        view = await session.runtime.org(desk.org_id, actor).instances.force_fail(instance_id, body.reason)
         return await answer(show_instance(desk, session.connection, view))
 
     return await desk.write(work)
@@ -192,7 +191,4 @@ async def _operated(
 
 
 async def _retry(desk: RequestContext, session: Transaction, letter_id: UUID) -> LetterKind:
-    found = await retry_letter(session.runtime, desk.org_id, letter_id, desk.caller.actor)
-    if found is None:
-        raise _no_letter(letter_id)
-    return found
+    return await session.runtime.org(desk.org_id, desk.caller.actor).dead_letters.retry(letter_id)

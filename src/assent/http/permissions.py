@@ -22,4 +22,4 @@ def hidden_types(desk: RequestContext) -> list[str]:
 
 async def reader_for(desk: RequestContext, connection: Connection) -> Reader:
     """What the caller may see in lists."""
-    return await reader_of(desk.house.runtime, connection, desk.org_id, desk.caller.actor)
+    return await reader_of(desk.house.runtime.core, connection, desk.org_id, desk.caller.actor)

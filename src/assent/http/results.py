@@ -78,7 +78,9 @@ async def push_result(request: Request, desk: Push, request_id: UUID, given: New
         await request_seen(desk, session.connection, request_id)
         actor = desk.caller.actor
         require_capability(actor, PUSH_RESULTS)
-        pushed = await session.runtime.push_bundle(desk.org_id, request_id, bundle, "http", actor)
+        pushed = await session.runtime.org(desk.org_id, actor).requests.push_bundle(
+            request_id, bundle, "http"
+        )
         return _reply(request_id, bundle, pushed)
 
     return await desk.write(work)
@@ -125,7 +127,7 @@ async def push_result_by_callback(request: Request, callback: Called, given: New
     house: Services = request.app.state.house
     bundle = _bound(request, callback.request_id, given)
     org_id, request_id = callback.org_id, callback.request_id
-    pushed = await house.runtime.push_bundle(org_id, request_id, bundle, "callback")
+    pushed = await house.runtime.org(org_id).requests.push_bundle(request_id, bundle, "callback")
     return _reply(request_id, bundle, pushed).response()
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from assent.approvals.details import ApprovalDetails, read_request
 from assent.approvals.forms import FormView
+from assent.approvals.requests import ApprovalDetails, read_request
 from assent.definitions.views import definition_seen
 from assent.http.approval_shapes import ApprovalBody, DecidedBody
 from assent.http.definition_shapes import DefinitionBody, DraftBody, PlacedProblem
@@ -33,6 +33,7 @@ from assent.runtime.rights import may_read_definitions, require_capability
 from assent.runtime.view import InstanceView
 from assent.runtime.views import find_instance
 from assent.store.database import Connection
+from assent.store.joined_database import CallerDatabase
 from assent.store.rows import Row
 from assent.tasks.views import TaskView, read_task
 
@@ -115,7 +116,7 @@ async def instance_seen(desk: RequestContext, connection: Connection, instance_i
 async def instance_for(desk: RequestContext, connection: Connection, instance_id: UUID) -> Row:
     """An instance that the caller may read; all others are not there, or refused (D12, D32)."""
     row = await instance_seen(desk, connection, instance_id)
-    await may_read_instance(desk.house.runtime, connection, SeenInstance.of(row), desk.caller.actor)
+    await may_read_instance(desk.house.runtime.core, connection, SeenInstance.of(row), desk.caller.actor)
     return row
 
 
@@ -123,14 +124,14 @@ async def show_instance(
     desk: RequestContext, connection: Connection, view: InstanceView, status: int = 200, **headers: str
 ) -> Reply:
     """An instance after a command."""
-    await may_read_instance(desk.house.runtime, connection, view, desk.caller.actor)
+    await may_read_instance(desk.house.runtime.core, connection, view, desk.caller.actor)
     return Reply.of(InstanceBody.of(view), status, about=(("instance", str(view.id)),), **headers)
 
 
 async def describe_instance(desk: RequestContext, connection: Connection, instance_id: UUID) -> Descriptor:
     """An instance with its variables, its newest steps and what the caller could do."""
     row = await instance_for(desk, connection, instance_id)
-    found = await describe(desk.house.runtime, connection, desk.org_id, instance_id, desk.caller.actor)
+    found = await describe(desk.house.runtime.core, connection, desk.org_id, instance_id, desk.caller.actor)
     assert found is not None, "both reads see one snapshot"
     return Descriptor.of_description(row, found)
 
@@ -145,7 +146,7 @@ async def approval_for(desk: RequestContext, connection: Connection, request_id:
         raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
     runtime, user = desk.house.runtime, desk.caller.actor.id
     sits = any(seat.user_id == user and seat.status != "later" for seat in shown.request.seats)
-    if not sits and not await was_asked(runtime, connection, desk.org_id, request_id, user):
+    if not sits and not await was_asked(runtime.core, connection, desk.org_id, request_id, user):
         await instance_for(desk, connection, shown.request.instance_id)
     return shown
 
@@ -161,7 +162,7 @@ async def show_decided(
     shown = await approval_for(desk, connection, request_id)
     about: tuple[About, ...] = (("approval", str(request_id)),)
     try:
-        await may_read_instance(desk.house.runtime, connection, view, desk.caller.actor)
+        await may_read_instance(desk.house.runtime.core, connection, view, desk.caller.actor)
     except Refused:
         return Reply.of(DecidedBody(request=ApprovalBody.of(shown)), about=about)
     body = DecidedBody(request=ApprovalBody.of(shown), instance=InstanceBody.of(view))
@@ -173,11 +174,12 @@ async def show_decided(
 
 async def form_for(desk: RequestContext, connection: Connection, step_id: UUID) -> FormView:
     """A form that the caller could answer, or whose instance they may read; its draft is for the former only."""
-    runtime, actor = desk.house.runtime.joined(connection, desk.org_id), desk.caller.actor
-    view = await runtime.read_form(desk.org_id, step_id, partition_id=desk.caller.partition_id)
-    if await was_asked(runtime, connection, desk.org_id, step_id, actor.id):
+    joined = CallerDatabase(desk.house.database, connection, desk.org_id)
+    runtime, actor = desk.house.runtime.on(joined), desk.caller.actor
+    view = await runtime.org(desk.org_id, partition_id=desk.caller.partition_id).forms.get(step_id)
+    if await was_asked(runtime.core, connection, desk.org_id, step_id, actor.id):
         return view
-    if await could_answer(runtime, connection, desk.org_id, view.instance_id, actor, step_id=step_id):
+    if await could_answer(runtime.core, connection, desk.org_id, view.instance_id, actor, step_id=step_id):
         return view
     await instance_for(desk, connection, view.instance_id)
     return replace(view, draft=None, draft_problems=None)
@@ -237,7 +239,9 @@ async def task_for(desk: RequestContext, connection: Connection, task_id: UUID) 
     if found.instance_id is not None:
         row = await find_instance(connection, desk.org_id, found.instance_id)
         if row is not None:
-            await may_read_instance(desk.house.runtime, connection, SeenInstance.of(row), desk.caller.actor)
+            await may_read_instance(
+                desk.house.runtime.core, connection, SeenInstance.of(row), desk.caller.actor
+            )
     return found
 
 

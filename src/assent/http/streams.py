@@ -86,7 +86,7 @@ async def stream_inbox(desk: LookAtInbox, last_event_id: LastEventId = None) -> 
     async def read(desk: RequestContext) -> StreamState:
         async def work(connection: Connection) -> StreamState:
             caller, now = desk.caller, desk.house.database.clock.now()
-            partition, directory = caller.partition_id, desk.house.runtime.directory
+            partition, directory = caller.partition_id, desk.house.runtime.core.directory
             seen = (await look_at_inboxes(connection, [topic], now))[topic]
             counts = await count_inbox(
                 connection, desk.org_id, caller.actor.id, now, partition_id=partition, directory=directory

@@ -51,7 +51,7 @@ async def submit_task(desk: Act, body: SubmitTask) -> Response:
         actor = desk.caller.actor
         require_capability(actor, desk.house.app.capabilities.get(f"task:{body.type}", SUBMIT))
         new = NewTask(**body.model_dump(), partition_id=desk.caller.partition_id)
-        (task_id,) = await session.runtime.submit_many(desk.org_id, [new], actor=actor)
+        (task_id,) = await session.runtime.org(desk.org_id, actor).tasks.submit_many([new])
         return Reply.of(SubmittedBody(id=task_id), 202)
 
     return await desk.write(work)
@@ -103,7 +103,7 @@ async def cancel_task(desk: Act, task_id: UUID) -> Response:
 
     async def work(session: Transaction) -> Reply:
         await task_seen(desk, session.connection, task_id, CANCEL)
-        await session.runtime.cancel_task(desk.org_id, task_id, desk.caller.actor)
+        await session.runtime.org(desk.org_id, desk.caller.actor).tasks.cancel(task_id)
         return await answer(showing.show_task(desk, session.connection, task_id))
 
     return await desk.write(work)
@@ -123,7 +123,7 @@ async def retry_task(desk: Act, task_id: UUID) -> Response:
         if found.status != "dead":
             message = f"task {task_id} is {found.status}, and only a dead one is tried again"
             raise Refused(Rejection("TASK_NOT_DEAD", message, ("task_id",)))
-        await session.runtime.retry_task(desk.org_id, task_id, desk.caller.actor)
+        await session.runtime.org(desk.org_id, desk.caller.actor).tasks.retry(task_id)
         return await answer(showing.show_task(desk, session.connection, task_id))
 
     return await desk.write(work)

@@ -32,7 +32,9 @@ async def cancel_workflow(desk: Act, instance_id: UUID, body: ReasonBody = NO_RE
     """For whoever started it, and for holders of `workflows:cancel`. What was done stays done."""
 
     async def command(session: Transaction) -> InstanceView:
-        return await session.runtime.cancel(desk.org_id, instance_id, desk.caller.actor, body.reason)
+        return await session.runtime.org(desk.org_id, desk.caller.actor).instances.cancel(
+            instance_id, body.reason
+        )
 
     return await command_to(desk, instance_id, command, operation="cancel")
 
@@ -47,7 +49,9 @@ async def pause_workflow(desk: Act, instance_id: UUID, body: ReasonBody = NO_REA
     """For holders of `workflows:pause`. Events, timers and results wait until it is resumed."""
 
     async def command(session: Transaction) -> InstanceView:
-        return await session.runtime.pause(desk.org_id, instance_id, desk.caller.actor, body.reason)
+        return await session.runtime.org(desk.org_id, desk.caller.actor).instances.pause(
+            instance_id, body.reason
+        )
 
     return await command_to(desk, instance_id, command, operation="pause")
 
@@ -62,7 +66,7 @@ async def resume_workflow(desk: Act, instance_id: UUID) -> Response:
     """For holders of `workflows:resume`."""
 
     async def command(session: Transaction) -> InstanceView:
-        return await session.runtime.resume(desk.org_id, instance_id, desk.caller.actor)
+        return await session.runtime.org(desk.org_id, desk.caller.actor).instances.resume(instance_id)
 
     return await command_to(desk, instance_id, command, operation="resume")
 
@@ -77,6 +81,8 @@ async def retry_workflow(desk: Act, instance_id: UUID, body: RetryBody = EVERYTH
     """For holders of `workflows:retry`."""
 
     async def command(session: Transaction) -> InstanceView:
-        return await session.runtime.retry(desk.org_id, instance_id, desk.caller.actor, body.step)
+        return await session.runtime.org(desk.org_id, desk.caller.actor).instances.retry(
+            instance_id, body.step
+        )
 
     return await command_to(desk, instance_id, command, operation="retry")

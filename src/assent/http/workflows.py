@@ -62,14 +62,9 @@ async def start_workflow(
     caller = desk.caller
 
     async def work(session: Transaction) -> Reply:
-        view = await session.runtime.start(
-            desk.org_id,
-            workflow_id,
-            caller.actor,
-            data,
-            idempotency_key=desk.repeat_key,
-            partition_id=caller.partition_id,
-        )
+        view = await session.runtime.org(
+            desk.org_id, caller.actor, partition_id=caller.partition_id
+        ).instances.start(workflow_id, data, idempotency_key=desk.repeat_key)
         place = f"/ui/workflows/{view.id}"
         return await answer(
             show_instance(desk, session.connection, view, 201, location=place), location=place
@@ -161,8 +156,8 @@ async def advance_workflow(desk: Act, instance_id: UUID, body: AdvanceBody) -> R
     """An event of the step that waits; for an approval it is the decision, with all its rules."""
 
     async def command(session: Transaction) -> InstanceView:
-        return await session.runtime.advance(
-            desk.org_id, instance_id, body.event, desk.caller.actor, body.input, step=body.step
+        return await session.runtime.org(desk.org_id, desk.caller.actor).instances.advance(
+            instance_id, body.event, body.input, step=body.step
         )
 
     return await command_to(desk, instance_id, command, {"data": "input"})

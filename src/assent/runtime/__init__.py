@@ -1,6 +1,7 @@
-"""Makes decisions true: one batch, one transaction, whoever asks."""
+"""Makes decisions true: one batch, one transaction, for every caller."""
 
-from assent.runtime.runtime import Operation, Runtime
+from assent.runtime.core import Operation
+from assent.runtime.runtime import OrgRuntime, Runtime
 from assent.runtime.view import InstanceView, Waiting
 
-__all__ = ["InstanceView", "Operation", "Runtime", "Waiting"]
+__all__ = ["InstanceView", "Operation", "OrgRuntime", "Runtime", "Waiting"]

@@ -1,98 +1,156 @@
-"""What people do about requests for approval: decide, reassign, claim, release."""
+"""Commands to approval requests and forms. Each finds the instance that asked, and runs there."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from assent.approvals.forms import FormView, read_form
 from assent.approvals.requests import read_status
 from assent.engine.consent import not_open
-from assent.engine.inputs import Claim, Decide, Input, Reassign, Release
-from assent.model.actor import Actor
+from assent.engine.inputs import (
+    Claim,
+    ClaimForm,
+    Decide,
+    FormInput,
+    Input,
+    Reassign,
+    ReassignForm,
+    Release,
+    ReleaseForm,
+    SaveDraft,
+)
+from assent.model.canonical import canonical_json
+from assent.model.form import DRAFT_BYTES_MAX, FormDraft
 from assent.model.mutation import Refused, Rejection
-from assent.people.directory import Directory
-from assent.runtime.commands import Commands, checked, view_of_job
-from assent.runtime.targets import Target
+from assent.runtime.batch import Execution
+from assent.runtime.commands import check_data, view_of_execution
+from assent.runtime.core import OrgScope
 from assent.runtime.view import InstanceView
 
 
-class ApprovalCommands(Commands):
-    """Each finds the instance that asked and hands it an input: the same door as every other command."""
+@dataclass(frozen=True, slots=True)
+class ApprovalCommands:
+    """Commands to the approval requests of an org."""
 
-    directory: Directory
+    scope: OrgScope
 
     async def decide(  # noqa: PLR0913
         self,
-        org_id: str,
         request_id: UUID,
         answer: str,
-        actor: Actor,
         *,
         reason: str | None = None,
         on_behalf_of: str | None = None,
         group: str | None = None,
         data: Mapping[str, Any] | None = None,
-        partition_id: str | None = None,
     ) -> InstanceView:
-        """Answer a request: `approved`, `rejected`, `abstained`, or an outcome of the node's own."""
-        checked({"reason": reason})
-        given = Decide(self._id(), actor, request_id, answer, reason, on_behalf_of, group, checked(data))
-        return await self._request_input(org_id, request_id, given, partition_id)
+        """Decide a request: `approved`, `rejected`, `abstained`, or an outcome of the node's own."""
+        scope = self.scope
+        check_data({"reason": reason})
+        identity = scope.new_id(), scope.required_actor
+        command = Decide(*identity, request_id, answer, reason, on_behalf_of, group, check_data(data))
+        return await self._run(request_id, command)
 
-    async def reassign(  # noqa: PLR0913
-        self,
-        org_id: str,
-        request_id: UUID,
-        actor: Actor,
-        *,
-        from_user: str,
-        to_user: str,
-        reason: str | None = None,
-        partition_id: str | None = None,
+    async def reassign(
+        self, request_id: UUID, *, from_user: str, to_user: str, reason: str | None = None
     ) -> InstanceView:
-        """Ask somebody else in somebody's place; both names stay in the record."""
-        checked({"reason": reason, "to_user": to_user})
-        email = await self._email_of(org_id, to_user, people_only=True)
-        given = Reassign(self._id(), actor, request_id, from_user, to_user, email, reason)
-        return await self._request_input(org_id, request_id, given, partition_id)
+        """Give a seat to another person; both names stay in the record."""
+        scope = self.scope
+        check_data({"reason": reason, "to_user": to_user})
+        email = await _email_of(scope, to_user, people_only=True)
+        identity = scope.new_id(), scope.required_actor
+        return await self._run(request_id, Reassign(*identity, request_id, from_user, to_user, email, reason))
 
-    async def claim(
-        self, org_id: str, request_id: UUID, actor: Actor, *, partition_id: str | None = None
-    ) -> InstanceView:
-        """Take on what several are asked; until it is released, nobody else decides it."""
-        given = Claim(self._id(), actor, request_id)
-        return await self._request_input(org_id, request_id, given, partition_id)
+    async def claim(self, request_id: UUID) -> InstanceView:
+        """Claim a request that several people may decide; until it is released, only the claimant decides it."""
+        return await self._run(request_id, Claim(self.scope.new_id(), self.scope.required_actor, request_id))
 
-    async def release(
-        self, org_id: str, request_id: UUID, actor: Actor, *, partition_id: str | None = None
-    ) -> InstanceView:
-        given = Release(self._id(), actor, request_id)
-        return await self._request_input(org_id, request_id, given, partition_id)
+    async def release(self, request_id: UUID) -> InstanceView:
+        return await self._run(
+            request_id, Release(self.scope.new_id(), self.scope.required_actor, request_id)
+        )
 
-    async def _request_input(
-        self, org_id: str, request_id: UUID, given: Input, partition_id: str | None
-    ) -> InstanceView:
-        asked = Target(org_id, "request", request_id, given, partition_id=partition_id)
+    async def _run(self, request_id: UUID, command: Input) -> InstanceView:
+        scope = self.scope
         try:
-            return view_of_job(await self.run_job(asked))
+            job = await scope.execute("request", request_id, command, partition_id=scope.partition_id)
+            return view_of_execution(job)
         except Refused as refused:
             if refused.code != "APPROVAL_VOID":
                 raise
-            raise Refused(await self._how_it_ended(org_id, request_id)) from refused
+            raise Refused(await self._how_it_ended(request_id)) from refused
 
-    async def _how_it_ended(self, org_id: str, request_id: UUID) -> Rejection:
-        """The instance knows the requests of its present round only; one of an earlier round may have been decided."""
-        async with self.database.transaction(org_id, read_only=True) as connection:
-            status, reason = await read_status(connection, org_id, request_id)
+    async def _how_it_ended(self, request_id: UUID) -> Rejection:
+        """Return why a request is not open: the instance knows the requests of its present round only."""
+        async with self.scope.reading() as connection:
+            status, reason = await read_status(connection, self.scope.org_id, request_id)
         return not_open(request_id, status, reason)
 
-    async def _email_of(self, org_id: str, user_id: str, *, people_only: bool = False) -> str | None:
-        """Where an active member is reached; nobody else can be asked, and to decide only people."""
-        async with self.database.transaction(org_id, read_only=True) as connection:
-            people = await self.directory.by_id(connection, [(org_id, user_id)])
-        person = people.get((org_id, user_id))
-        if person is None or not person.active:
-            raise Refused(Rejection("UNKNOWN_USER", f"{user_id} is not an active member", ("to_user",)))
-        if people_only and person.kind != "user":
-            message = f"{user_id} is a service account: only people decide in the place of another"
-            raise Refused(Rejection("UNKNOWN_USER", message, ("to_user",)))
-        return person.email
+
+@dataclass(frozen=True, slots=True)
+class FormCommands:
+    """Commands to the forms of an org; a form is completed with `instances.advance`."""
+
+    scope: OrgScope
+
+    async def get(self, step_id: UUID) -> FormView:
+        """Return a form with its schema and its draft, also after it has ended."""
+        async with self.scope.reading() as connection:
+            found = await read_form(connection, self.scope.org_id, step_id)
+        if found is None or self.scope.partition_id not in (None, found.partition_id):
+            raise Refused(Rejection("NOT_FOUND", f"no form {step_id}", ("step_id",)))
+        return found
+
+    async def claim(self, step_id: UUID) -> InstanceView:
+        """Claim a form that several people may fill in; until it is released, only the claimant does."""
+        command = ClaimForm(self.scope.new_id(), self.scope.required_actor, step_id)
+        return view_of_execution(await self._execute(command))
+
+    async def release(self, step_id: UUID) -> InstanceView:
+        command = ReleaseForm(self.scope.new_id(), self.scope.required_actor, step_id)
+        return view_of_execution(await self._execute(command))
+
+    async def save_draft(self, step_id: UUID, data: Mapping[str, Any]) -> FormDraft:
+        """Save what has been written so far; return it with the problems that it would have if it were sent."""
+        draft = _require_small(check_data(data))
+        command = SaveDraft(self.scope.new_id(), self.scope.required_actor, step_id, draft)
+        job = await self._execute(command)
+        saved = job.run.world.forms[step_id].draft
+        assert saved is not None
+        return saved
+
+    async def reassign(
+        self, step_id: UUID, *, from_user: str, to_user: str, reason: str | None = None
+    ) -> InstanceView:
+        """Give a form to another person to fill in; both names stay in the record."""
+        check_data({"reason": reason, "to_user": to_user})
+        email = await _email_of(self.scope, to_user)
+        identity = self.scope.new_id(), self.scope.required_actor
+        command = ReassignForm(*identity, step_id, from_user, to_user, email, reason)
+        return view_of_execution(await self._execute(command))
+
+    async def _execute(self, command: FormInput) -> Execution:
+        assert command.step_id is not None
+        scope = self.scope
+        return await scope.execute("form", command.step_id, command, partition_id=scope.partition_id)
+
+
+async def _email_of(scope: OrgScope, user_id: str, *, people_only: bool = False) -> str | None:
+    """Return the address of an active member; raise `Refused` for anyone else, and for accounts if asked to."""
+    async with scope.reading() as connection:
+        people = await scope.core.directory.by_id(connection, [(scope.org_id, user_id)])
+    person = people.get((scope.org_id, user_id))
+    if person is None or not person.active:
+        raise Refused(Rejection("UNKNOWN_USER", f"{user_id} is not an active member", ("to_user",)))
+    if people_only and person.kind != "user":
+        message = f"{user_id} is a service account: only people decide in the place of another"
+        raise Refused(Rejection("UNKNOWN_USER", message, ("to_user",)))
+    return person.email
+
+
+def _require_small(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    if (size := len(canonical_json(data))) > DRAFT_BYTES_MAX:
+        message = f"a draft of at most {DRAFT_BYTES_MAX} bytes was expected, found {size}"
+        raise Refused(Rejection("TOO_LARGE", message, ("data",)))
+    return data

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 from assent.engine.answers_open import possible_answers, possible_transitions
@@ -11,13 +11,11 @@ from assent.engine.run import Run
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.runtime.batch import BatchItem
+from assent.runtime.core import Core
 from assent.runtime.view import InstanceView, Waiting, view_of
 from assent.runtime.views import list_steps
 from assent.store.database import Connection
 from assent.store.rows import Row
-
-if TYPE_CHECKING:
-    from assent.runtime.runtime import Runtime
 
 TIMELINE_STEPS_MAX: Final = 100
 
@@ -47,12 +45,12 @@ class Description:
 
 
 async def describe(
-    runtime: "Runtime", connection: Connection, org_id: str, instance_id: UUID, actor: Actor
+    core: Core, connection: Connection, org_id: str, instance_id: UUID, actor: Actor
 ) -> Description | None:
     """Nothing when there is no such instance."""
-    now = runtime.database.clock.now()
+    now = core.database.clock.now()
     work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
-    job = await runtime.advancing.loader.look(connection, work, now)
+    job = await core.advancing.loader.look(connection, work, now)
     if job is None:
         return None
     run, plan = job.run, job.run.plan

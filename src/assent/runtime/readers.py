@@ -4,7 +4,7 @@ One instance is asked for with everything that counts, a list with what one stat
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import Final, Protocol, Self
 from uuid import UUID
 
 from assent.engine.answers_open import possible_answers
@@ -14,13 +14,11 @@ from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.reader import Reader
 from assent.runtime.batch import BatchItem
+from assent.runtime.core import Core
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
-
-if TYPE_CHECKING:
-    from assent.runtime.runtime import Runtime
 
 _SQL: Final = load_queries("assent.runtime", "views.sql")
 
@@ -53,9 +51,9 @@ class SeenInstance:
         return cls(**{name: row[name] for name in cls.__slots__})
 
 
-async def reader_of(runtime: "Runtime", connection: Connection, org_id: str, actor: Actor) -> Reader:
+async def reader_of(core: Core, connection: Connection, org_id: str, actor: Actor) -> Reader:
     """What somebody may see in lists: of flows, those that they take part in or may read."""
-    contracts, now = runtime.kernel.registry.contracts, runtime.database.clock.now()
+    contracts, now = core.kernel.registry.contracts, core.database.clock.now()
     if may_read_flow("*", actor):
         return Reader(actor.id, now, hidden_types(contracts, actor), all_flows=True)
     rows = await connection.fetch(_SQL.find_flows, org_id)
@@ -65,32 +63,32 @@ async def reader_of(runtime: "Runtime", connection: Connection, org_id: str, act
     return Reader(actor.id, now, hidden_types(contracts, actor), definitions=readable)
 
 
-async def may_read_instance(runtime: "Runtime", connection: Connection, instance: Seen, actor: Actor) -> None:
+async def may_read_instance(core: Core, connection: Connection, instance: Seen, actor: Actor) -> None:
     """Raise `Refused` unless somebody may read an instance, with its variables, its forms and its steps."""
     if instance.entity_type is not None:
-        contracts: Contracts = runtime.kernel.registry.contracts
+        contracts: Contracts = core.kernel.registry.contracts
         return may_read(contracts, instance.entity_type, actor)
     if may_read_flow(instance.workflow_id, actor) or instance.subject_id == actor.id:
         return None
-    now, roles = runtime.database.clock.now(), sorted(actor.roles)
+    now, roles = core.database.clock.now(), sorted(actor.roles)
     takes_part = await connection.fetchval(
         _SQL.takes_part, instance.org_id, instance.id, actor.id, roles, now
     )
-    if not takes_part and not await could_answer(runtime, connection, instance.org_id, instance.id, actor):
+    if not takes_part and not await could_answer(core, connection, instance.org_id, instance.id, actor):
         message = f"{actor.id} takes no part in this {instance.workflow_id}, and may not read it"
         hint = f"it takes {instance.workflow_id}:read or workflows:read"
         raise Refused(Rejection("POLICY_DENIED", message, ("actor",), hint=hint))
     return None
 
 
-async def was_asked(runtime: "Runtime", connection: Connection, org_id: str, asked: UUID, user: str) -> bool:
+async def was_asked(core: Core, connection: Connection, org_id: str, asked: UUID, user: str) -> bool:
     """Whether somebody is or was asked at an approval request or a form, or stands in for one who is."""
-    now = runtime.database.clock.now()
+    now = core.database.clock.now()
     return bool(await connection.fetchval(_SQL.was_asked, org_id, asked, user, now))
 
 
 async def could_answer(  # noqa: PLR0913
-    runtime: "Runtime",
+    core: Core,
     connection: Connection,
     org_id: str,
     instance_id: UUID,
@@ -99,9 +97,9 @@ async def could_answer(  # noqa: PLR0913
     step_id: UUID | None = None,
 ) -> bool:
     """Whether somebody could answer a step that waits, as by a role that they have now; one step, or any."""
-    now = runtime.database.clock.now()
+    now = core.database.clock.now()
     work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
-    job = await runtime.advancing.loader.look(connection, work, now)
+    job = await core.advancing.loader.look(connection, work, now)
     if job is None:
         return False
     tokens = [token for token in job.run.instance.tokens.values() if token.state == "resting"]

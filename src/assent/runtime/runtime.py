@@ -1,89 +1,109 @@
-"""Runtime: everything that can be asked of workflows, for one application on one database."""
+"""The runtime of an application on one database, and its commands for one org and actor."""
 
-import copy
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-from assent.definitions import Definitions
-from assent.kernel import Kernel
+from assent.model.actor import Actor
 from assent.model.names import require_name
 from assent.model.origin import Origin
-from assent.people.directory import Directory, MembersDirectory
-from assent.runtime.advance import Advancing
-from assent.runtime.effect_letters import EffectLetters
-from assent.runtime.form_commands import FormCommands
-from assent.runtime.load import Loader
-from assent.runtime.needs import NeedsFulfilment
-from assent.runtime.recovery import Recovery
-from assent.runtime.repair import Repairs
-from assent.runtime.results import Results
-from assent.runtime.rotation import OrgRotation
+from assent.runtime.approval_commands import ApprovalCommands, FormCommands
+from assent.runtime.core import Core, OrgScope
+from assent.runtime.dead_letter_commands import DeadLetterCommands
+from assent.runtime.definition_commands import DefinitionCommands
+from assent.runtime.event_commands import EventCommands, RequestCommands
+from assent.runtime.instance_commands import EntityCommands, InstanceCommands
+from assent.runtime.operation_commands import OperationCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.store.caller_transaction import caller_transaction
-from assent.store.database import Connection, Database
-from assent.store.group_commit import GroupCommit
+from assent.store.database import Database
 from assent.store.joined_database import CallerDatabase
 
-if TYPE_CHECKING:
-    from assent.effects.outlets import Outlets
-    from assent.tasks.task_type import TaskType
 
-Operation = Callable[..., Any]
-"""A function for `system` steps: (connection, arguments) → result, plain or async."""
+class Runtime:
+    """An application on one database; `org` binds an org and an actor, and offers the commands.
 
+    await runtime.org("acme", ann).approvals.decide(request_id, "approved")
+    """
 
-class Runtime(FormCommands, Recovery, Repairs, EffectLetters, Results, TaskCommands):
-    """Commands for people, batches for workers, repairs for operators; all end in the same `advance`."""
+    def __init__(self, core: Core) -> None:
+        self.core = core
 
-    def __init__(  # noqa: PLR0913
-        self,
-        database: Database,
-        kernel: Kernel,
-        operations: Mapping[str, Operation],
-        directory: Directory | None = None,
-        outlets: "Outlets | None" = None,
-        *,
-        tasks: "Mapping[str, TaskType] | None" = None,
-    ) -> None:
-        self.kernel = kernel
-        self.definitions = Definitions(database.clock)
-        self.database = database
-        self.origin = Origin()
-        self.outlets = outlets
-        """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
-        self.directory = directory or MembersDirectory()
-        self.tasks = dict(tasks or {})
-        """The kinds of tasks that the application declares, by name."""
-        loader = Loader(kernel, self.definitions, self.directory)
-        self.advancing = Advancing(
-            NeedsFulfilment(kernel, self.directory, dict(operations), self.tasks), loader
-        )
-        self.group_commit = GroupCommit(self.run_together, self.run_waiting)
-        self._turns, self._arrival_turns = OrgRotation(), OrgRotation()
+    @property
+    def database(self) -> Database:
+        return self.core.database
 
-    @asynccontextmanager
-    async def inside(self, caller: Any, org_id: str) -> AsyncIterator[Self]:
-        """The runtime, for an org, in a transaction of asyncpg, or of a SQLAlchemy session or connection on asyncpg.
+    def org(self, org_id: str, actor: Actor | None = None, partition_id: str | None = None) -> "OrgRuntime":
+        """Return the commands for an org, by an actor, in one partition of the org or in all of it.
 
-        async with runtime.inside(session, "acme") as here:
-            await here.kernel.mutate(command)
-            await here.emit("order:paid:42")
-
-        What is done in the block commits, or rolls back, with the caller's own rows; what is refused undoes itself
-        alone. The caller's role must be allowed to become the engine's role; whoever migrated is.
+        Without an actor, only commands that need none are accepted: they act as the system.
         """
         require_name(org_id, "org_id")
+        if partition_id is not None:
+            require_name(partition_id, "partition_id")
+        return OrgRuntime(OrgScope(self.core, org_id, actor, partition_id))
+
+    @asynccontextmanager
+    async def within(
+        self, caller: Any, org_id: str, actor: Actor | None = None, partition_id: str | None = None
+    ) -> "AsyncIterator[OrgRuntime]":
+        """Return the commands in a transaction of asyncpg, or of a SQLAlchemy session or connection on asyncpg.
+
+        async with runtime.within(session, "acme", ann) as acme:
+            await acme.entities.mutate("expense.create", {"title": "Taxi"})
+            await acme.events.emit("order:paid:42")
+
+        Everything in the block commits, or rolls back, with the caller's own rows; a command that is refused rolls back
+        alone. The caller's role must be allowed to become the engine's role; the role that migrated is.
+        """
+        bound = self.org(org_id, actor, partition_id)
         async with caller_transaction(self.database, caller, org_id) as connection:
-            yield self.joined(connection, org_id)
+            yield bound.on(CallerDatabase(self.database, connection, org_id))
 
-    def joined(self, connection: Connection, org_id: str) -> Self:
-        """The runtime, in a transaction that is under way for an org, instead of ones of its own."""
-        return self.joined_to(CallerDatabase(self.database, connection, org_id))
+    def on(self, database: Database) -> "Runtime":
+        """Return the same application on another database, such as a transaction that is under way."""
+        return Runtime(self.core.on(database))
 
-    def joined_to(self, database: CallerDatabase) -> Self:
-        """The runtime, with a transaction that is under way for its database."""
-        joined = copy.copy(self)
-        joined.database = database
-        joined.kernel = Kernel(joined.database, self.kernel.registry)
-        return joined
+    def via(self, origin: Origin) -> "Runtime":
+        """Return the same runtime for commands that come by another way, as the audit log shows it."""
+        return Runtime(self.core.via(origin))
+
+
+class OrgRuntime:
+    """The commands of an application, bound to an org, an actor and optionally a partition."""
+
+    __slots__ = (
+        "approvals",
+        "dead_letters",
+        "definitions",
+        "entities",
+        "events",
+        "forms",
+        "instances",
+        "operations",
+        "requests",
+        "scope",
+        "tasks",
+    )
+
+    def __init__(self, scope: OrgScope) -> None:
+        self.scope = scope
+        self.instances = InstanceCommands(scope)
+        self.entities = EntityCommands(scope)
+        self.approvals = ApprovalCommands(scope)
+        self.forms = FormCommands(scope)
+        self.tasks = TaskCommands(scope)
+        self.requests = RequestCommands(scope)
+        self.events = EventCommands(scope)
+        self.dead_letters = DeadLetterCommands(scope)
+        self.definitions = DefinitionCommands(scope)
+        self.operations = OperationCommands(scope)
+
+    def by(self, actor: Actor) -> "OrgRuntime":
+        """Return the same commands for another actor."""
+        return OrgRuntime(OrgScope(self.scope.core, self.scope.org_id, actor, self.scope.partition_id))
+
+    def on(self, database: Database) -> "OrgRuntime":
+        """Return the same commands on another database, such as a transaction that is under way."""
+        scope = self.scope
+        return OrgRuntime(OrgScope(scope.core.on(database), scope.org_id, scope.actor, scope.partition_id))

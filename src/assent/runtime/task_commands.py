@@ -1,37 +1,41 @@
-"""What can be asked of tasks: submit them, look at them, cancel them, try them again."""
+"""Commands to tasks, and the handle that `@app.task` returns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
-from assent.audit.write import AuditEntry, write_entries
-from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
-from assent.model.origin import Origin
 from assent.model.problems import Invalid
 from assent.model.task import PRIORITY_MAX
-from assent.store.commit import CommitProof
-from assent.store.database import Connection, Database
+from assent.runtime.core import CommandTransaction, OrgScope
+from assent.store.database import Connection
 from assent.tasks.commands import cancel_if_open, revive, was_awaited
 from assent.tasks.submit import Submission, submit_tasks
-from assent.tasks.task_type import TaskType
 from assent.tasks.views import TaskFilter, TaskItem, TaskView, list_tasks, read_task
 from assent.telemetry import current_trace
+
+if TYPE_CHECKING:
+    from assent.runtime.runtime import OrgRuntime
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """A task as it is asked for."""
+    """A task to submit."""
 
     type: str
     input: Any = None
     """An object: a mapping, a pydantic model or a dataclass."""
     _: KW_ONLY
     key: str | None = None
-    """Stands for this task of its type for good: submitted again, it is the same task, and runs once."""
+    """Stands for one task of its type for good: submitted again under the key, it is the same task, and runs once."""
     priority: int | None = None
     """From 0 to 255, the higher the sooner; without it, as its type says."""
     run_at: datetime | None = None
@@ -39,136 +43,158 @@ class NewTask:
     partition_id: str | None = None
 
 
-@dataclass
-class TaskCommands:
-    database: Database
-    tasks: Mapping[str, TaskType] = field(init=False)
-    origin: Origin = field(default=Origin(), init=False)
+class TaskHandle(Generic[P, R]):
+    """A task that an application declares: call it as the function that it is, or submit it to the workers.
 
-    async def submit(  # noqa: PLR0913
+    await archive.submit(runtime.org("acme", ann), number=7)
+    """
+
+    def __init__(self, name: str, function: Callable[P, R]) -> None:
+        self.name = name
+        self.function = function
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def configure(
+        self, *, key: str | None = None, priority: int | None = None, run_at: datetime | None = None
+    ) -> "ConfiguredTask":
+        """Return the task with a key, a priority or a time for its next submissions."""
+        return ConfiguredTask(self.name, key, priority, run_at)
+
+    async def submit(self, org: "OrgRuntime", /, **input: Any) -> UUID:
+        """Submit the task for an org; inside `runtime.within`, in the caller's transaction. Return the task's id."""
+        return await self.configure().submit(org, **input)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTask:
+    """A task with the options of its submission."""
+
+    name: str
+    key: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+
+    async def submit(self, org: "OrgRuntime", /, **input: Any) -> UUID:
+        """Submit the task for an org; return its id."""
+        return await org.tasks.submit(
+            self.name, input, key=self.key, priority=self.priority, run_at=self.run_at
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommands:
+    """Commands to the tasks of an org."""
+
+    scope: OrgScope
+
+    async def submit(
         self,
-        org_id: str,
-        type: str,
+        type: "str | TaskHandle[..., Any]",
         input: Any = None,
         *,
         key: str | None = None,
         priority: int | None = None,
         run_at: datetime | None = None,
-        actor: Actor | None = None,
     ) -> UUID:
-        """Submit a task; answers with its id, under a key that was used before with that of then.
+        """Submit a task by its type, a name or a handle; return its id. A key that was used before returns that task.
 
-        Raises `Refused` for an input that will not do, with every problem of it, and where a key was used for another
-        one. Where somebody submits it, the audit log says who.
+        Raise `Refused` for an input that does not fit, with every problem of it, and where a key was used for another
+        task. With an actor, the audit log names the actor.
         """
-        new = NewTask(type, input, key=key, priority=priority, run_at=run_at)
-        (task_id,) = await self.submit_many(org_id, [new], actor=actor)
+        name = type if isinstance(type, str) else type.name
+        new = NewTask(name, input, key=key, priority=priority, run_at=run_at)
+        (task_id,) = await self.submit_many([new])
         return task_id
 
-    async def submit_many(
-        self, org_id: str, tasks: Sequence[NewTask], *, actor: Actor | None = None
-    ) -> list[UUID]:
-        """Submit tasks, all or none, in as many statements as one takes."""
-        trace = current_trace()
-        submissions = [self._submission(org_id, task, actor or SYSTEM, trace) for task in tasks]
-        proof = CommitProof()
+    async def submit_many(self, tasks: Sequence[NewTask]) -> builtins.list[UUID]:
+        """Submit tasks, all or none, in as many statements as one takes; return their ids."""
+        scope, trace = self.scope, current_trace()
+        submissions = [self._submission(task, trace) for task in tasks]
 
-        async def work(connection: Connection) -> list[UUID]:
-            ids = await submit_tasks(connection, submissions, self.database.clock.now())
-            if actor is not None:
-                notes = [self._note_of_task(org_id, "submit", str(task_id), actor) for task_id in ids]
-                audit_ids = await write_entries(connection, notes, self.database.clock.now())
-                proof.audit_id = next(iter(audit_ids), None)
+        async def work(transaction: CommandTransaction) -> builtins.list[UUID]:
+            now = scope.database.clock.now()
+            ids = await submit_tasks(transaction.connection, submissions, now)
+            if scope.actor is not None:
+                await transaction.note("task", "task.submit", *map(str, ids))
             return ids
 
-        return await self.database.run(work, org_id=org_id, plans="kept", proof=proof)
+        return await scope.write(work, plans="kept")
 
-    async def read_task(self, org_id: str, task_id: UUID, partition_id: str | None = None) -> TaskView:
-        """A task with its input, its output and its attempts."""
-        async with self.database.transaction(org_id, plans="kept", read_only=True) as connection:
-            found = await read_task(connection, org_id, task_id, partition_id)
+    async def get(self, task_id: UUID) -> TaskView:
+        """Return a task with its input, its output and its attempts; raise `Refused` if there is no such task."""
+        scope = self.scope
+        async with scope.reading(plans="kept") as connection:
+            found = await read_task(connection, scope.org_id, task_id, scope.partition_id)
         if found is None:
             raise Refused(_not_found(task_id))
         return found
 
-    async def list_tasks(
-        self,
-        org_id: str,
-        wanted: TaskFilter | None = None,
-        *,
-        after: UUID | None = None,
-        limit: int = 100,
-    ) -> list[TaskItem]:
-        """Tasks of an org, newest first; from one on, where that is given."""
-        async with self.database.transaction(org_id, read_only=True) as connection:
-            return await list_tasks(connection, org_id, wanted or TaskFilter(), after, limit)
+    async def list(
+        self, wanted: TaskFilter | None = None, *, after: UUID | None = None, limit: int = 100
+    ) -> builtins.list[TaskItem]:
+        """Return tasks, newest first; behind one of them, where that is named."""
+        async with self.scope.reading() as connection:
+            return await list_tasks(connection, self.scope.org_id, wanted or TaskFilter(), after, limit)
 
-    async def cancel_task(self, org_id: str, task_id: UUID, actor: Actor = SYSTEM) -> None:
-        """Cancel a task that has not ended. One that runs is broken off where it can be, and comes to nothing."""
-        proof = CommitProof()
+    async def cancel(self, task_id: UUID) -> None:
+        """Cancel a task that has not ended. One that is running is interrupted if possible; its result is dropped."""
+        scope = self.scope
+        reason = f"cancelled by {scope.actor_or_system.id}"
 
-        async def work(connection: Connection) -> None:
-            now = self.database.clock.now()
-            if not await cancel_if_open(connection, org_id, task_id, f"cancelled by {actor.id}"):
-                raise Refused(await self._why_not(connection, org_id, task_id))
-            note = self._note_of_task(org_id, "cancel", str(task_id), actor)
-            (proof.audit_id,) = await write_entries(connection, [note], now)
+        async def work(transaction: CommandTransaction) -> None:
+            if not await cancel_if_open(transaction.connection, scope.org_id, task_id, reason):
+                raise Refused(await self._why_not(transaction.connection, task_id))
+            await transaction.note("task", "task.cancel", str(task_id))
 
-        await self.database.run(work, org_id=org_id, proof=proof)
+        await scope.write(work)
 
-    async def retry_task(self, org_id: str, task_id: UUID, actor: Actor = SYSTEM) -> None:
-        """Open a dead task again, with as many attempts as it had."""
-        proof = CommitProof()
+    async def retry(self, task_id: UUID) -> None:
+        """Retry a dead task, with as many attempts as it had."""
+        scope = self.scope
 
-        async def work(connection: Connection) -> None:
-            awaited = await was_awaited(connection, org_id, task_id)
+        async def work(transaction: CommandTransaction) -> None:
+            awaited = await was_awaited(transaction.connection, scope.org_id, task_id)
             if awaited is None:
                 raise Refused(Rejection("NOT_FOUND", f"no dead task {task_id}", ("task_id",)))
             if awaited:
-                message = f"nobody waits for task {task_id} any more: its step has failed"
+                message = f"no step waits for task {task_id} any more: its step has failed"
                 raise Refused(Rejection("TASK_WAS_AWAITED", message, ("task_id",), hint="retry the step"))
-            now = self.database.clock.now()
-            await revive(connection, org_id, task_id)
-            note = self._note_of_task(org_id, "retry", str(task_id), actor)
-            (proof.audit_id,) = await write_entries(connection, [note], now)
+            await revive(transaction.connection, scope.org_id, task_id)
+            await transaction.note("task", "task.retry", str(task_id))
 
-        await self.database.run(work, org_id=org_id, proof=proof)
+        await scope.write(work)
 
-    async def retry_tasks(self, org_id: str, type: str | None = None, actor: Actor = SYSTEM) -> int:
-        """Open every dead task of an org again, or of one type; answers how many there were.
+    async def retry_all(self, type: str | None = None) -> int:
+        """Retry every dead task, or those of one type; return how many.
 
-        Those that were awaited stay: their steps are what is tried again.
+        Tasks for which a step waited stay dead: the step is what is retried.
         """
-        proof = CommitProof()
+        scope = self.scope
 
-        async def work(connection: Connection) -> int:
-            now = self.database.clock.now()
-            revived = await revive(connection, org_id, type=type)
+        async def work(transaction: CommandTransaction) -> int:
+            revived = await revive(transaction.connection, scope.org_id, type=type)
             if revived:
-                note = self._note_of_task(org_id, "retry", type or "*", actor, tasks=revived)
-                (proof.audit_id,) = await write_entries(connection, [note], now)
+                await transaction.note("task", "task.retry", type or "*", details={"tasks": revived})
             return revived
 
-        return await self.database.run(work, org_id=org_id, proof=proof)
+        return await scope.write(work)
 
-    async def _why_not(self, connection: Connection, org_id: str, task_id: UUID) -> Rejection:
-        found = await read_task(connection, org_id, task_id)
+    async def _why_not(self, connection: Connection, task_id: UUID) -> Rejection:
+        found = await read_task(connection, self.scope.org_id, task_id)
         if found is None:
             return _not_found(task_id)
         return Rejection("TASK_HAS_ENDED", f"task {task_id} is {found.status}", ("task_id",))
 
-    def _note_of_task(self, org_id: str, verb: str, which: str, actor: Actor, **details: int) -> AuditEntry:
-        """A task by its id, all of a type by its name, or all there are."""
-        trace = current_trace()
-        return AuditEntry(org_id, actor, f"task.{verb}", "task", which, self.origin, details, trace=trace)
-
-    def _submission(self, org_id: str, task: NewTask, actor: Actor, trace: str | None) -> Submission:
-        require_name(org_id, "org_id")
+    def _submission(self, task: NewTask, trace: str | None) -> Submission:
         if task.key is not None:
             require_name(task.key, "key")
-        if task.partition_id is not None:
-            require_name(task.partition_id, "partition_id")
-        kind = self.tasks.get(task.type)
+        partition_id = task.partition_id if task.partition_id is not None else self.scope.partition_id
+        if partition_id is not None:
+            require_name(partition_id, "partition_id")
+        kind = self.scope.core.task_types.get(task.type)
         if kind is None:
             raise Refused(Rejection("UNKNOWN_TASK", f"no task `{task.type}` is registered", ("type",)))
         try:
@@ -176,15 +202,15 @@ class TaskCommands:
         except Invalid as invalid:
             raise Refused(Rejection.of(invalid.problems)) from None
         return Submission(
-            org_id=org_id,
+            org_id=self.scope.org_id,
             type=task.type,
             input=checked,
             key=task.key,
             priority=kind.priority if task.priority is None else _in_range(task.priority),
             run_at=task.run_at,
             attempts_max=kind.attempts_max,
-            submitted_by=actor.id,
-            partition_id=task.partition_id,
+            submitted_by=self.scope.actor_or_system.id,
+            partition_id=partition_id,
             trace_id=trace,
         )
 

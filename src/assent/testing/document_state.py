@@ -142,7 +142,7 @@ async def _instances(connection: Connection, org_id: str, document: ScenarioDocu
 
 async def _load(connection: Connection, sandbox: Sandbox, instance_id: UUID) -> Execution | None:
     work = BatchItem(sandbox.org_id, instance_id)
-    loader = sandbox.runtime.advancing.loader
+    loader = sandbox.runtime.core.advancing.loader
     standing = await loader.read(connection, [work])
     jobs: Sequence[Execution] = await loader.load(connection, [work], standing, sandbox.clock.now())
     return jobs[0] if jobs else None

@@ -41,5 +41,5 @@ async def push_result(sandbox: Sandbox, step_id: UUID, key: str | None, sent: Ma
     if request_id is None:
         return False
     its_key = key or str(new_id(sandbox.clock.now()))
-    await sandbox.runtime.push_result(sandbox.org_id, request_id, its_key, **sent)
+    await sandbox.runtime.org(sandbox.org_id).requests.push_result(request_id, its_key, **sent)
     return True

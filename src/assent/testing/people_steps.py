@@ -26,18 +26,16 @@ async def answer(stage: Stage, step: AnswerStep) -> None:
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
     wait = standing.wait_at(step.node)
     if wait is not None and wait.waiting.kind != "approval":
-        await sandbox.runtime.advance(
-            sandbox.org_id, standing.instance_id, step.verb, actor, data, step=step.node
+        await sandbox.runtime.org(sandbox.org_id, actor).instances.advance(
+            standing.instance_id, step.verb, data, step=step.node
         )
         return
     request_id = standing.request_of(step.node)
     if request_id is None:
         raise not_waiting(standing, step.node)
-    await sandbox.runtime.decide(
-        sandbox.org_id,
+    await sandbox.runtime.org(sandbox.org_id, actor).approvals.decide(
         request_id,
         step.outcome,
-        actor,
         reason=step.reason,
         on_behalf_of=step.on_behalf_of,
         group=step.group,
@@ -46,29 +44,23 @@ async def answer(stage: Stage, step: AnswerStep) -> None:
 
 
 async def claim(stage: Stage, step: ClaimStep) -> None:
-    asked, runtime = await _asked(stage, step, step.claim), stage.sandbox.runtime
-    await (runtime.claim_form if asked.is_form else runtime.claim)(
-        stage.sandbox.org_id, asked.id, asked.actor
-    )
+    asked = await _asked(stage, step, step.claim)
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).claim(asked.id)
 
 
 async def release(stage: Stage, step: ReleaseStep) -> None:
-    asked, runtime = await _asked(stage, step, step.release), stage.sandbox.runtime
-    await (runtime.release_form if asked.is_form else runtime.release)(
-        stage.sandbox.org_id, asked.id, asked.actor
-    )
+    asked = await _asked(stage, step, step.release)
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).release(asked.id)
 
 
 async def reassign(stage: Stage, step: ReassignStep) -> None:
-    wanted, runtime = step.reassign, stage.sandbox.runtime
+    wanted = step.reassign
     asked = await _asked(stage, step, wanted.step)
-    await (runtime.reassign_form if asked.is_form else runtime.reassign)(
-        stage.sandbox.org_id,
-        asked.id,
-        asked.actor,
-        from_user=wanted.from_,
-        to_user=wanted.to,
-        reason=wanted.reason,
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).reassign(
+        asked.id, from_user=wanted.from_, to_user=wanted.to, reason=wanted.reason
     )
 
 
@@ -89,7 +81,7 @@ async def stand_in(stage: Stage, step: DelegateStep) -> None:
     given = NewDelegation(sandbox.org_id, step.as_, wanted.to, ends_at=ends_at, reason=wanted.reason)
 
     async def work(connection: Connection) -> None:
-        kept = await delegate(connection, sandbox.runtime.directory, given, actor, now)
+        kept = await delegate(connection, sandbox.runtime.core.directory, given, actor, now)
         if isinstance(kept, Rejection):
             raise Refused(kept)
 

@@ -39,14 +39,14 @@ async def _create(stage: Stage, step: CreateStep) -> None:
     command = Command(
         sandbox.org_id, f"{step.create}.create", await sandbox.actor(step.as_), stage.filled(step.data)
     )
-    entity = (await sandbox.runtime.kernel.mutate(command)).entity
+    entity = (await sandbox.runtime.core.kernel.mutate(command)).entity
     stage.add(ScenarioDocument(step.name or step.create, entity_id=entity.id), step.name)
 
 
 async def _start(stage: Stage, step: StartStep) -> None:
     sandbox = stage.sandbox
     actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
-    view = await sandbox.runtime.start(sandbox.org_id, step.start, actor, data)
+    view = await sandbox.runtime.org(sandbox.org_id, actor).instances.start(step.start, data)
     stage.add(ScenarioDocument(step.name or step.start, instance_id=view.id), step.name)
 
 
@@ -60,10 +60,10 @@ async def _change(stage: Stage, step: ChangeStep) -> None:
         raise Refused(Rejection("UNKNOWN_ACTION", message, hint="write `advance: <event>`"))
     contract = sandbox.app.registry.contracts[entity.type]
     if step.verb in contract.lifecycle.transitions and contract.workflow != "none":
-        await sandbox.runtime.transition(sandbox.org_id, entity.id, step.verb, actor, data)
+        await sandbox.runtime.org(sandbox.org_id, actor).entities.transition(entity.id, step.verb, data)
         return
     command = Command(sandbox.org_id, f"{entity.type}.{step.verb}", actor, data, entity.id)
-    changed = (await sandbox.runtime.kernel.mutate(command)).entity
+    changed = (await sandbox.runtime.core.kernel.mutate(command)).entity
     if changed.id != entity.id:
         stage.add(ScenarioDocument(f"{document.name} (amended)", entity_id=changed.id), None)
 
@@ -71,8 +71,8 @@ async def _change(stage: Stage, step: ChangeStep) -> None:
 async def _advance(stage: Stage, step: AdvanceStep) -> None:
     sandbox, instance_id = stage.sandbox, (await stage.standing(step)).instance_id
     actor = await sandbox.actor(step.as_)
-    await sandbox.runtime.advance(
-        sandbox.org_id, instance_id, step.advance, actor, stage.filled(step.data), step=step.step
+    await sandbox.runtime.org(sandbox.org_id, actor).instances.advance(
+        instance_id, step.advance, stage.filled(step.data), step=step.step
     )
 
 
@@ -81,19 +81,21 @@ async def _control(stage: Stage, step: ControlStep) -> None:
     instance_id, actor = (await stage.standing(step)).instance_id, await stage.sandbox.actor(step.as_)
     match step.workflow:
         case "cancel":
-            await runtime.cancel(org_id, instance_id, actor, step.reason)
+            await runtime.org(org_id, actor).instances.cancel(instance_id, step.reason)
         case "pause":
-            await runtime.pause(org_id, instance_id, actor, step.reason)
+            await runtime.org(org_id, actor).instances.pause(instance_id, step.reason)
         case "resume":
-            await runtime.resume(org_id, instance_id, actor)
+            await runtime.org(org_id, actor).instances.resume(instance_id)
         case "retry":
-            await runtime.retry(org_id, instance_id, actor, step.step)
+            await runtime.org(org_id, actor).instances.retry(instance_id, step.step)
         case "fail":
-            await runtime.force_fail(org_id, instance_id, actor, step.reason)
+            await runtime.org(org_id, actor).instances.force_fail(instance_id, step.reason)
 
 
 async def _emit(stage: Stage, step: EmitStep) -> None:
-    await stage.sandbox.runtime.emit(stage.sandbox.org_id, stage.filled(step.emit), stage.filled(step.data))
+    await stage.sandbox.runtime.org(stage.sandbox.org_id).events.emit(
+        stage.filled(step.emit), stage.filled(step.data)
+    )
 
 
 async def _reply(stage: Stage, step: ReplyStep) -> None:

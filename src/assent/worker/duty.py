@@ -6,6 +6,7 @@ from typing import Protocol
 
 from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
+from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from assent.worker.lease import Lease
 from assent.worker.options import Options
@@ -21,6 +22,16 @@ class WorkerContext:
     sending: SendingSettings = field(default_factory=SendingSettings.defaults)
     lease: Lease = field(default_factory=Lease)
     """One for all duties of a process."""
+    events: EventProcessor | None = None
+    """What processes events; one of the runtime, unless the application names another."""
+
+    def event_processor(self) -> EventProcessor:
+        """Return what processes events; raise `ValueError` without a runtime."""
+        if self.events is not None:
+            return self.events
+        if self.runtime is None:
+            raise ValueError("Expected a runtime to process events, found none; give the worker context one.")
+        return EventProcessor(self.runtime.core)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Effects:
         self._database = place.database
         self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))
         self._settings = place.sending.effects
-        self._deliverer = place.sending.deliverer(place.runtime.outlets or Outlets())
+        self._deliverer = place.sending.deliverer(place.runtime.core.outlets or Outlets())
         self._under_way_max = options.effects_under_way_max
         self._per_destination_max = options.effects_per_destination_max
         self._after: Destination = BEFORE_ALL

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from uuid import UUID
 
 from assent.model.actor import SYSTEM
@@ -61,9 +60,15 @@ def _chosen_repair(place: WorkerContext) -> Repair | None:
         return None
     if runtime is None:
         raise Invalid([Options.bad("stuck_repair", f"{chosen} needs an application: name it with --app")])
-    repairs: dict[str, Repair] = {
-        "rebuild": runtime.rebuild,
-        "reenqueue": runtime.reenqueue,
-        "force_fail": partial(runtime.force_fail, actor=SYSTEM, reason="it was stuck"),
-    }
-    return repairs[chosen]
+
+    def repair(org_id: str, instance_id: UUID) -> Awaitable[object]:
+        org = runtime.org(org_id, SYSTEM)
+        match chosen:
+            case "rebuild":
+                return org.operations.rebuild(instance_id)
+            case "reenqueue":
+                return org.operations.reenqueue(instance_id)
+            case _:
+                return org.instances.force_fail(instance_id, "it was stuck")
+
+    return repair

@@ -41,7 +41,7 @@ class Tasks:
             raise ValueError(
                 "Tasks need a runtime, for the functions of its application; give the workplace one."
             )
-        options, self._types = place.options, place.runtime.tasks
+        options, self._types = place.options, place.runtime.core.task_types
         self.pace = Schedule(options.tasks_interval_ms / 1000, ("assent_tasks",), lanes=options.tasks_lanes)
         self._database = place.database
         self._jobs = place.lease.jobs(self._compare, timedelta(milliseconds=options.lease_ms))

@@ -1,8 +1,11 @@
-"""What background workers do with events: batches of instances, one transaction each.
+"""Processing of events by workers: batches of instances, one transaction each.
 
 A batch is noted before it starts and forgotten with its commit. A batch that fails is halved until the one that
-fails is alone; only then is an attempt counted (D10). A batch whose worker died leaves its note, and nobody claims its
-instances before they were run again one by one (`assent.runtime.recovery`).
+fails is alone; only then is an attempt counted (D10).
+
+A batch whose worker died leaves its note. Its instances are run again one by one before they are claimed with others,
+so that the event which kills workers is found (D26). Which instance of a batch killed its worker is not known, so none
+of them has used an attempt by that. An instance that was run alone when its worker died has.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,22 +15,26 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import asyncpg
+
 from assent.model.ids import new_id
 from assent.model.keys import InstanceKey
-from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem
-from assent.runtime.failures import settle_failure
+from assent.runtime.core import Core
+from assent.runtime.failures import pause_for, settle_failure
 from assent.runtime.keyed_events import route_arrivals
 from assent.runtime.open_events import load_events
 from assent.runtime.rotation import OrgRotation
 from assent.runtime.watch import watching
-from assent.store.database import Connection, Database
+from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 BATCH_MAX: Final = 200
 ARRIVALS_EVERY: Final = 8
+_NOT_YET: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+"""The start of a note of one instance that was split off and has not run yet: before all that have."""
 
 Claim = Callable[[Connection, datetime], Awaitable[list[InstanceKey]]]
 
@@ -43,20 +50,24 @@ class EventBatch:
     works: list[BatchItem] = field(default_factory=list)
 
 
-@dataclass
-class Worker:
-    """Processes the engine's outbox. As many as you like, in as many processes as you like."""
+class EventProcessor:
+    """Processes the engine's outbox for one worker; any number of them may run, in any number of processes."""
 
-    database: Database
-    advancing: Advancing
-    _batches: int = 0
-    _turns: OrgRotation = field(default_factory=OrgRotation, init=False)
-    """Which org's turn it is in claims of instances."""
-    _arrival_turns: OrgRotation = field(default_factory=OrgRotation, init=False)
-    """The same for events that are of no instance yet."""
+    def __init__(self, core: Core) -> None:
+        self.database = core.database
+        self.advancing = core.advancing
+        self._batches = 0
+        self._rotation = OrgRotation()
+        """Whose turn it is among the orgs in claims of instances."""
+        self._arrival_rotation = OrgRotation()
+        """The same for events that belong to no instance yet."""
 
     async def process_events(self, limit: int = BATCH_MAX) -> int:
-        """Claim a batch and process it; returns how many events were handled."""
+        """Claim a batch and process it, then batches of dead workers if there is room; return how many events."""
+        handled = await self._process_claimed_and_arrived(limit)
+        return handled if handled >= limit else handled + await self.recover_batches()
+
+    async def _process_claimed_and_arrived(self, limit: int) -> int:
         handled = await self._process_claimed(limit)
         # Arrivals are few; a full batch goes before them, but not for ever.
         self._batches += 1
@@ -68,7 +79,7 @@ class Worker:
         """Events under a key: to every step that waits for it, else kept for the first that will (D32)."""
 
         async def work(connection: Connection) -> int:
-            return await route_arrivals(connection, self._arrival_turns, limit, self.database.clock.now())
+            return await route_arrivals(connection, self._arrival_rotation, limit, self.database.clock.now())
 
         return await self.database.run(work, org_id=None)
 
@@ -77,7 +88,7 @@ class Worker:
             async def of_next_orgs(after: str) -> list[Any]:
                 return await connection.fetch(_SQL.claim_instances, limit, after)
 
-            rows = await self._turns.claim(of_next_orgs, limit, "instance_id")
+            rows = await self._rotation.claim(of_next_orgs, limit, "instance_id")
             return [(row["org_id"], row["instance_id"]) for row in rows]
 
         batch = self._batch()
@@ -158,6 +169,64 @@ class Worker:
 
         await self.database.run(work, org_id=None)
 
+    async def recover_batches(self, limit: int = 100) -> int:
+        """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
+        async with self.database.transaction(None) as connection:
+            notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
+        return sum([await self._recover(row) for row in notes])
+
+    async def _recover(self, row: asyncpg.Record) -> int:
+        note, places = row["id"], _places(row["org_ids"], row["instance_ids"])
+        if len(places) == 1:
+            return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
+        async with self.database.transaction(None) as connection:
+            # Whoever comes second has nothing to split any more.
+            if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
+                notes = [new_id(self.database.clock.now()) for _ in places]
+                orgs, instances = zip(*places, strict=True)
+                await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _NOT_YET)
+        return len(places)
+
+    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID, *, was_alone: bool) -> int:
+        counted: list[InstanceKey | None] = []
+
+        async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
+            if not await connection.fetchval(_SQL.hold_batch, note):
+                return []  # somebody else is at it
+            if not counted:
+                counted.append(await self._begin(note, org_id, instance_id, now, was_alone=was_alone))
+            place = counted[0]
+            found = await those_free([place])(connection, now) if place is not None else []
+            if not found:
+                await connection.execute(_SQL.forget_batch, note)
+            return found
+
+        await self._process_alone(EventBatch(note), claim)
+        return 1
+
+    async def _begin(
+        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime, *, was_alone: bool
+    ) -> InstanceKey | None:
+        """Note that the instance is about to run alone, and count the attempt of a worker that died over it alone.
+
+        Where that was the last attempt, the instance pauses. Committed at once: it counts, should this process die of
+        the event too.
+        """
+        async with self.database.transaction(None) as connection:
+            # To the end of the line, before others that may be innocent.
+            if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
+                return None
+            if org_id is not None and not was_alone:
+                return org_id, instance_id
+            event = await connection.fetchrow(_SQL.count_lost_attempt, org_id, instance_id)
+            if event is None:
+                return None
+            place = event["org_id"], instance_id
+            if event["status"] == "dead_letter":
+                await connection.execute(_SQL.lock_instances, [instance_id])
+                await pause_for(connection, self.advancing, BatchItem(*place), event["error"], now)
+        return place
+
     def _batch(self) -> EventBatch:
         return EventBatch(new_id(self.database.clock.now()))
 
@@ -180,3 +249,8 @@ def those_free(places: Sequence[InstanceKey]) -> Claim:
 def _is_as_it_was(work: BatchItem, event: Any) -> bool:
     (found,) = work.events.values()
     return bool(found["id"] == event["id"] and found["attempts"] == event["attempts"])
+
+
+def _places(org_ids: Sequence[str], instance_ids: Sequence[UUID]) -> list[tuple[str | None, UUID]]:
+    """The instances of a note with their orgs, which a worker of an older version did not name."""
+    return [(org_ids[n] if org_ids else None, instance_id) for n, instance_id in enumerate(instance_ids)]

@@ -1,0 +1,191 @@
+"""What every command works with: the parts of an application on one database, bound to an org and an actor."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
+
+from assent.audit.write import AuditEntry, SubjectKind, write_entries
+from assent.definitions import Definitions
+from assent.engine.inputs import Input
+from assent.kernel import Kernel
+from assent.model.actor import SYSTEM, Actor
+from assent.model.ids import new_id
+from assent.model.origin import Origin
+from assent.people.directory import Directory
+from assent.runtime.advance import Advancing
+from assent.runtime.batch import Execution, NewInstance
+from assent.runtime.commands import CommandRunner, view_of_execution
+from assent.runtime.load import Loader
+from assent.runtime.needs import NeedsFulfilment
+from assent.runtime.targets import Noun, Target
+from assent.runtime.view import InstanceView
+from assent.store.commit import CommitProof
+from assent.store.database import Connection, Database, Plans
+from assent.tasks.task_type import TaskType
+from assent.telemetry import current_trace
+
+if TYPE_CHECKING:
+    from assent.effects.outlets import Outlets
+
+T = TypeVar("T")
+
+Operation = Callable[..., Any]
+"""A function for `system` steps: (connection, arguments) → result, plain or async."""
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The parts of an application on one database. Definitions and plans are shared by all cores of a process."""
+
+    database: Database
+    kernel: Kernel
+    advancing: Advancing
+    runner: CommandRunner
+    task_types: Mapping[str, TaskType]
+    """The tasks that the application declares, by name."""
+    capabilities: Mapping[str, str]
+    """The capability that it takes to use an operation, a task or a service, where the application names one."""
+    outlets: "Outlets | None" = None
+    """The ways out of the application, for the effects worker; nothing is sent from here (WF-10)."""
+    origin: Origin = field(default_factory=Origin)
+    """The way in that commands took, for the audit log."""
+
+    @classmethod
+    def build(  # noqa: PLR0913
+        cls,
+        database: Database,
+        kernel: Kernel,
+        operations: Mapping[str, Operation],
+        directory: Directory,
+        *,
+        task_types: Mapping[str, TaskType],
+        capabilities: Mapping[str, str],
+        outlets: "Outlets | None" = None,
+    ) -> Self:
+        """Return the core of an application with empty caches."""
+        loader = Loader(kernel, Definitions(database.clock), directory)
+        advancing = Advancing(NeedsFulfilment(kernel, directory, dict(operations), task_types), loader)
+        return cls(
+            database, kernel, advancing, CommandRunner(database, advancing), task_types, capabilities, outlets
+        )
+
+    @property
+    def definitions(self) -> Definitions:
+        return self.advancing.loader.definitions
+
+    @property
+    def directory(self) -> Directory:
+        return self.advancing.loader.directory
+
+    def on(self, database: Database) -> Self:
+        """Return the same application on another database, such as a transaction of the caller."""
+        kernel = Kernel(database, self.kernel.registry)
+        advancing = Advancing(
+            replace(self.advancing.means, kernel=kernel), replace(self.advancing.loader, kernel=kernel)
+        )
+        runner = CommandRunner(database, advancing)
+        return replace(self, database=database, kernel=kernel, advancing=advancing, runner=runner)
+
+    def via(self, origin: Origin) -> Self:
+        """Return the same application for commands that come by another way."""
+        return replace(self, origin=origin)
+
+
+@dataclass(frozen=True, slots=True)
+class OrgScope:
+    """A core, bound to an org, and optionally to an actor and to one partition of the org."""
+
+    core: Core
+    org_id: str
+    actor: Actor | None = None
+    partition_id: str | None = None
+
+    @property
+    def database(self) -> Database:
+        return self.core.database
+
+    @property
+    def required_actor(self) -> Actor:
+        """Return the actor; raise `ValueError` if none is bound."""
+        if self.actor is None:
+            raise ValueError(
+                "Expected an actor for this command, found none; bind one: runtime.org(org_id, actor)."
+            )
+        return self.actor
+
+    @property
+    def actor_or_system(self) -> Actor:
+        return self.actor if self.actor is not None else SYSTEM
+
+    def new_id(self) -> UUID:
+        return new_id(self.database.clock.now())
+
+    def reading(self, plans: Plans = "anew") -> AbstractAsyncContextManager[Connection]:
+        """Return a transaction that only reads."""
+        return self.database.transaction(self.org_id, plans=plans, read_only=True)
+
+    async def execute(
+        self,
+        noun: Noun,
+        target_id: UUID,
+        command: Input,
+        *,
+        birth: NewInstance | None = None,
+        partition_id: str | None = None,
+    ) -> Execution:
+        """Run a command for the instance that its target leads to; raise `Refused` where it is refused."""
+        target = Target(self.org_id, noun, target_id, command, birth, partition_id, self.core.origin)
+        return await self.core.runner.run(target)
+
+    async def run_command(self, instance_id: UUID, command: Input) -> InstanceView:
+        """Run a command for an instance and return the instance's new state."""
+        return view_of_execution(await self.execute("instance", instance_id, command))
+
+    async def write(
+        self, work: "Callable[[CommandTransaction], Awaitable[T]]", *, plans: Plans = "anew"
+    ) -> T:
+        """Run work in one transaction, again if it lost against others; the entry that it notes proves its commit."""
+        proof = CommitProof()
+
+        async def attempt(connection: Connection) -> T:
+            return await work(CommandTransaction(connection, self, proof))
+
+        return await self.database.run(attempt, org_id=self.org_id, plans=plans, proof=proof)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTransaction:
+    """The transaction of one command: its connection, and the audit entry that it leaves."""
+
+    connection: Connection
+    scope: OrgScope
+    proof: CommitProof
+
+    async def note(
+        self,
+        noun: SubjectKind,
+        action: str,
+        *targets: str,
+        details: Mapping[str, Any] | None = None,
+        instance_id: UUID | None = None,
+    ) -> None:
+        """Write an audit entry for each target of a command: an id, a name, or `*` for all of a kind."""
+        scope = self.scope
+        entries = [
+            AuditEntry(
+                scope.org_id,
+                scope.actor_or_system,
+                action,
+                noun,
+                target,
+                scope.core.origin,
+                details or {},
+                instance_id=instance_id,
+                trace=current_trace(),
+            )
+            for target in targets
+        ]
+        audit_ids = await write_entries(self.connection, entries, scope.database.clock.now())
+        self.proof.audit_id = next(iter(audit_ids), None)
