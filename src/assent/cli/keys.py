@@ -1,7 +1,5 @@
 """`assent keys`: API keys of members — made and shown once, listed, revoked."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -9,8 +7,8 @@ from uuid import UUID
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from assent.people.api_keys import ApiKey

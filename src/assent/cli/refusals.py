@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from assent import refusals
-from assent.cli.report import console, print_json, safe
+from assent.cli.output import console, print_json, safe
 from assent.model.mutation import Rejection
 from assent.model.problems import format_path
 

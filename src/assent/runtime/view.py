@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
-from assent.model.approval import Seated
+from assent.model.approval import SeatedRequest
 from assent.model.mutation import Entity
 
 
@@ -55,7 +55,7 @@ class InstanceView:
 def view_of(
     plan: Plan,
     instance: Instance,
-    asked: Mapping[UUID, Seated] | None = None,
+    asked: Mapping[UUID, SeatedRequest] | None = None,
     entity: Entity | None = None,
 ) -> InstanceView:
     """Return the view of an instance; `asked` has the request of each step, `entity` the loaded entity."""
@@ -80,7 +80,7 @@ def view_of(
     )
 
 
-def _waiting(plan: Plan, token: Token, asked: Mapping[UUID, Seated]) -> Waiting:
+def _waiting(plan: Plan, token: Token, asked: Mapping[UUID, SeatedRequest]) -> Waiting:
     node = plan.nodes[token.node]
     request = asked.get(token.step_id) if token.step_id else None
     seats = request.seats if request is not None else ()

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assent.approvals.details import ApprovalDetails, read_request
+from assent.approvals.requests import ApprovalDetails, read_request
 from assent.http.context import Transaction
 from assent.http.fields import Data, RequestModel, ResponseModel, ShortText, Text
 from assent.http.replies import About, Reply, reply_with

@@ -1,21 +1,23 @@
-"""Problems on a terminal: where, what, the line itself with a mark under the column, and what to do."""
+"""Output on a terminal: problems with their lines, tables, JSON documents and progress bars."""
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from assent.model.problems import TOO_MANY, Position, Problem
 
 if TYPE_CHECKING:
     from assent.compiler.source import Source
+
 
 PROBLEMS_SHOWN_MAX = 200
 LINE_CELLS_MAX = 100
@@ -102,3 +104,100 @@ def safe(text: str) -> str:
     """The text without what would steer the reader's terminal: sources and data may hold escape codes."""
     text = text.replace("\t", " ")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+_WIDTH_OF_FILES: Final = 10_000
+"""What is not a terminal is not cut."""
+TEXT_CHARACTERS_MAX: Final = 100
+
+Cell = str | Text | None
+
+STATUS_STYLES: Final = {
+    "running": "green",
+    "completed": "green",
+    "approved": "green",
+    "paused": "yellow",
+    "pending": "yellow",
+    "failed": "red",
+    "rejected": "red",
+    "dead_letter": "red",
+    "cancelled": "dim",
+    "void": "dim",
+}
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, right: Collection[str] = ()) -> Table:
+    """Columns that say something; what comes from data cannot steer the terminal."""
+    cells = [[cell if isinstance(cell, Text) else Text(safe(cell or "")) for cell in row] for row in rows]
+    kept = [number for number in range(len(headings)) if any(row[number].plain for row in cells)]
+    found = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in (headings[number] for number in kept):
+        found.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in cells:
+        found.add_row(*(row[number] for number in kept))
+    return found
+
+
+def print_table(found: Table) -> None:
+    out = console()
+    if not out.is_terminal:
+        out.width = _WIDTH_OF_FILES
+    out.print(found)
+
+
+def status_text(status: str) -> Text:
+    return Text(status, STATUS_STYLES.get(status, ""))
+
+
+def moment(at: datetime | None) -> str:
+    """A time as the clock on the reader's wall shows it."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at is not None else ""
+
+
+def length(span: timedelta) -> str:
+    """A length of time, roughly."""
+    seconds = int(span.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size or (seconds >= size and unit == "min"):
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"
+
+
+def one_line(text: str | None, characters_max: int = TEXT_CHARACTERS_MAX) -> str:
+    """The first line of a longer text."""
+    first, _, more = (text or "").strip().partition("\n")
+    return f"{first[:characters_max]}…" if more or len(first) > characters_max else first
+
+
+class Bar:
+    """Grows as more work is found."""
+
+    def __init__(self, what: str, *, shown: bool) -> None:
+        # Imported here: few commands show a bar, and the import takes 20 ms.
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        out = console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            console=out,
+            transient=True,
+            disable=not (shown and out.is_terminal),
+        )
+        self._task = self._progress.add_task(what, total=0)
+        self._total = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def expect(self, more: int) -> None:
+        self._total += more
+        self._progress.update(self._task, total=self._total)
+
+    def advance(self, by: int = 1) -> None:
+        self._progress.advance(self._task, by)

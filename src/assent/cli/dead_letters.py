@@ -1,31 +1,29 @@
-"""`assent dlq`: what was given up — events, effects, tasks and results — seen, and tried again."""
-
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+"""`assent dead-letters`: list events, effects, tasks and results that are dead, and retry them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.cli.letters import Letter, Retried
 
+
 app = typer.Typer(
-    no_args_is_help=True, help="Dead letters: events, effects, tasks and results that were given up."
+    no_args_is_help=True, help="Dead letters: events, effects, tasks and results that used up their attempts."
 )
 
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each are shown.")]
 LettersArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="ID…", help="Dead letters, or instances whose failed steps are to be tried again."
-    ),
+    list[UUID],
+    typer.Argument(metavar="ID…", help="Dead letters, by their whole ids."),
 ]
 
 
@@ -35,8 +33,7 @@ def list_letters(
 ) -> None:
     """List dead events, effects, tasks and results together, newest first. Takes the capability `workflows:retry`."""
     from assent.cli.letters import dead_letters
-    from assent.cli.report import console, print_json
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_json, print_table
 
     found = act(ActorOptions(app, org, user, json), lambda session: dead_letters(session, limit))
     if json:
@@ -51,46 +48,47 @@ def list_letters(
 def retry(
     ids: LettersArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
 ) -> None:
-    """Try dead letters again, or the failed steps of an instance. Takes the capability `workflows:retry`."""
-    from assent.cli.ids import given_id
+    """Retry dead letters. Takes the capability `workflows:retry`.
+
+    For one that a step awaited, run `assent instances retry`: that step has failed.
+    """
     from assent.cli.letters import retry_each
 
-    given = [given_id(text) for text in ids]
-    _answer(act(ActorOptions(app, org, user, json), lambda session: retry_each(session, given)), json=json)
+    _print(act(ActorOptions(app, org, user, json), lambda session: retry_each(session, ids)), json=json)
 
 
 @app.command("retry-all")
 def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False) -> None:
-    """Try every dead letter of the org again. Takes the capability `workflows:retry`.
+    """Retry every dead letter of the org. Takes the capability `workflows:retry`.
 
-    Effects and tasks that a step awaited stay: their steps have failed, and are tried again with their instance.
+    Effects and tasks that a step awaited stay dead: their steps have failed, and are retried with their instance.
     """
     from assent.cli.letters import retry_everything
 
     async def work(session: ActorSession) -> "Retried":
         return await retry_everything(session, shown=not json)
 
-    _answer(act(ActorOptions(app, org, user, json), work), json=json)
+    _print(act(ActorOptions(app, org, user, json), work), json=json)
 
 
-def _answer(done: "Retried", *, json: bool) -> None:
-    """Ends with 1 where something stays dead."""
+def _print(done: "Retried", *, json: bool) -> None:
+    """Print what was retried, and exit with 1 if something stays dead."""
+    from assent.cli.output import console, counted, print_json
     from assent.cli.refusals import as_text
-    from assent.cli.report import console, counted, print_json
 
     if json:
         print_json(done.to_json())
     else:
         out = console()
         said = ", ".join(counted(number, kind) for kind, number in done.counts.items() if number)
-        out.print(f"✓ tried again: {said}" if said else "Nothing was tried again.")
+        out.print(f"✓ retried: {said}" if said else "Nothing was retried.")
         for text, rejection in done.refused:
             console(stderr=True).print(f"{text}:", as_text(rejection))
     raise typer.Exit(1 if done.refused else 0)
 
 
 def _table(letters: "Sequence[Letter]") -> "Table":
-    from assent.cli.tables import moment, one_line, table
+    from assent.cli.output import moment, one_line, table
 
     rows: list[list[Any]] = [
         [

@@ -1,22 +1,94 @@
-"""One instance on a page: where it stands, what it waits for, what people answered, what happened."""
+"""One instance for a person: where it stands, what it waits for, what people answered, what happened."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from rich.table import Table
 from rich.text import Text
 
-from assent.cli.instance_text import advice, incident_lines, waiting_table
-from assent.cli.report import console, safe
-from assent.cli.shapes import entity_json, place_json, request_json, step_json, summary_json
-from assent.cli.tables import Cell, length, moment, one_line, print_table, status_text, table
+from assent.approvals.requests import requests_of_instance
+from assent.cli.options import GivenId
+from assent.cli.output import (
+    Cell,
+    console,
+    length,
+    moment,
+    one_line,
+    print_json,
+    print_table,
+    safe,
+    status_text,
+    table,
+)
+from assent.cli.session import ActorSession, CommandTarget, find_meant
+from assent.cli.shapes import entity_json, instance_json, place_json, request_json, step_json, summary_json
+from assent.kernel.read import read_entity
 from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
-from assent.runtime.description import Description
+from assent.runtime.description import Description, describe
+from assent.runtime.view import InstanceView, Waiting
+from assent.runtime.views import InstanceFilter, find_instance, list_instances
+from assent.store.clock import SYSTEM_CLOCK
+from assent.store.database import Connection
 from assent.store.rows import Row
 
+_ADVICE: Final[Mapping[str, str]] = {
+    "PAUSED": "It was paused. Run `assent instances resume {id}`, or `assent instances cancel {id}`.",
+    "NO_APPROVERS": "Make sure that there is a person to ask, then run `assent instances retry {id}`.",
+    "NO_ASSIGNEE": "Make sure that there is a person to ask, then run `assent instances retry {id}`.",
+    "POLICY_DENIED": "Grant the right that is missing, then run `assent instances retry {id}`.",
+    "WORKFLOW_CHAIN_LIMIT": "It calls itself. Correct the workflow, then run `assent instances resume {id}`.",
+}
+_DEFAULT_ADVICE: Final = "Correct the cause, then run `assent instances retry {id}`."
+_ENDED_ADVICE: Final = "It has ended. Start a new one when the cause is gone."
+
+
+def print_done(said: str, view: InstanceView, *, json: bool) -> None:
+    """What a command did, and where the instance stands now."""
+    if json:
+        print_json(instance_json(view))
+        return
+    out = console()
+    out.print(Text("✓ ", "green").append(safe(said), "default"))
+    out.print(Text("  ").append(status_text(view.status)).append(f"  {safe(view.workflow_id)}  {view.id}"))
+    if view.waiting:
+        print_table(waiting_table(view.waiting, SYSTEM_CLOCK.now()))
+    for line in incident_lines(view.incident, view.status, view.id):
+        out.print(line)
+
+
+def waiting_table(waiting: Sequence[Waiting], now: datetime) -> Table:
+    headings = ("  waits at", "kind", "asks", "waiting", "due", "request")
+    return table(headings, ([f"  {one.name}", *_waiting_cells(one, now)] for one in waiting))
+
+
+def _waiting_cells(one: Waiting, now: datetime) -> list[str | Text | None]:
+    since = length(now - one.since) if one.since else ""
+    answers = "" if one.request_id else f"answers: {', '.join(one.answers)}" if one.answers else ""
+    due = Text(moment(one.due_at), "red" if one.due_at and one.due_at < now else "")
+    return [one.kind, ", ".join(one.asked) or answers, since, due, str(one.request_id or "")]
+
+
+def incident_lines(incident: Mapping[str, Any] | None, status: str, instance_id: Any) -> Iterator[Text]:
+    """What stopped it, and what to do about it."""
+    if not incident:
+        return
+    place = f" at {safe(str(incident['node']))}" if incident.get("node") else ""
+    why = one_line(str(incident.get("message") or ""), 500)
+    yield Text("  stopped: ", "red").append(f"{incident['code']}{place}: {safe(why)}", "default")
+    yield Text("  to do:   ", "cyan").append(advice(str(incident["code"]), status, instance_id), "default")
+
+
+def advice(code: str, status: str, instance_id: Any) -> str:
+    if status != "paused":
+        return _ENDED_ADVICE
+    return _ADVICE.get(code, _DEFAULT_ADVICE).format(id=instance_id)
+
+
+REQUESTS_MAX: Final = 50
 _QUIET_KINDS: Final = frozenset({"slot"})
 """Steps in which nothing happens that an author knows of."""
 
@@ -146,3 +218,36 @@ def _step_cells(step: Row) -> list[Cell]:
     who = step["finished_by"] or step["actor"] or "system"
     name, why = step["step"].removeprefix("ctl:"), one_line(step["error"] or step["reason"])
     return [f"  {at}", name, step["kind"], became, who, why]
+
+
+async def read_page(session: ActorSession, given: GivenId) -> InstancePage:
+    """Return what there is to see of an instance, or of the newest instance of an entity."""
+
+    org_id = session.org_id
+    async with session.reading() as connection:
+        meant = await find_meant(session, connection, given)
+        instance_id = meant.instance_id or await _newest_instance(session, connection, meant)
+        row = await find_instance(connection, org_id, instance_id) if instance_id else None
+        entity_id = row["entity_id"] if row else meant.entity_id
+        entity = await read_entity(connection, org_id, entity_id) if entity_id else None
+        page = InstancePage(session.now(), entity, row)
+        return await _with_history(session, connection, page, instance_id) if instance_id else page
+
+
+async def _newest_instance(
+    session: ActorSession, connection: Connection, meant: CommandTarget
+) -> UUID | None:
+
+    wanted = InstanceFilter(entity_id=meant.entity_id)
+    rows = await list_instances(connection, session.org_id, wanted, None, 1)
+    return rows[0]["id"] if rows else None
+
+
+async def _with_history(
+    session: ActorSession, connection: Connection, page: InstancePage, instance_id: UUID
+) -> InstancePage:
+
+    org_id, runtime = session.org_id, session.runtime
+    described = await describe(runtime.core, connection, org_id, instance_id, session.actor)
+    asked = await requests_of_instance(connection, org_id, instance_id, REQUESTS_MAX)
+    return replace(page, described=described, requests=asked)
