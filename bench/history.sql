@@ -33,10 +33,10 @@ SELECT org_id, id FROM assent.workflow_instances WHERE status = 'completed';
 -- Copies the originals to each second of a range.
 INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
        entity_version, subject_id, status, active_tokens, current_nodes, context_json, version,
-       last_step_execution_id, started_at, updated_at, completed_at)
+       last_step_id, started_at, updated_at, completed_at)
 SELECT i.org_id, pg_temp.stamped(i.id, stamp), definition_id, definition_version, definition_hash, workflow_id,
        entity_version, subject_id, status, active_tokens, current_nodes, context_json, version,
-       pg_temp.stamped(last_step_execution_id, stamp), started_at - ago, updated_at - ago, completed_at - ago
+       pg_temp.stamped(last_step_id, stamp), started_at - ago, updated_at - ago, completed_at - ago
   FROM pg_temp.seconds($1::integer, $2::integer)
  CROSS JOIN (SELECT i.* FROM original JOIN assent.workflow_instances i USING (org_id, id) ORDER BY id) i;
 
@@ -54,9 +54,9 @@ SELECT org_id, created_at - ago, pg_temp.stamped(id, stamp), pg_temp.stamped(ins
 
 -- name: copy_step_receipts
 -- Copies the originals' receipts to each second of a range.
-INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_execution_id, created_at)
+INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_id, created_at)
 SELECT org_id, pg_temp.stamped(instance_id, stamp), pg_temp.other(idempotency_key, second),
-       pg_temp.stamped(step_execution_id, stamp), created_at - ago
+       pg_temp.stamped(step_id, stamp), created_at - ago
   FROM pg_temp.seconds($1::integer, $2::integer)
  CROSS JOIN (SELECT r.* FROM original o JOIN assent.workflow_step_receipts r
               ON r.org_id = o.org_id AND r.instance_id = o.id ORDER BY instance_id) r;

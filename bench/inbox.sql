@@ -29,7 +29,7 @@ SELECT 'acme', pg_temp.id('2', n), pg_temp.id('9', 1), 1, 'hash', 'invoice', 'in
 
 -- name: fill_requests
 -- One request about each invoice.
-INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, node_name, entity_type,
+INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, node_name, entity_type,
        entity_id, entity_version, snapshot_version_id, content_hash, approvers, requested_by, originators, title, figure,
        status, applied_at, due_at, created_at, decided_at)
 SELECT 'acme', pg_temp.id('3', n), pg_temp.id('2', n), pg_temp.id('4', n), 'usr:slot:approval', 'Finance', 'invoice',

@@ -65,7 +65,7 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
     "workflow_step_receipts": lambda: {
         "instance_id": _id(),
         "idempotency_key": token_hex(32),
-        "step_execution_id": _id(),
+        "step_id": _id(),
     },
     "workflow_events_outbox": lambda: {
         "id": _id(),
@@ -82,7 +82,7 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
     "workflow_side_effects_outbox": lambda: {
         "id": _id(),
         "instance_id": _id(),
-        "step_execution_id": _id(),
+        "step_id": _id(),
         "step_created_at": START,
         "effect_type": "email",
         "event_idempotency_key": token_hex(32),
@@ -115,7 +115,7 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
     "approval_requests": lambda: {
         "id": _id(),
         "instance_id": _id(),
-        "step_execution_id": _id(),
+        "step_id": _id(),
         "node_id": "review",
         "entity_version": 0,
         # Nobody is asked and its time is over, so that a test may say that it is approved.
@@ -151,22 +151,22 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "assignee": {},
         "requested_by": "ann",
     },
-    "requests": lambda: {
+    "outside_requests": lambda: {
         "id": _id(),
         "instance_id": _id(),
-        "step_execution_id": _id(),
+        "step_id": _id(),
         "node_id": "vendor",
         "token_id": "0",
         "name": "kyc.vendor",
         "expected": 2,
     },
-    "request_deliveries": lambda: {
+    "outside_request_deliveries": lambda: {
         "id": _id(),
         "request_id": _id(),
         "key": _word("bundle"),
         "source": "http",
     },
-    "request_items": lambda: {
+    "outside_request_items": lambda: {
         "id": _id(),
         "request_id": _id(),
         "delivery_id": _id(),
@@ -174,7 +174,12 @@ _BLANKS: Final[Mapping[str, Callable[[], Row]]] = {
         "kind": "passport",
         "status": "completed",
     },
-    "request_history": lambda: {"id": _id(), "request_id": _id(), "what": "asked", "source": "workflow"},
+    "outside_request_history": lambda: {
+        "id": _id(),
+        "request_id": _id(),
+        "what": "asked",
+        "source": "workflow",
+    },
     "approval_delegations": lambda: {
         "id": _id(),
         "from_user": "bea",

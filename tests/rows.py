@@ -140,7 +140,7 @@ async def insert_decision(connection: Connection, **given: Any) -> asyncpg.Recor
 
 async def insert_outside_request(connection: Connection, **given: Any) -> asyncpg.Record:
     """What is asked of an outside party."""
-    return await insert(connection, "requests", **given)
+    return await insert(connection, "outside_requests", **given)
 
 
 async def insert_delivery(connection: Connection, **given: Any) -> asyncpg.Record:
@@ -148,7 +148,7 @@ async def insert_delivery(connection: Connection, **given: Any) -> asyncpg.Recor
     if "request_id" not in given:
         request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
         given["request_id"] = request["id"]
-    return await insert(connection, "request_deliveries", **given)
+    return await insert(connection, "outside_request_deliveries", **given)
 
 
 async def insert_item(connection: Connection, **given: Any) -> asyncpg.Record:
@@ -156,7 +156,7 @@ async def insert_item(connection: Connection, **given: Any) -> asyncpg.Record:
     if "delivery_id" not in given:
         delivery = await insert_delivery(connection, org_id=given.get("org_id", "acme"))
         given = {"delivery_id": delivery["id"], "request_id": delivery["request_id"]} | given
-    return await insert(connection, "request_items", **given)
+    return await insert(connection, "outside_request_items", **given)
 
 
 async def insert_history(connection: Connection, **given: Any) -> asyncpg.Record:
@@ -164,7 +164,7 @@ async def insert_history(connection: Connection, **given: Any) -> asyncpg.Record
     if "request_id" not in given:
         request = await insert_outside_request(connection, org_id=given.get("org_id", "acme"))
         given["request_id"] = request["id"]
-    return await insert(connection, "request_history", **given)
+    return await insert(connection, "outside_request_history", **given)
 
 
 def change(**given: Any) -> Row:
@@ -266,9 +266,9 @@ _WITH_PARENTS: Final = {
     "approval_chain_steps",
     "approval_decisions",
     "approval_requests",
-    "request_deliveries",
-    "request_history",
-    "request_items",
-    "requests",
+    "outside_request_deliveries",
+    "outside_request_history",
+    "outside_request_items",
+    "outside_requests",
     "workflow_seats",
 }

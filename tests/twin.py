@@ -260,7 +260,7 @@ def _rows() -> Mapping[str, list[Row]]:
             expires_at=NEVER,
         ),
         "workflow_step_executions": steps,
-        "workflow_step_receipts": each("workflow_step_receipts", "instance_id", "step_execution_id"),
+        "workflow_step_receipts": each("workflow_step_receipts", "instance_id", "step_id"),
         "workflow_events_outbox": each(
             "workflow_events_outbox",
             "id",
@@ -277,7 +277,7 @@ def _rows() -> Mapping[str, list[Row]]:
             "workflow_side_effects_outbox",
             "id",
             "instance_id",
-            "step_execution_id",
+            "step_id",
             created_at=START,
             next_retry_at=NEVER,
             destination="email",
@@ -292,16 +292,20 @@ def _rows() -> Mapping[str, list[Row]]:
             of("approval_chains", id=id, name=name) for id, name in zip(ids, ROLES, strict=False)
         ],
         "approval_chain_steps": each("approval_chain_steps", "chain_id", name=TWIN)[: len(ROLES)],
-        "approval_requests": each("approval_requests", "id", "instance_id", "step_execution_id", title=TWIN),
+        "approval_requests": each("approval_requests", "id", "instance_id", "step_id", title=TWIN),
         "workflow_seats": [
             of("workflow_seats", id=id, request_id=id, instance_id=id, user_id=PEOPLE[n % len(PEOPLE)])
             for n, id in enumerate(ids)
         ],
         "workflow_forms": each("workflow_forms", "id", "instance_id", title=TWIN),
-        "requests": each("requests", "id", "instance_id", "step_execution_id", name=TWIN, expires_at=NEVER),
-        "request_deliveries": each("request_deliveries", "id", "request_id", next_try_at=NEVER),
-        "request_items": each("request_items", "id", "request_id", "delivery_id"),
-        "request_history": each("request_history", "id", "request_id"),
+        "outside_requests": each(
+            "outside_requests", "id", "instance_id", "step_id", name=TWIN, expires_at=NEVER
+        ),
+        "outside_request_deliveries": each(
+            "outside_request_deliveries", "id", "request_id", next_try_at=NEVER
+        ),
+        "outside_request_items": each("outside_request_items", "id", "request_id", "delivery_id"),
+        "outside_request_history": each("outside_request_history", "id", "request_id"),
         "approval_delegations": [
             of("approval_delegations", id=id, from_user=name, to_user=to, created_by=name, reason=TWIN)
             for id, (name, to) in zip(ids, pairwise(PEOPLE), strict=False)

@@ -36,11 +36,11 @@ async def _decide(connection, request, approver_id, **given):
 async def _history(connection):
     """A version that was approved and edited, and the next, which was approved by a stand-in and applied."""
     entity = await insert_entity(connection, state="submitted", actor_id="ann")
-    first = await insert_request_about(connection, entity, step_execution_id=STEP, node_name="Finance")
+    first = await insert_request_about(connection, entity, step_id=STEP, node_name="Finance")
     await _decide(connection, first, "fay", reason="looks right", decided_at=START)
     await write_entities(connection, change_of(entity, data=EDITED, actor_id="flo"))
     entity = await read_entity(connection, "acme", entity["id"])
-    second = await insert_request_about(connection, entity, step_execution_id=STEP)
+    second = await insert_request_about(connection, entity, step_id=STEP)
     await _decide(connection, second, "cal", on_behalf_of="fay", decided_at=START + 2 * DAY)
     await _decide(connection, second, "fin", decision="abstained", decided_at=START + DAY)
     applied = {"status": "approved", "applied_at": START + 3 * DAY, "applied_step_id": GATE}
@@ -50,7 +50,7 @@ async def _history(connection):
 
 async def test_decisions_of_one_moment_are_on_one_page_or_the_next(acme):
     entity = await insert_entity(acme, state="submitted", actor_id="ann")
-    request = await insert_request_about(acme, entity, step_execution_id=STEP)
+    request = await insert_request_about(acme, entity, step_id=STEP)
     for approver in ("cal", "fay", "fin"):
         await _decide(acme, request, approver, decided_at=START)
     whole = await decisions_of_entity(acme, "acme", entity["id"])

@@ -21,7 +21,7 @@ FILLING = (
       FROM generate_series(1, $1::integer) n WHERE $2::integer > 0
     """,
     """
-    INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, entity_version,
+    INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, entity_version,
            approvers, requested_by, status)
     SELECT 'acme', md5('r' || n)::uuid, md5('i' || n)::uuid, md5('s' || n)::uuid, 'review', 0, '[]', 'ann',
            CASE WHEN n % $2::integer = 0 THEN 'pending' ELSE 'rejected' END

@@ -80,7 +80,7 @@ async def move(company: Company, name: str, dice: random.Random) -> None:
     waiting = await company.rows(
         """SELECT s.node_id, s.node_type, r.id AS request_id
              FROM assent.workflow_step_executions s
-             LEFT JOIN assent.approval_requests r ON r.step_execution_id = s.id
+             LEFT JOIN assent.approval_requests r ON r.step_id = s.id
             WHERE s.instance_id = $1 AND s.status = 'pending' ORDER BY s.id""",
         company.instance_id,
     )

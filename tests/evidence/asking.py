@@ -52,20 +52,22 @@ class Desk:
         return dict(done.parts)
 
     async def request(self) -> dict[str, Any]:
-        (found,) = await rows(self.database, "requests")
+        (found,) = await rows(self.database, "outside_requests")
         return found
 
     async def requests(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "requests"), key=lambda row: row["id"])
+        return sorted(await rows(self.database, "outside_requests"), key=lambda row: row["id"])
 
     async def deliveries(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "request_deliveries"), key=lambda row: row["position"])
+        return sorted(
+            await rows(self.database, "outside_request_deliveries"), key=lambda row: row["position"]
+        )
 
     async def items(self) -> list[dict[str, Any]]:
-        return sorted(await rows(self.database, "request_items"), key=lambda row: row["id"])
+        return sorted(await rows(self.database, "outside_request_items"), key=lambda row: row["id"])
 
     async def history(self) -> list[tuple[str, str]]:
-        found = sorted(await rows(self.database, "request_history"), key=lambda row: row["at"])
+        found = sorted(await rows(self.database, "outside_request_history"), key=lambda row: row["at"])
         return [(row["what"], row["source"]) for row in found]
 
     async def instance(self) -> dict[str, Any]:

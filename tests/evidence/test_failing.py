@@ -19,7 +19,7 @@ BEGIN
   IF NEW.cargo ~ 'poison' THEN RAISE EXCEPTION 'this cannot be kept'; END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER poison BEFORE INSERT ON assent.request_items FOR EACH ROW EXECUTE FUNCTION public.poison();
+CREATE TRIGGER poison BEFORE INSERT ON assent.outside_request_items FOR EACH ROW EXECUTE FUNCTION public.poison();
 """
 
 
@@ -67,7 +67,7 @@ async def test_a_dead_letter_is_seen_and_taken_when_its_cause_is_gone(desk: Desk
         queues = {queue.name: queue for queue in await look_at_queues(connection, desk.clock.now())}
     assert (shown.kind, shown.id, shown.what) == ("result", letter.id, "kyc.vendor")
     assert (queues["results"].dead, queues["results"].pending) == (1, 0)
-    await as_owner(desk, "DROP TRIGGER poison ON assent.request_items")
+    await as_owner(desk, "DROP TRIGGER poison ON assent.outside_request_items")
     with pytest.raises(Refused, match="NOT_FOUND"):
         await desk.runtime.org("globex").dead_letters.retry(letter.id, "result")
     await desk.runtime.org(ORG).dead_letters.retry(letter.id, "result")

@@ -96,9 +96,9 @@ async def test_a_call_that_fails_leaves_a_request_of_another_org_with_the_same_i
     await desk.start()
     async with desk.database.transaction(None) as connection:
         await connection.execute(
-            """INSERT INTO assent.requests
-               SELECT (jsonb_populate_record(NULL::assent.requests, to_jsonb(r) || '{"org_id": "globex"}')).*
-                 FROM assent.requests r WHERE r.org_id = $1""",
+            """INSERT INTO assent.outside_requests
+               SELECT (jsonb_populate_record(NULL::assent.outside_requests, to_jsonb(r) || '{"org_id": "globex"}')).*
+                 FROM assent.outside_requests r WHERE r.org_id = $1""",
             ORG,
         )
     receiver.otherwise = lambda _: Reply(404)

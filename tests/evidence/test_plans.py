@@ -10,18 +10,20 @@ from tests.evidence.bundles import ID
 from tests.postgres import SETTINGS, START
 
 FILL = """
-INSERT INTO assent.requests (org_id, id, instance_id, step_execution_id, node_id, token_id, name, expires_at)
+INSERT INTO assent.outside_requests (org_id, id, instance_id, step_id, node_id, token_id, name, expires_at)
 SELECT 'org-' || g % 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'n', '0', 'kyc.vendor', assent.now()
   FROM generate_series(1, 3000) g;
-INSERT INTO assent.request_deliveries (org_id, id, request_id, key, source, status, processed_at)
+INSERT INTO assent.outside_request_deliveries (org_id, id, request_id, key, source, status, processed_at)
 SELECT org_id, gen_random_uuid(), id, 'k' || g, 'sql', CASE WHEN g > 1 THEN 'processed' ELSE 'pending' END,
        CASE WHEN g > 1 THEN assent.now() END
-  FROM assent.requests CROSS JOIN generate_series(1, 5) g;
-INSERT INTO assent.request_history (org_id, id, request_id, what, source)
-SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.request_deliveries;
-INSERT INTO assent.request_items (org_id, id, request_id, delivery_id, cargo, status)
-SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed' FROM assent.request_deliveries;
-ANALYZE assent.requests, assent.request_deliveries, assent.request_history, assent.request_items;
+  FROM assent.outside_requests CROSS JOIN generate_series(1, 5) g;
+INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source)
+SELECT org_id, id, request_id, 'delivered', 'sql' FROM assent.outside_request_deliveries;
+INSERT INTO assent.outside_request_items (org_id, id, request_id, delivery_id, cargo, status)
+SELECT org_id, gen_random_uuid(), request_id, id, 'external://v/' || id, 'completed'
+  FROM assent.outside_request_deliveries;
+ANALYZE assent.outside_requests, assent.outside_request_deliveries, assent.outside_request_history,
+  assent.outside_request_items;
 """
 
 READER = Reader("ann", START, ["invoice"], definitions=[ID])

@@ -17,7 +17,7 @@ from tests.processes.spawn import ChildDied, children, wait_until_blocked
 from tests.runtime.flows import ANN, ORG, drain
 from tests.worker.queues import run_until_done, second_worker, wait_until_somebody_is_blocked
 
-HOLD = "SELECT FROM assent.requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
+HOLD = "SELECT FROM assent.outside_requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
 
 
@@ -116,6 +116,6 @@ async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_i
     async with database.transaction(None) as connection:
         claimed = await claim(connection, worker_id, 10)
         assert await hold_if_claimed(connection, worker_id, claimed) == claimed
-        sql = f"UPDATE assent.request_deliveries SET {change} WHERE org_id = $1"  # noqa: S608 - ours
+        sql = f"UPDATE assent.outside_request_deliveries SET {change} WHERE org_id = $1"  # noqa: S608 - ours
         await connection.execute(sql, ORG)
         assert await hold_if_claimed(connection, worker_id, claimed) == []

@@ -22,7 +22,7 @@ async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> 
     assert (view.status, [waiting.name for waiting in view.waiting]) == ("running", ["vendor"])
     request = await desk.request()
     assert (request["status"], request["name"], request["expected"]) == ("pending", "kyc.vendor", 1)
-    assert (request["instance_id"], request["step_execution_id"]) == (view.id, view.waiting[0].step_id)
+    assert (request["instance_id"], request["step_id"]) == (view.id, view.waiting[0].step_id)
     assert await desk.push(request["id"], "k", item(7, kind="passport")) == "accepted"
     assert await desk.work() == {"processed": 1}
     instance = await desk.instance()
@@ -35,7 +35,7 @@ async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> 
 async def test_what_was_asked_is_kept_without_headers(desk: Desk) -> None:
     await publish_vendor(desk.database, headers={"authorization": "Bearer {secret.vendor}"})
     await desk.start()
-    (asked,) = await rows(desk.database, "request_history")
+    (asked,) = await rows(desk.database, "outside_request_history")
     assert asked["body"] == {
         "url": "https://vendor.example/checks",
         "method": "POST",

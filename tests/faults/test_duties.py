@@ -139,7 +139,7 @@ class Shop:
         """As the outside party does, straight to the database, again and again."""
         async with self._direct() as database:
             runtime = app.runtime(database)
-            for request in await self.fetch("SELECT id FROM assent.requests WHERE ended_at IS NULL"):
+            for request in await self.fetch("SELECT id FROM assent.outside_requests WHERE ended_at IS NULL"):
                 items = [{"cargo": f"external://vault/{request['id']}"}]
                 await runtime.org(ORG).requests.push_result(request["id"], "k", items)
 

@@ -32,7 +32,7 @@ CLAIMS = {"tasks": "claim_tasks", "effects": "claim_effects", "results": "claim_
 TABLES = {
     "tasks": "tasks",
     "effects": "workflow_side_effects_outbox",
-    "results": "request_deliveries",
+    "results": "outside_request_deliveries",
 }
 ENDED = {"tasks": "complete", "effects": "completed", "results": "processed"}
 

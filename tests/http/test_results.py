@@ -135,7 +135,7 @@ async def test_results_are_for_those_who_may(people, furnished, asked):
     assert (refused["code"], "results:push" in refused["detail"]) == ("POLICY_DENIED", True)
     assert problem(await push(people, uuid4()), 404)["code"] == "NOT_FOUND"
     assert problem(await push(people, asked, partition_id="north"), 404)["code"] == "NOT_FOUND"
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []
 
 
 async def test_every_problem_of_a_bundle_is_told_at_its_place(people, furnished, asked):
@@ -147,14 +147,14 @@ async def test_every_problem_of_a_bundle_is_told_at_its_place(people, furnished,
         ("UNKNOWN_KEY", "more"),
     }
     assert any("external://<system>/<id>" in each.get("hint", "") for each in found["problems"])
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []
 
 
 async def test_a_callback_needs_nothing_but_its_token(door, furnished, asked):
     text = token_of(asked)
     answers = [await call_back(door, text) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [202, 200]
-    (delivery,) = await rows(furnished, "request_deliveries")
+    (delivery,) = await rows(furnished, "outside_request_deliveries")
     assert (delivery["source"], delivery["pushed_by"]) == ("callback", None)
     await work(furnished)
     assert (await call_back(door, text, {"key": "b", "status": "failed"})).status_code == 202
@@ -196,14 +196,14 @@ async def test_forged_callbacks_are_refused(door, furnished, asked, clock):
     }
     for why, text in forged.items():
         assert problem(await call_back(door, text), 401)["code"] == "TOKEN_REFUSED", why
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []
     assert (await call_back(door, good)).status_code == 202
 
 
 async def test_a_callback_of_another_org_finds_nothing(door, furnished, asked):
     assert problem(await call_back(door, token_of(asked, org="globex")), 404)["code"] == "NOT_FOUND"
     assert problem(await call_back(door, token_of(uuid4())), 404)["code"] == "NOT_FOUND"
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []
 
 
 async def test_a_callback_expires(door, furnished, asked, clock):
@@ -274,7 +274,7 @@ async def test_results_of_a_source_that_signs_are_taken_only_with_its_signature(
         async with people("olga") as client:
             refused = await client.post(path, content=content, headers=headers)
         assert problem(refused, 403)["code"] == "SIGNATURE_REFUSED"
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []
     async with client_of(door) as client:
         taken = await client.post(f"/callbacks/{token_of(asked)}", content=content, headers=good)
     assert taken.status_code == 202
@@ -297,4 +297,4 @@ async def test_results_that_were_signed_for_another_request_are_refused(  # noqa
         called = await client.post(f"/callbacks/{token_of(asked)}", content=content, headers=good)
     for refused in (pushed, called):
         assert problem(refused, 403)["code"] == "SIGNATURE_REFUSED"
-    assert await rows(furnished, "request_deliveries") == []
+    assert await rows(furnished, "outside_request_deliveries") == []

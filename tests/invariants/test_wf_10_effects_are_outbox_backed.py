@@ -130,7 +130,7 @@ async def test_effect_commits_with_its_step_and_wakes_the_worker(
         assert await listener.wait(10) == {"assent_effects"}
     (effect,) = await rows(database, "workflow_side_effects_outbox")
     (step,) = [row for row in await rows(database, "workflow_step_executions") if row["node_id"] == "tell"]
-    assert effect["step_execution_id"] == step["id"]
+    assert effect["step_id"] == step["id"]
     assert effect["step_created_at"] == step["created_at"]
 
 

@@ -22,11 +22,11 @@ async def what_remains(sandbox: Sandbox) -> list[str]:
     ended = {row["id"] for row in instances if row["status"] in ENDED}
     found = [told for row in instances if (told := await _misplaced(sandbox, row))]
     found += _unsettled("step", steps.values(), lambda step: step["instance_id"] not in ended)
-    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_execution_id"]]))
+    found += _unsettled("request", requests.values(), lambda row: _rests(steps[row["step_id"]]))
     found += _unsettled("form", forms.values(), lambda row: _rests(steps[row["id"]]))
-    outside = await rows(sandbox.database, "requests")
-    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_execution_id"]]))
-    found += _unsettled("result", await rows(sandbox.database, "request_deliveries"), lambda _: False)
+    outside = await rows(sandbox.database, "outside_requests")
+    found += _unsettled("request", outside, lambda row: _rests(steps[row["step_id"]]))
+    found += _unsettled("result", await rows(sandbox.database, "outside_request_deliveries"), lambda _: False)
     asked = requests | forms
     found += _unsettled("seat", seats, lambda seat: asked[seat["request_id"]]["status"] in ASKING)
     unused = [row for row in requests.values() if row["status"] == "approved" and row["applied_at"] is None]

@@ -139,8 +139,6 @@ class TestRoyalty:
         assert (effect["effect_type"], effect["status"]) == ("webhook", "pending")
         assert effect["created_at"].isoformat() == "2026-04-01T06:00:00+00:00"
         (step,) = [
-            step
-            for step in await steps_of(sandbox.database, view.id)
-            if step["id"] == effect["step_execution_id"]
+            step for step in await steps_of(sandbox.database, view.id) if step["id"] == effect["step_id"]
         ]
         assert (step["node_id"], step["status"]) == ("deliver", "completed")

@@ -44,7 +44,7 @@ async def ways_gone(sandbox: Sandbox, workflows: Iterable[Workflow]) -> dict[str
             found.setdefault(workflow.key, set()).update(_of_step(workflow, step))
     for effect in await rows(sandbox.database, "workflow_side_effects_outbox"):
         if workflow := ran[effect["instance_id"]]:
-            found[workflow.key].update(_of_message(workflow, steps[effect["step_execution_id"]], effect))
+            found[workflow.key].update(_of_message(workflow, steps[effect["step_id"]], effect))
     return found
 
 

@@ -30,8 +30,8 @@ READS = {
     "approval_chains": ALL,
     "approval_chain_steps": ALL,
     "approval_delegations": ALL,
-    "requests": ALL,
-    "request_items": ALL,
+    "outside_requests": ALL,
+    "outside_request_items": ALL,
     "tasks": ALL,
     "task_submissions": ALL,
     "task_attempts": ALL,
@@ -159,7 +159,7 @@ async def test_client_submits_a_task_in_its_own_name(client, login):
 
 async def test_client_hands_in_results_of_its_own_org_only(client, database):
     async with database.transaction(None) as connection:
-        asked = {org: await insert(connection, "requests", org_id=org) for org in ("acme", "globex")}
+        asked = {org: await insert(connection, "outside_requests", org_id=org) for org in ("acme", "globex")}
     push = "SELECT assent.push_result($1, 'evt_1', '[{\"cargo\": \"external://vault/7\"}]')"
     assert await client.fetchval(push, asked["acme"]["id"]) == "accepted"
     async with refused(client, "P0002", saying="no request"):

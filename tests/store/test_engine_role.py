@@ -149,7 +149,7 @@ async def test_gate_stays_closed_while_another_approval_of_its_round_is_open(run
     view = await submitted(runtime)
     bill = await invoice(runtime, view.entity_id)
     second = (
-        "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, slot, generation,"
+        "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, slot, generation,"
         " entity_version, approvers, requested_by) SELECT org_id, gen_random_uuid(), instance_id, gen_random_uuid(),"
         " 'then', slot, generation, 0, '{}', 'ann' FROM assent.approval_requests WHERE instance_id = $1"
     )
@@ -170,7 +170,7 @@ async def test_transaction_that_consumes_is_the_databases_own_word(runtime, data
         now = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
         assert int(request["applied_xid"]) < now
         made = await connection.fetchval(
-            "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, entity_version,"
+            "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, entity_version,"
             " approvers, requested_by, applied_xid)"
             " VALUES ($1, gen_random_uuid(), $2, gen_random_uuid(), 'ask', 0, '{}', 'ann', pg_current_xact_id())"
             " RETURNING applied_xid",
@@ -241,7 +241,7 @@ async def test_request_shows_the_content_that_it_is_about(runtime, database):
     await edit(runtime, view.entity_id, grand_total=999)
     new = await invoice(runtime, view.entity_id)
     ask = (
-        "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_execution_id, node_id, entity_type,"
+        "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, entity_type,"
         " entity_id, entity_version, snapshot_version_id, content_hash, approvers, requested_by)"
         " VALUES ($1, gen_random_uuid(), $2, gen_random_uuid(), 'ask', 'invoice', $3, $4, $5, $6, '{}', 'ann')"
     )

@@ -19,33 +19,35 @@ PUSH = "SELECT assent.push_result($1, $2, $3::jsonb, $4, $5)"
 async def test_what_a_request_asks_never_changes(owner, change):
     request = await insert_outside_request(owner)
     async with refused(owner, IDENTITY, saying="keeps what it asks"):
-        await update(owner, "requests", request, **change)
+        await update(owner, "outside_requests", request, **change)
 
 
 async def test_what_was_received_stays_received_and_what_ended_stays_as_it_is(owner):
     request = await insert_outside_request(owner, received=1, failed=1, status="partial")
     async with refused(owner, IDENTITY, saying="stays received"):
-        await update(owner, "requests", request, failed=0)
-    await update(owner, "requests", request, status="failed", ended_at=START)
+        await update(owner, "outside_requests", request, failed=0)
+    await update(owner, "outside_requests", request, status="failed", ended_at=START)
     async with refused(owner, IDENTITY, saying="stays as it is"):
-        await update(owner, "requests", request, error="another")
+        await update(owner, "outside_requests", request, error="another")
 
 
 async def test_a_delivery_is_never_deleted(owner):
     delivery = await insert_delivery(owner, status="processed", processed_at=START)
     for door in ("", "prune"):
         await owner.execute("SELECT set_config('assent.door', $1, true)", door)
-        async with refused(owner, APPEND_ONLY, saying="request_deliveries is append-only: DELETE is refused"):
-            await delete(owner, "request_deliveries", delivery)
+        async with refused(
+            owner, APPEND_ONLY, saying="outside_request_deliveries is append-only: DELETE is refused"
+        ):
+            await delete(owner, "outside_request_deliveries", delivery)
         async with refused(owner, APPEND_ONLY, saying="append-only: TRUNCATE is refused"):
-            await owner.execute("TRUNCATE assent.request_deliveries CASCADE")
+            await owner.execute("TRUNCATE assent.outside_request_deliveries CASCADE")
 
 
 @pytest.mark.parametrize("change", [{"key": "other"}, {"source": "sql"}, {"request_id": uuid4()}])
 async def test_what_a_delivery_is_never_changes(owner, change):
     delivery = await insert_delivery(owner)
     async with refused(owner, IDENTITY, saying="keeps its key"):
-        await update(owner, "request_deliveries", delivery, **change)
+        await update(owner, "outside_request_deliveries", delivery, **change)
 
 
 async def test_items_without_cargo_are_as_many_as_were_told(owner):
@@ -64,12 +66,12 @@ async def test_a_result_from_sql_is_kept_with_its_bundle_and_once(owner):
     async with acting_for(owner, "acme"):
         pushed = [await push(owner, request["id"], key) for key in ("a", "a", "b")]
     assert pushed == ["accepted", "repeated", "accepted"]
-    kept = await owner.fetch("SELECT * FROM assent.request_deliveries ORDER BY key")
+    kept = await owner.fetch("SELECT * FROM assent.outside_request_deliveries ORDER BY key")
     assert [(row["key"], row["status"], row["source"], row["late"]) for row in kept] == [
         ("a", "pending", "sql", False),
         ("b", "pending", "sql", False),
     ]
-    bodies = dict(await owner.fetch("SELECT id, body FROM assent.request_history"))
+    bodies = dict(await owner.fetch("SELECT id, body FROM assent.outside_request_history"))
     assert bodies[kept[0]["id"]] == {
         "key": "a",
         "status": "completed",
@@ -82,9 +84,9 @@ async def test_a_result_for_a_request_that_has_ended_is_kept_as_late(owner):
     request = await insert_outside_request(owner, status="cancelled", ended_at=START)
     async with acting_for(owner, "acme"):
         assert [await push(owner, request["id"]) for _ in range(2)] == ["late", "repeated"]
-    (kept,) = await owner.fetch("SELECT * FROM assent.request_deliveries")
+    (kept,) = await owner.fetch("SELECT * FROM assent.outside_request_deliveries")
     assert (kept["status"], kept["late"], kept["processed_at"]) == ("processed", True, START)
-    assert await owner.fetchval("SELECT count(*) FROM assent.request_history") == 1
+    assert await owner.fetchval("SELECT count(*) FROM assent.outside_request_history") == 1
 
 
 @pytest.mark.parametrize("org_id", ["globex", "acme"])
@@ -93,7 +95,7 @@ async def test_another_orgs_request_is_not_there_for_sql_either(owner, org_id):
     wanted = request["id"] if org_id == "globex" else uuid4()
     async with acting_for(owner, org_id), refused(owner, "P0002", saying=f"no request {wanted}"):
         await push(owner, wanted)
-    assert await owner.fetchval("SELECT count(*) FROM assent.request_deliveries") == 0
+    assert await owner.fetchval("SELECT count(*) FROM assent.outside_request_deliveries") == 0
 
 
 async def test_a_result_without_an_org_is_refused(owner):

@@ -24,7 +24,7 @@ ASKED = {
     "org_id": "globex",
     "id": SOME_ID,
     "instance_id": SOME_ID,
-    "step_execution_id": SOME_ID,
+    "step_id": SOME_ID,
     "node_id": "another",
     "entity_type": "order",
     "entity_id": SOME_ID,

@@ -30,11 +30,11 @@ TRIGGERS = {
     "new_entities_begin_at_the_beginning": (
         "test_engine_role.test_entity_does_not_begin_in_another_state_than_its_contract_says"
     ),
-    "requests_begin_unconsumed": "test_engine_role.test_transaction_that_consumes_is_the_databases_own_word",
-    "requests_note_who_consumed_them": (
+    "approval_requests_begin_unconsumed": "test_engine_role.test_transaction_that_consumes_is_the_databases_own_word",
+    "approval_requests_note_who_consumed_them": (
         "test_engine_role.test_transaction_that_consumes_is_the_databases_own_word"
     ),
-    "requests_show_what_they_are_about": "test_engine_role.test_request_shows_the_content_that_it_is_about",
+    "approval_requests_show_what_they_are_about": "test_engine_role.test_request_shows_the_content_that_it_is_about",
     "states_are_reached_through_their_gates": (
         "test_engine_role.test_state_behind_a_gate_is_not_reached_while_the_request_is_pending"
     ),
@@ -68,14 +68,14 @@ TRIGGERS = {
     "published_definitions_do_not_change": (
         "test_definition_guards.test_content_does_not_change_once_it_was_published"
     ),
-    "request_history_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
-    "request_history_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
-    "request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
-    "requests_are_approved_by_those_who_are_asked": (
+    "outside_request_history_is_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
+    "outside_request_history_is_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
+    "approval_request_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
+    "approval_requests_are_approved_by_those_who_are_asked": (
         "test_approval_guards.test_application_cannot_approve_what_too_few_have"
     ),
-    "requests_begin_unapproved": "test_approval_guards.test_request_does_not_begin_approved",
-    "requests_keep_what_they_ask": "test_request_guards.test_what_a_request_asks_never_changes",
+    "approval_requests_begin_unapproved": "test_approval_guards.test_request_does_not_begin_approved",
+    "approval_requests_keep_what_they_ask": "test_request_guards.test_what_a_request_asks_never_changes",
     "rule_evaluations_are_append_only": "test_append_only.test_history_is_not_updated_by_any_door",
     "rule_evaluations_are_never_emptied": "test_append_only.test_history_is_not_emptied_by_any_door",
     "seat_status_moves_forward": "test_status_moves.test_status_moves_exactly_as_the_table_says",
@@ -153,7 +153,7 @@ SEED_INDEXES = {
     "workflow_side_effects_outbox_pkey": "workflow_side_effects_outbox (org_id, created_at, id)",
     "effects_to_process": f"workflow_side_effects_outbox {TO_PROCESS}",
     "effects_by_instance": "workflow_side_effects_outbox (org_id, instance_id)",
-    "effects_by_step": "workflow_side_effects_outbox (org_id, step_execution_id)",
+    "effects_by_step": "workflow_side_effects_outbox (org_id, step_id)",
     "workflow_outbox_receipts_pkey": (
         "workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key)"
     ),

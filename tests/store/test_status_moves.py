@@ -8,34 +8,25 @@ from assent.model.moves import MOVES, is_terminal
 from tests.plain_sql import STATUS, refusal_of, refused
 from tests.postgres import START
 from tests.rows import insert, insert_delivery, update
-
-LIVES = {
-    "workflow_instances": "instance",
-    "workflow_step_executions": "step",
-    "workflow_events_outbox": "outbox",
-    "workflow_side_effects_outbox": "outbox",
-    "workflow_definitions": "definition",
-    "approval_requests": "request",
-    "workflow_seats": "seat",
-    "workflow_forms": "form",
-    "requests": "outside",
-    "request_deliveries": "delivery",
-    "tasks": "task",
-}
+from tests.store.moves_sql import FILE, moves_as_sql
 
 WORKER = UUID(int=7)
 
-ENDED_AT = {"workflow_instances": "completed_at", "workflow_forms": "ended_at", "requests": "ended_at"}
+ENDED_AT = {
+    "workflow_instances": "completed_at",
+    "workflow_forms": "ended_at",
+    "outside_requests": "ended_at",
+}
 """Where a row ends exactly when its status does, and says when."""
 
 COLUMNS = {
-    ("requests", "partial"): {"received": 1},
-    ("requests", "completed"): {"received": 2},
-    ("request_deliveries", "processed"): {"processed_at": START},
+    ("outside_requests", "partial"): {"received": 1},
+    ("outside_requests", "completed"): {"received": 2},
+    ("outside_request_deliveries", "processed"): {"processed_at": START},
 }
 """What a row of such a status has besides."""
 
-INSERTS = {"request_deliveries": insert_delivery}
+INSERTS = {"outside_request_deliveries": insert_delivery}
 """Of tables whose rows need others."""
 
 
@@ -79,14 +70,24 @@ async def test_status_moves_exactly_as_the_table_says(owner, table):
     assert found == MOVES[table]
 
 
+def test_function_of_the_schema_is_made_from_the_table():
+    assert FILE.read_text() == moves_as_sql(), "run `make baseline`"
+
+
+async def test_every_guard_of_a_status_names_its_table(owner):
+    found = await owner.fetch(
+        "SELECT tgrelid::regclass::text, encode(tgargs, 'escape') FROM pg_trigger"
+        " WHERE tgfoid = 'assent.restrict_status_regression'::regproc AND tgparentid = 0"
+    )
+    named = {table.removeprefix("assent."): argument.removesuffix(r"\000") for table, argument in found}
+    assert named == {table: table for table in MOVES}
+
+
 @pytest.mark.parametrize("table", MOVES)
 async def test_function_in_the_database_says_the_same(owner, table):
     sql = "SELECT assent.status_may_move($1, $2, $3)"
     statuses = set(MOVES[table])
-    found = {
-        old: {new for new in statuses if await owner.fetchval(sql, LIVES[table], old, new)}
-        for old in statuses
-    }
+    found = {old: {new for new in statuses if await owner.fetchval(sql, table, old, new)} for old in statuses}
     assert found == MOVES[table]
 
 
@@ -116,8 +117,8 @@ async def test_one_illegal_move_refuses_the_whole_statement(owner):
 
 async def test_unknown_life_and_unknown_status_lead_nowhere(owner):
     for asked in (
-        ("instance", "running", "dreaming"),
-        ("instance", "dreaming", "running"),
-        ("task", "a", "b"),
+        ("workflow_instances", "running", "dreaming"),
+        ("workflow_instances", "dreaming", "running"),
+        ("nothing", "a", "b"),
     ):
         assert await owner.fetchval("SELECT assent.status_may_move($1, $2, $3)", *asked) is False

@@ -70,9 +70,7 @@ async def test_rows_of_the_way_say_the_trace(
     (effect,) = await rows(database, "workflow_side_effects_outbox")
     assert effect["trace_id"] == traceparent(spans.one("node webhook_out"))
     (step,) = [
-        step
-        for step in await rows(database, "workflow_step_executions")
-        if step["id"] == effect["step_execution_id"]
+        step for step in await rows(database, "workflow_step_executions") if step["id"] == effect["step_id"]
     ]
     assert step["output_json"]["trace_id"] == trace_id(mutate)
 

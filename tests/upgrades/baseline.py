@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from assent.store.migrate import Migration, load_schema
+from tests.store.moves_sql import write_moves
 
 SCHEMA: Final = Path(__file__).with_name("baseline.sql")
 
@@ -22,4 +23,5 @@ def freeze() -> None:
 
 
 if __name__ == "__main__":
+    write_moves()
     freeze()

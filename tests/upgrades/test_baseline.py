@@ -43,7 +43,7 @@ async def test_comparison_sees_what_differs(databases) -> None:
         "function": "ALTER FUNCTION assent.submit_task SECURITY INVOKER",
         "relation": "GRANT DELETE ON assent.orgs TO assent_engine",
         "schema": "GRANT CREATE ON SCHEMA assent TO assent_engine",
-        "sequence": "ALTER SEQUENCE assent.request_deliveries_position_seq INCREMENT 2",
+        "sequence": "ALTER SEQUENCE assent.outside_request_deliveries_position_seq INCREMENT 2",
         "partition": "DROP TABLE assent.workflow_events_outbox_2026_05",
     }
     known = load_migrations()

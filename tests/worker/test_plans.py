@@ -44,7 +44,7 @@ async def test_no_backlog_of_effects_is_read_as_a_whole(database, name):
     """Ten thousand wait for one destination; a claim looks at as many as it may take."""
     async with database.transaction(None) as connection:
         await connection.execute(
-            "INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_execution_id,"
+            "INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_id,"
             " step_created_at, effect_type, event_idempotency_key, destination) SELECT 'acme', assent.now(),"
             " gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), assent.now(), 'webhook', g::text,"
             " 'one.example' FROM generate_series(1, 10000) g"

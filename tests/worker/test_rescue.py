@@ -18,7 +18,7 @@ LEASE = "60s"
 TABLES = {
     "tasks": "tasks",
     "effects": "workflow_side_effects_outbox",
-    "results": "request_deliveries",
+    "results": "outside_request_deliveries",
 }
 CHANNELS = {"tasks": "assent_tasks", "effects": "assent_effects", "results": "assent_results"}
 CLAIMED = {"tasks": {"status": "in_progress"}, "effects": {"status": "processing"}, "results": {}}
@@ -150,7 +150,7 @@ async def test_suspect_that_is_lost_again_has_used_an_attempt(place, database, c
 async def test_step_shows_that_its_effect_was_given_up(place, database, clock):
     async with database.transaction(None) as connection:
         step = await insert_step(connection, output_json={"evidence": {"other": {}}, "n": 1})
-        about = {"step_execution_id": step["id"], "step_created_at": step["created_at"]}
+        about = {"step_id": step["id"], "step_created_at": step["created_at"]}
         effect = await insert_effect(connection, max_attempts=1, **about)
     await claim(database, "effects", effect, uuid4())
     clock.advance("1h")

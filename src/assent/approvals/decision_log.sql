@@ -1,7 +1,7 @@
 -- name: read_evidence
 -- Every decision about an entity, or on one request, with the version that was decided on and what became of it.
 SELECT d.id AS decision_id, d.approver_id, d.on_behalf_of, d.decision AS answer, d.outcome, d.reason, d.decided_at,
-       s.group_name, s.via, r.id AS request_id, r.instance_id, r.step_execution_id AS step_id, r.node_id,
+       s.group_name, s.via, r.id AS request_id, r.instance_id, r.step_id, r.node_id,
        coalesce(r.node_name, r.node_id) AS node_name, r.requested_by, r.created_at AS asked_at, r.status,
        r.reason AS status_reason, r.entity_type, r.entity_id, r.entity_version, r.content_hash, v.data AS snapshot,
        v.data_hash AS snapshot_hash, v.state, v.created_by AS written_by, r.applied_at, r.applied_step_id

@@ -125,7 +125,7 @@ def _command(
 
 
 async def _request_id(session: ActorSession, given: GivenId) -> UUID:
-    from assent.approvals.lookup import find_requests
+    from assent.approvals.requests import find_requests
     from assent.model.mutation import Refused, Rejection
 
     async with session.reading() as connection:

@@ -9,7 +9,7 @@ from uuid import UUID
 from rich.table import Table
 from rich.text import Text
 
-from assent.approvals.lookup import requests_of_instance
+from assent.approvals.requests import requests_of_instance
 from assent.cli.options import GivenId
 from assent.cli.output import (
     Cell,

@@ -11,7 +11,7 @@ WITH incoming AS MATERIALIZED (
   ON CONFLICT DO NOTHING
   RETURNING org_id, instance_id, event_idempotency_key
 ), written AS (
-  INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_execution_id,
+  INSERT INTO assent.workflow_side_effects_outbox (org_id, created_at, id, instance_id, step_id,
          step_created_at, effect_type, payload_json, event_idempotency_key, destination, awaited, retry_ambiguous,
          max_attempts, trace_id)
   SELECT i.org_id, assent.now(), i.id, i.instance_id, i.step_id, i.step_created_at, i.type, i.payload, i.key,
@@ -87,7 +87,7 @@ WITH busy AS (
      AND e.status NOT IN ('processing', 'completed', 'dead_letter')
   RETURNING e.*
 )
-SELECT c.org_id, c.created_at, c.id, c.instance_id, c.step_execution_id AS step_id, c.step_created_at,
+SELECT c.org_id, c.created_at, c.id, c.instance_id, c.step_id, c.step_created_at,
        c.effect_type AS type, c.payload_json AS payload, c.event_idempotency_key AS key, c.destination, c.awaited,
        c.retry_ambiguous, c.attempts, c.max_attempts, c.trace_id,
        CASE WHEN c.suspect THEN c.losses ELSE 0 END AS losses, m.email AS member_email,
@@ -119,16 +119,16 @@ WITH marks AS MATERIALIZED (
    WHERE e.org_id = m.org_id AND e.created_at = m.created_at AND e.id = m.id
      AND (e.status = 'processing' AND e.attempts = m.attempts AND e.worker_id = $2
           OR m.status = 'completed' AND e.status IN ('processing', 'pending', 'failed'))
-  RETURNING e.org_id, e.id, e.step_execution_id, e.step_created_at, e.status, e.response_json
+  RETURNING e.org_id, e.id, e.step_id, e.step_created_at, e.status, e.response_json
 ), ended AS (
-  SELECT org_id, step_created_at, step_execution_id, jsonb_object_agg(id::text, response_json) AS evidence
+  SELECT org_id, step_created_at, step_id, jsonb_object_agg(id::text, response_json) AS evidence
     FROM settled WHERE status IN ('completed', 'dead_letter') GROUP BY 1, 2, 3
 ), shown AS (
   UPDATE assent.workflow_step_executions s
      SET output_json = coalesce(s.output_json, '{}')
                        || jsonb_build_object('evidence', coalesce(s.output_json -> 'evidence', '{}') || d.evidence)
     FROM ended d
-   WHERE s.org_id = d.org_id AND s.created_at = d.step_created_at AND s.id = d.step_execution_id
+   WHERE s.org_id = d.org_id AND s.created_at = d.step_created_at AND s.id = d.step_id
 )
 SELECT id, assent.now() AS now FROM settled;
 
@@ -170,7 +170,7 @@ WITH lost AS MATERIALIZED (
          next_retry_at = CASE WHEN l.charged THEN assent.now() + least(300, 2 ^ e.losses - 1) * interval '1 second' END
     FROM lost l
    WHERE e.org_id = l.org_id AND e.created_at = l.created_at AND e.id = l.id
-  RETURNING e.org_id, e.id, e.instance_id, e.step_execution_id AS step_id, e.step_created_at, e.status, e.awaited, e.error,
+  RETURNING e.org_id, e.id, e.instance_id, e.step_id, e.step_created_at, e.status, e.awaited, e.error,
             e.attempts, e.trace_id, assent.now() AS now,
             CASE WHEN e.effect_type = 'webhook' THEN (e.payload_json ->> 'request')::uuid END AS request_id
 ), given_up AS (
@@ -190,7 +190,7 @@ SELECT r.*, (SELECT count(*) FROM notified) AS notifications FROM rescued r;
 
 -- name: list_dead_effects
 -- What was given up, newest first.
-SELECT org_id, created_at, id, instance_id, step_execution_id AS step_id, effect_type AS type, destination, awaited,
+SELECT org_id, created_at, id, instance_id, step_id, effect_type AS type, destination, awaited,
        ambiguous, attempts, error, response_json AS evidence, trace_id
   FROM assent.workflow_side_effects_outbox
  WHERE org_id = $1 AND status = 'dead_letter' AND ($2::text IS NULL OR destination = $2)

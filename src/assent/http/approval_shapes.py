@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from assent.approvals.details import ApprovalDetails
+from assent.approvals.requests import ApprovalDetails
 from assent.http.texts import Body, Data, ShortText, Text
 from assent.http.workflow_shapes import InstanceBody
 from assent.model.approval import Decision, Seat

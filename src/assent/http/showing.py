@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from assent.approvals.details import ApprovalDetails, read_request
 from assent.approvals.forms import FormView
+from assent.approvals.requests import ApprovalDetails, read_request
 from assent.definitions.views import definition_seen
 from assent.http.approval_shapes import ApprovalBody, DecidedBody
 from assent.http.definition_shapes import DefinitionBody, DraftBody, PlacedProblem

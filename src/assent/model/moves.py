@@ -1,7 +1,8 @@
 """The lives of things that have a status, as tables of allowed moves.
 
-The CHECK constraints and the trigger `restrict_status_regression` in the schema agree with these tables; a
-test asks the database for every pair. A status that leads nowhere is terminal.
+The function `status_may_move` of the schema, which the triggers of statuses call, is generated from here by
+`make baseline`; the CHECK constraints list the same statuses. Tests try every pair in the database. A status that leads
+nowhere is terminal.
 """
 
 from collections.abc import Mapping
@@ -90,8 +91,8 @@ MOVES: Mapping[str, Moves] = {
     "approval_requests": REQUEST_MOVES,
     "workflow_seats": SEAT_MOVES,
     "workflow_forms": FORM_MOVES,
-    "requests": OUTSIDE_REQUEST_MOVES,
-    "request_deliveries": DELIVERY_MOVES,
+    "outside_requests": OUTSIDE_REQUEST_MOVES,
+    "outside_request_deliveries": DELIVERY_MOVES,
     "tasks": TASK_MOVES,
 }
 

@@ -21,7 +21,7 @@ SELECT * FROM (
     ORDER BY created_at DESC, id DESC LIMIT $5)
   UNION ALL
   (SELECT d.id, d.received_at, 'result', r.name, r.instance_id, d.attempts, d.error, false, r.trace_id
-     FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+     FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id
     WHERE d.org_id = $1 AND d.status = 'dead_letter' AND coalesce($2::text, 'result') = 'result'
       AND ($7::text IS NULL OR r.name = $7)
       AND ($6::text IS NULL OR r.partition_id = $6)
@@ -51,7 +51,7 @@ SELECT EXISTS (
       ON i.org_id = e.org_id AND i.id = e.instance_id
    WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead_letter' AND i.partition_id = $3
   UNION ALL
-  SELECT FROM assent.request_deliveries d JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+  SELECT FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id
    WHERE d.org_id = $1 AND d.id = $2 AND d.status = 'dead_letter' AND r.partition_id = $3
   UNION ALL
   SELECT FROM assent.tasks t JOIN assent.task_submissions s ON s.org_id = t.org_id AND s.id = t.id

@@ -35,14 +35,14 @@ WITH events AS (
             SELECT FROM assent.workflow_side_effects_outbox WHERE status = 'dead_letter' LIMIT $2) AS dead)
 ), results AS (
   SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2) AS due),
+            SELECT FROM assent.outside_request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at > $1 LIMIT $2) AS later),
+            SELECT FROM assent.outside_request_deliveries WHERE status = 'pending' AND next_try_at > $1 LIMIT $2) AS later),
          (SELECT min(next_try_at) FROM (
-            SELECT next_try_at FROM assent.request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2)
+            SELECT next_try_at FROM assent.outside_request_deliveries WHERE status = 'pending' AND next_try_at <= $1 LIMIT $2)
             AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.request_deliveries WHERE status = 'dead_letter' LIMIT $2) AS dead)
+            SELECT FROM assent.outside_request_deliveries WHERE status = 'dead_letter' LIMIT $2) AS dead)
 ), tasks AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.tasks WHERE status IN ('open', 'error') AND run_at <= $1 LIMIT $2) AS due),
@@ -88,8 +88,8 @@ WITH open_events AS MATERIALIZED (
     JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
    WHERE q.status IN ('pending', 'failed', 'dead_letter') AND i.partition_id = $3 LIMIT $2
 ), open_results AS MATERIALIZED (
-  SELECT d.status, d.next_try_at FROM assent.request_deliveries d
-    JOIN assent.requests r ON r.org_id = d.org_id AND r.id = d.request_id
+  SELECT d.status, d.next_try_at FROM assent.outside_request_deliveries d
+    JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id
    WHERE d.status IN ('pending', 'dead_letter') AND r.partition_id = $3 LIMIT $2
 ), open_tasks AS MATERIALIZED (
   SELECT t.status, t.run_at FROM assent.tasks t
@@ -161,9 +161,9 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
                    WHERE i.org_id = q.org_id AND i.id = q.instance_id)) LIMIT $2)
         UNION ALL
         (SELECT 'results', source, received_at
-           FROM assent.request_deliveries q
+           FROM assent.outside_request_deliveries q
           WHERE status = 'dead_letter' AND ($3::text IS NULL OR $3 = (
-                  SELECT r.partition_id FROM assent.requests r
+                  SELECT r.partition_id FROM assent.outside_requests r
                    WHERE r.org_id = q.org_id AND r.id = q.request_id)) LIMIT $2)
         UNION ALL
         (SELECT 'tasks', type, ended_at FROM assent.tasks q

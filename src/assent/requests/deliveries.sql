@@ -1,9 +1,9 @@
 -- name: lock_requests
 -- The requests of a batch, one after the other in everybody's order: whoever ends one has it first, or after us.
-SELECT r.org_id, r.id, r.instance_id, r.step_execution_id AS step_id, r.expected, r.received, r.failed, r.status, r.error,
+SELECT r.org_id, r.id, r.instance_id, r.step_id, r.expected, r.received, r.failed, r.status, r.error,
        r.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)
-  JOIN assent.requests r ON r.org_id = wanted.org_id AND r.id = wanted.id
+  JOIN assent.outside_requests r ON r.org_id = wanted.org_id AND r.id = wanted.id
  ORDER BY r.org_id, r.id
  FOR NO KEY UPDATE OF r;
 
@@ -11,12 +11,12 @@ SELECT r.org_id, r.id, r.instance_id, r.step_execution_id AS step_id, r.expected
 -- What requests have of the cargo that comes now.
 SELECT i.org_id, i.request_id, i.cargo
   FROM unnest($1::text[], $2::uuid[], $3::text[]) AS wanted (org_id, request_id, cargo)
-  JOIN assent.request_items i
+  JOIN assent.outside_request_items i
     ON i.org_id = wanted.org_id AND i.request_id = wanted.request_id AND i.cargo = wanted.cargo;
 
 -- name: insert_items
 -- What is new, item by item.
-INSERT INTO assent.request_items (org_id, id, request_id, delivery_id, cargo, kind, status, error, received_at)
+INSERT INTO assent.outside_request_items (org_id, id, request_id, delivery_id, cargo, kind, status, error, received_at)
 SELECT org_id, id, request_id, delivery_id, cargo, kind, status, error, received_at
   FROM jsonb_to_recordset($1::jsonb) AS i (
     org_id text, id uuid, request_id uuid, delivery_id uuid, cargo text, kind text, status text, error text,
@@ -28,18 +28,18 @@ WITH folded AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset($1::jsonb) AS f (
     org_id text, id uuid, status text, received integer, failed integer, error text, ended_at timestamptz)
 ), written AS (
-  UPDATE assent.requests r
+  UPDATE assent.outside_requests r
      SET status = f.status, received = f.received, failed = f.failed, error = f.error, ended_at = f.ended_at
     FROM folded f WHERE r.org_id = f.org_id AND r.id = f.id AND r.ended_at IS NULL
   RETURNING r.*
 )
-INSERT INTO assent.request_history (org_id, id, request_id, what, source, body, at)
+INSERT INTO assent.outside_request_history (org_id, id, request_id, what, source, body, at)
 SELECT org_id, gen_random_uuid(), id, status, 'results', jsonb_build_object('error', error), ended_at
   FROM written WHERE ended_at IS NOT NULL;
 
 -- name: mark_processed
 -- These bundles are done with; some of them came too late. The transaction holds them.
-UPDATE assent.request_deliveries d
+UPDATE assent.outside_request_deliveries d
    SET status = 'processed', late = m.late, worker_id = NULL, suspect = false, error = NULL, processed_at = $4
   FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS m (org_id, id, late)
  WHERE d.org_id = m.org_id AND d.id = m.id AND d.status = 'pending';

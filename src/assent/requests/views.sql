@@ -1,9 +1,9 @@
 -- name: page_of_requests
 -- Requests of an org, newest first; of one status, instance, name and partition, where these are given. What the reader may
 -- not see is left out: an entity's by its type, a flow's as its instance.
-SELECT id, name, instance_id, step_execution_id AS step_id, node_id, partition_id, entity_type, entity_id, status, expected,
+SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entity_id, status, expected,
        received, failed, error, created_at, expires_at, ended_at
-  FROM assent.requests r
+  FROM assent.outside_requests r
  WHERE org_id = $1 AND ($2::text IS NULL OR status = $2) AND ($3::uuid IS NULL OR instance_id = $3)
    AND ($4::text IS NULL OR name = $4) AND ($5::text IS NULL OR partition_id = $5)
    AND ($6::timestamptz IS NULL OR (created_at, id) < ($6, $7::uuid))
@@ -15,20 +15,20 @@ SELECT id, name, instance_id, step_execution_id AS step_id, node_id, partition_i
 
 -- name: find_request
 -- One request as it stands.
-SELECT id, name, instance_id, step_execution_id AS step_id, node_id, partition_id, entity_type, entity_id, status, expected,
+SELECT id, name, instance_id, step_id, node_id, partition_id, entity_type, entity_id, status, expected,
        received, failed, error, created_at, expires_at, ended_at
-  FROM assent.requests WHERE org_id = $1 AND id = $2;
+  FROM assent.outside_requests WHERE org_id = $1 AND id = $2;
 
 -- name: list_deliveries
 -- The bundles that came for a request, the latest first.
 SELECT id, key, source, pushed_by, status, late, attempts, error, received_at, processed_at
-  FROM assent.request_deliveries WHERE org_id = $1 AND request_id = $2 ORDER BY position DESC LIMIT $3;
+  FROM assent.outside_request_deliveries WHERE org_id = $1 AND request_id = $2 ORDER BY position DESC LIMIT $3;
 
 -- name: list_items
 -- The items that came for a request, the latest first.
 SELECT cargo, kind, status, error, delivery_id, received_at
-  FROM assent.request_items WHERE org_id = $1 AND request_id = $2 ORDER BY id DESC LIMIT $3;
+  FROM assent.outside_request_items WHERE org_id = $1 AND request_id = $2 ORDER BY id DESC LIMIT $3;
 
 -- name: read_asked
 -- What was asked, as it was.
-SELECT body FROM assent.request_history WHERE org_id = $1 AND request_id = $2 AND what = 'asked';
+SELECT body FROM assent.outside_request_history WHERE org_id = $1 AND request_id = $2 AND what = 'asked';

@@ -18,7 +18,7 @@ _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 Receipt = tuple[str, UUID, str, UUID, str]
 """Org, instance, key, step and node."""
 
-_COLUMNS: Final = ("org_id", "instance_id", "idempotency_key", "step_execution_id", "created_at")
+_COLUMNS: Final = ("org_id", "instance_id", "idempotency_key", "step_id", "created_at")
 
 
 def receipts_of_steps(job: Execution) -> list[Receipt]:
@@ -69,6 +69,6 @@ async def _insert_receipts(connection: Connection, receipts: Sequence[Receipt], 
     orgs, instances, keys, steps, nodes = zip(*receipts, strict=True)
     rows = await connection.fetch(_SQL.take_receipts, orgs, instances, keys, steps, now)
     if len(rows) < len(receipts):
-        given = {row["step_execution_id"] for row in rows}
+        given = {row["step_id"] for row in rows}
         refused = next(place for place, step in enumerate(steps) if step not in given)
         raise ReceiptTaken(instances[refused], nodes[refused])

@@ -141,7 +141,7 @@ def projection_row(job: Execution, now: datetime) -> dict[str, Any]:
         "chain_length": instance.chain_length,
         "incident": instance.incident,
         "originators": instance.originators.to_json(),
-        "last_step_execution_id": last,
+        "last_step_id": last,
         "updated_at": now,
         "completed_at": now if instance.has_ended else None,
     }

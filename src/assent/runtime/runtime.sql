@@ -71,11 +71,11 @@ SELECT org_id, id, name, entity_type, action, timing, condition, outcome, outcom
 
 -- name: take_receipts
 -- Permits what was never done before (WF-02, WF-14, WF-16): only what comes back may run.
-INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_execution_id, created_at)
+INSERT INTO assent.workflow_step_receipts (org_id, instance_id, idempotency_key, step_id, created_at)
 SELECT org_id, instance_id, key, step_id, $5
   FROM unnest($1::text[], $2::uuid[], $3::text[], $4::uuid[]) AS wanted (org_id, instance_id, key, step_id)
 ON CONFLICT DO NOTHING
-RETURNING step_execution_id;
+RETURNING step_id;
 
 -- name: insert_steps
 -- New steps, for the engine's role, which may not COPY under row security.
@@ -118,17 +118,17 @@ UPDATE assent.workflow_step_executions s
 -- New instances.
 INSERT INTO assent.workflow_instances (org_id, id, definition_id, definition_version, definition_hash, workflow_id,
        entity_type, entity_id, entity_version, partition_id, subject_id, status, active_tokens, current_nodes,
-       context_json, version, generation, chain_length, incident, originators, idempotency_key, last_step_execution_id,
+       context_json, version, generation, chain_length, incident, originators, idempotency_key, last_step_id,
        started_at, updated_at, completed_at, expires_at)
 SELECT org_id, id, definition_id, definition_version, definition_hash, workflow_id, entity_type, entity_id,
        entity_version, partition_id, subject_id, status, active_tokens, current_nodes, context_json, version, generation,
-       chain_length, incident, originators, idempotency_key, last_step_execution_id, started_at, updated_at, completed_at,
+       chain_length, incident, originators, idempotency_key, last_step_id, started_at, updated_at, completed_at,
        expires_at
   FROM jsonb_to_recordset($1::jsonb) AS i (
     org_id text, id uuid, definition_id uuid, definition_version integer, definition_hash text, workflow_id text,
     entity_type text, entity_id uuid, entity_version integer, partition_id text, subject_id text, status text,
     active_tokens jsonb, current_nodes text[], context_json jsonb, version integer, generation integer,
-    chain_length integer, incident jsonb, originators jsonb, idempotency_key text, last_step_execution_id uuid, started_at timestamptz,
+    chain_length integer, incident jsonb, originators jsonb, idempotency_key text, last_step_id uuid, started_at timestamptz,
     updated_at timestamptz, completed_at timestamptz, expires_at timestamptz);
 
 -- name: update_instances_if_unchanged
@@ -138,13 +138,13 @@ UPDATE assent.workflow_instances i
        context_json = coalesce(u.context_json, i.context_json), version = u.version, generation = u.generation,
        chain_length = u.chain_length, incident = u.incident, originators = u.originators,
        entity_version = u.entity_version,
-       last_step_execution_id = coalesce(u.last_step_execution_id, i.last_step_execution_id),
+       last_step_id = coalesce(u.last_step_id, i.last_step_id),
        definition_id = u.definition_id, definition_version = u.definition_version, definition_hash = u.definition_hash,
        updated_at = u.updated_at, completed_at = u.completed_at
   FROM jsonb_to_recordset($1::jsonb) AS u (
     org_id text, id uuid, from_version integer, status text, active_tokens jsonb, current_nodes text[],
     context_json jsonb, version integer, generation integer, chain_length integer, incident jsonb,
-    originators jsonb, entity_version integer, last_step_execution_id uuid, definition_id uuid, definition_version integer,
+    originators jsonb, entity_version integer, last_step_id uuid, definition_id uuid, definition_version integer,
     definition_hash text, updated_at timestamptz, completed_at timestamptz)
  WHERE i.org_id = u.org_id AND i.id = u.id AND i.version = u.from_version;
 

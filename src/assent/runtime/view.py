@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
-from assent.model.approval import Seated
+from assent.model.approval import SeatedRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class InstanceView:
     entity_type: str | None = None
 
 
-def view_of(plan: Plan, instance: Instance, asked: Mapping[UUID, Seated] | None = None) -> InstanceView:
+def view_of(
+    plan: Plan, instance: Instance, asked: Mapping[UUID, SeatedRequest] | None = None
+) -> InstanceView:
     """`asked`: of each step, what people are asked there."""
     resting = [token for token in instance.tokens.values() if token.state in ("resting", "failed")]
     return InstanceView(
@@ -71,7 +73,7 @@ def view_of(plan: Plan, instance: Instance, asked: Mapping[UUID, Seated] | None 
     )
 
 
-def _waiting(plan: Plan, token: Token, asked: Mapping[UUID, Seated]) -> Waiting:
+def _waiting(plan: Plan, token: Token, asked: Mapping[UUID, SeatedRequest]) -> Waiting:
     node = plan.nodes[token.node]
     request = asked.get(token.step_id) if token.step_id else None
     seats = request.seats if request is not None else ()

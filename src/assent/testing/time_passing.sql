@@ -13,10 +13,10 @@ SELECT min(moment) FROM (
   SELECT min(next_retry_at) FROM assent.workflow_side_effects_outbox
    WHERE status IN ('pending', 'failed') AND next_retry_at > assent.now()
   UNION ALL
-  SELECT min(expires_at) FROM assent.requests
+  SELECT min(expires_at) FROM assent.outside_requests
    WHERE status IN ('pending', 'partial') AND expires_at > assent.now()
   UNION ALL
-  SELECT min(next_try_at) FROM assent.request_deliveries
+  SELECT min(next_try_at) FROM assent.outside_request_deliveries
    WHERE status = 'pending' AND next_try_at > assent.now()
   UNION ALL
   SELECT min(run_at) FROM assent.tasks

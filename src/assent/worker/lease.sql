@@ -18,7 +18,7 @@ DELETE FROM assent.worker_leases l WHERE l.worker_id = ANY ($1::uuid[])
    AND NOT EXISTS (SELECT FROM assent.tasks t WHERE t.status = 'in_progress' AND t.worker_id = l.worker_id)
    AND NOT EXISTS (SELECT FROM assent.workflow_side_effects_outbox e
                     WHERE e.status = 'processing' AND e.worker_id = l.worker_id)
-   AND NOT EXISTS (SELECT FROM assent.request_deliveries d WHERE d.worker_id = l.worker_id);
+   AND NOT EXISTS (SELECT FROM assent.outside_request_deliveries d WHERE d.worker_id = l.worker_id);
 
 -- name: lock_expired_leases
 -- Workers whose lease is over, locked so that they cannot come back meanwhile, and how many jobs they had when that was
@@ -32,6 +32,6 @@ UPDATE assent.worker_leases l
          (SELECT count(*) FROM assent.tasks t WHERE t.status = 'in_progress' AND t.worker_id = l.worker_id)
          + (SELECT count(*) FROM assent.workflow_side_effects_outbox f
              WHERE f.status = 'processing' AND f.worker_id = l.worker_id)
-         + (SELECT count(*) FROM assent.request_deliveries d WHERE d.worker_id = l.worker_id))
+         + (SELECT count(*) FROM assent.outside_request_deliveries d WHERE d.worker_id = l.worker_id))
   FROM expired e WHERE l.worker_id = e.worker_id
 RETURNING l.worker_id, l.lost_jobs;

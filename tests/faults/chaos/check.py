@@ -20,8 +20,8 @@ QUEUES: Final = {
     "events": "SELECT count(*) FROM assent.workflow_events_outbox WHERE status NOT IN ('completed')",
     "effects": "SELECT count(*) FROM assent.workflow_side_effects_outbox WHERE status NOT IN ('completed')",
     "tasks": "SELECT count(*) FROM assent.tasks WHERE status NOT IN ('complete')",
-    "results": "SELECT count(*) FROM assent.request_deliveries WHERE status NOT IN ('processed')",
-    "requests": "SELECT count(*) FROM assent.requests WHERE status NOT IN ('completed')",
+    "results": "SELECT count(*) FROM assent.outside_request_deliveries WHERE status NOT IN ('processed')",
+    "requests": "SELECT count(*) FROM assent.outside_requests WHERE status NOT IN ('completed')",
     "batches": "SELECT count(*) FROM assent.workflow_batches",
     "errands": "SELECT count(*) FROM assent.workflow_instances WHERE entity_id IS NULL AND status <> 'completed'",
 }

@@ -76,42 +76,8 @@ BEGIN
 END
 $$;
 
--- The allowed moves of every status. assent.model.moves is the same table in Python; a test compares every pair.
-CREATE FUNCTION assent.status_may_move(life text, old_status text, new_status text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN new_status = ANY (CASE life || ':' || old_status
-  WHEN 'instance:running'      THEN ARRAY['paused', 'completed', 'failed', 'cancelled']
-  WHEN 'instance:paused'       THEN ARRAY['running', 'failed', 'cancelled']
-  WHEN 'step:pending'          THEN ARRAY['running', 'cancelled', 'skipped', 'failed']
-  WHEN 'step:running'          THEN ARRAY['completed', 'failed', 'skipped', 'cancelled']
-  WHEN 'outbox:pending'        THEN ARRAY['processing', 'completed', 'failed', 'dead_letter']
-  WHEN 'outbox:processing'     THEN ARRAY['completed', 'failed', 'dead_letter', 'pending']
-  WHEN 'outbox:failed'         THEN ARRAY['pending', 'processing', 'completed', 'dead_letter']
-  WHEN 'outbox:dead_letter'    THEN ARRAY['pending']
-  WHEN 'definition:draft'      THEN ARRAY['published', 'archived']
-  WHEN 'definition:published'  THEN ARRAY['archived']
-  WHEN 'definition:archived'   THEN ARRAY['published']
-  WHEN 'request:pending'       THEN ARRAY['approved', 'rejected', 'returned', 'void', 'cancelled']
-  WHEN 'request:approved'      THEN ARRAY['void']
-  WHEN 'seat:later'            THEN ARRAY['open', 'closed']
-  WHEN 'seat:open'             THEN ARRAY['decided', 'closed']
-  WHEN 'form:open'             THEN ARRAY['answered', 'cancelled']
-  WHEN 'outside:pending'       THEN ARRAY['partial', 'completed', 'failed', 'expired', 'cancelled']
-  WHEN 'outside:partial'       THEN ARRAY['completed', 'failed', 'expired', 'cancelled']
-  WHEN 'delivery:pending'      THEN ARRAY['processed', 'dead_letter']
-  WHEN 'delivery:dead_letter'  THEN ARRAY['pending']
-  WHEN 'task:open'             THEN ARRAY['in_progress', 'cancelled']
-  WHEN 'task:in_progress'      THEN ARRAY['complete', 'error', 'dead', 'open', 'blocked', 'background', 'cancelled']
-  WHEN 'task:blocked'          THEN ARRAY['open', 'cancelled', 'dead']
-  WHEN 'task:background'       THEN ARRAY['complete', 'error', 'dead', 'open', 'cancelled']
-  WHEN 'task:error'            THEN ARRAY['open', 'in_progress', 'dead', 'cancelled']
-  WHEN 'task:dead'             THEN ARRAY['open']
-  ELSE ARRAY[]::text[]
-END);
--- Triggers run as the role that writes, and call it.
-GRANT EXECUTE ON FUNCTION assent.status_may_move(text, text, text) TO assent_engine;
-
--- Refuses a move of a status that is not allowed; its argument is the first argument of status_may_move.
+-- Refuses a move of a status that status_may_move does not allow; its argument is the table, since a partition has another
+-- name.
 CREATE FUNCTION assent.restrict_status_regression() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -52,7 +52,7 @@ CREATE TRIGGER definitions_are_audited AFTER INSERT OR UPDATE OR DELETE ON assen
   EXECUTE FUNCTION assent.note_administration('definition', 'create', 'discard', 'id', 'definition_kind key version',
     'name status compiled_hash');
 CREATE TRIGGER definition_status_moves_forward BEFORE UPDATE ON assent.workflow_definitions
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('definition');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_definitions');
 
 SELECT assent.guard_by_org('assent.workflow_definitions');
 CREATE POLICY definitions_of_all_orgs_are_readable ON assent.workflow_definitions FOR SELECT USING (org_id = '*');

@@ -27,7 +27,7 @@ CREATE TABLE assent.workflow_instances (
   chain_length           integer     NOT NULL DEFAULT 0, -- automatic calls since a step last waited
   incident               jsonb,                 -- why it is paused or failed: code, message, node
   idempotency_key        text,
-  last_step_execution_id uuid,
+  last_step_id           uuid,
   started_at             timestamptz NOT NULL DEFAULT assent.now(),
   updated_at             timestamptz NOT NULL DEFAULT assent.now(),
   completed_at           timestamptz,
@@ -53,7 +53,7 @@ CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)
 CREATE INDEX instances_to_prune ON assent.workflow_instances (completed_at)
   WHERE completed_at IS NOT NULL AND receipts_pruned_at IS NULL;
 CREATE TRIGGER instance_status_moves_forward BEFORE UPDATE ON assent.workflow_instances
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('instance');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_instances');
 SELECT assent.guard_by_org('assent.workflow_instances');
 GRANT SELECT, INSERT, UPDATE ON assent.workflow_instances TO assent_engine;
 GRANT SELECT ON assent.workflow_instances TO assent_client;
@@ -113,7 +113,7 @@ GRANT SELECT (org_id, created_at, id, instance_id, node_id, node_type, token_id,
               started_at, completed_at, duration_ms, error, actor_user_id, approval_request_id, applied,
               snapshot_version_id, resume_at) ON assent.workflow_step_executions TO assent_client;
 CREATE TRIGGER step_status_moves_forward BEFORE UPDATE ON assent.workflow_step_executions
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('step');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_step_executions');
 
 CREATE FUNCTION assent.restrict_step_execution_updates() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -164,7 +164,7 @@ CREATE TABLE assent.workflow_step_receipts (
   org_id            text        NOT NULL,
   instance_id       uuid        NOT NULL,
   idempotency_key   text        NOT NULL,
-  step_execution_id uuid        NOT NULL,
+  step_id           uuid        NOT NULL,
   created_at        timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT workflow_step_receipts_pkey PRIMARY KEY (org_id, instance_id, idempotency_key)
 );

@@ -47,7 +47,7 @@ CREATE INDEX events_completed ON assent.workflow_events_outbox (completed_at) WH
 -- Dead letters are found without reading the events that went well.
 CREATE INDEX events_dead ON assent.workflow_events_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
 CREATE TRIGGER event_status_moves_forward BEFORE UPDATE ON assent.workflow_events_outbox
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_events_outbox');
 CREATE TRIGGER event_claim_is_dated BEFORE UPDATE ON assent.workflow_events_outbox
   FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
 CREATE TABLE assent.workflow_events_outbox_default PARTITION OF assent.workflow_events_outbox DEFAULT;

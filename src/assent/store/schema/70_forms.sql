@@ -26,7 +26,7 @@ CREATE INDEX seats_open ON assent.workflow_seats (org_id, user_id, created_at, i
 -- Whether a person was ever asked in an instance, also in a seat that is closed.
 CREATE INDEX seats_of_instance ON assent.workflow_seats (org_id, instance_id, user_id);
 CREATE TRIGGER seat_status_moves_forward BEFORE UPDATE ON assent.workflow_seats
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('seat');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_seats');
 
 CREATE FUNCTION assent.guard_seat() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -87,7 +87,7 @@ CREATE TABLE assent.workflow_forms (
 );
 CREATE INDEX forms_by_instance ON assent.workflow_forms (org_id, instance_id);
 CREATE TRIGGER form_status_moves_forward BEFORE UPDATE ON assent.workflow_forms
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('form');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_forms');
 
 -- What may change of a form: its status, its claim and the draft; nothing once it has ended.
 CREATE FUNCTION assent.guard_form() RETURNS trigger

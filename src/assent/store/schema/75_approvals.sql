@@ -61,7 +61,7 @@ CREATE TABLE assent.approval_requests (
   org_id              text        NOT NULL,
   id                  uuid        NOT NULL,
   instance_id         uuid        NOT NULL,
-  step_execution_id   uuid        NOT NULL,
+  step_id             uuid        NOT NULL,
   node_id             text        NOT NULL,
   node_name           text,                     -- what the inbox shows of the step that asks
   token_id            text        NOT NULL DEFAULT '0',
@@ -92,25 +92,25 @@ CREATE TABLE assent.approval_requests (
   created_at          timestamptz NOT NULL DEFAULT assent.now(),
   decided_at          timestamptz,
   CONSTRAINT approval_requests_pkey PRIMARY KEY (org_id, id),
-  CONSTRAINT request_status_is_known
+  CONSTRAINT approval_request_status_is_known
     CHECK (status IN ('pending', 'approved', 'rejected', 'returned', 'void', 'cancelled')),
-  CONSTRAINT request_mode_is_known CHECK (mode IN ('any', 'all', 'quorum', 'percentage', 'sequence', 'groups')),
-  CONSTRAINT request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL)),
+  CONSTRAINT approval_request_mode_is_known CHECK (mode IN ('any', 'all', 'quorum', 'percentage', 'sequence', 'groups')),
+  CONSTRAINT approval_request_claim_is_dated CHECK ((claimed_by IS NULL) = (claimed_at IS NULL)),
   CONSTRAINT only_an_approved_request_is_applied CHECK (applied_at IS NULL OR status = 'approved'),
   CONSTRAINT only_what_was_applied_has_its_step CHECK (applied_step_id IS NULL OR applied_at IS NOT NULL),
-  CONSTRAINT request_about_an_entity_has_its_snapshot CHECK ((entity_id IS NULL) = (snapshot_version_id IS NULL)),
-  CONSTRAINT request_about_an_entity_has_its_content CHECK ((entity_id IS NULL) = (content_hash IS NULL)),
-  CONSTRAINT request_snapshot_is_a_version FOREIGN KEY (org_id, snapshot_version_id)
+  CONSTRAINT approval_request_about_an_entity_has_its_snapshot CHECK ((entity_id IS NULL) = (snapshot_version_id IS NULL)),
+  CONSTRAINT approval_request_about_an_entity_has_its_content CHECK ((entity_id IS NULL) = (content_hash IS NULL)),
+  CONSTRAINT approval_request_snapshot_is_a_version FOREIGN KEY (org_id, snapshot_version_id)
     REFERENCES assent.entity_versions (org_id, id) DEFERRABLE INITIALLY DEFERRED,
-  CONSTRAINT request_chain_exists FOREIGN KEY (org_id, chain_id) REFERENCES assent.approval_chains (org_id, id)
+  CONSTRAINT approval_request_chain_exists FOREIGN KEY (org_id, chain_id) REFERENCES assent.approval_chains (org_id, id)
 );
 CREATE INDEX approval_requests_by_instance ON assent.approval_requests (org_id, instance_id);
 -- By entity, for voiding, for who wrote since the last approval, and for evidence. An entity has few requests; and an
 -- index that knows nothing of their status leaves room for updates in place.
 CREATE INDEX approval_requests_by_entity ON assent.approval_requests (org_id, entity_id, entity_version)
   WHERE entity_id IS NOT NULL;
-CREATE TRIGGER request_status_moves_forward BEFORE UPDATE ON assent.approval_requests
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('request');
+CREATE TRIGGER approval_request_status_moves_forward BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('approval_requests');
 SELECT assent.guard_by_org('assent.approval_requests');
 -- Only what may change: what was asked stays.
 GRANT SELECT, INSERT,
@@ -148,7 +148,7 @@ GRANT SELECT ON assent.approval_decisions TO assent_client;
 
 -- What may change of a request: its status and its claim. Consumed is consumed (WF-03), and only what was approved for the
 -- present content can be.
-CREATE FUNCTION assent.guard_request() RETURNS trigger
+CREATE FUNCTION assent.guard_approval_request() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
   IF (to_jsonb(NEW) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[])
@@ -174,8 +174,8 @@ BEGIN
   RETURN NEW;
 END
 $$;
-CREATE TRIGGER requests_keep_what_they_ask BEFORE UPDATE ON assent.approval_requests
-  FOR EACH ROW EXECUTE FUNCTION assent.guard_request();
+CREATE TRIGGER approval_requests_keep_what_they_ask BEFORE UPDATE ON assent.approval_requests
+  FOR EACH ROW EXECUTE FUNCTION assent.guard_approval_request();
 
 -- A request shows a version, and holds for the content of that version and no other.
 CREATE FUNCTION assent.guard_asked_content() RETURNS trigger
@@ -199,7 +199,7 @@ BEGIN
   RETURN NEW;
 END
 $$;
-CREATE TRIGGER requests_show_what_they_are_about BEFORE INSERT ON assent.approval_requests
+CREATE TRIGGER approval_requests_show_what_they_are_about BEFORE INSERT ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.entity_id IS NOT NULL AND NEW.status = 'pending') EXECUTE FUNCTION assent.guard_asked_content();
 
 CREATE FUNCTION assent.note_consumption() RETURNS trigger
@@ -209,10 +209,10 @@ BEGIN
   RETURN NEW;
 END
 $$;
--- After requests_keep_what_they_ask, by its name: that one compares what the caller changed.
-CREATE TRIGGER requests_note_who_consumed_them BEFORE UPDATE ON assent.approval_requests
+-- After approval_requests_keep_what_they_ask, by its name: that one compares what the caller changed.
+CREATE TRIGGER approval_requests_note_who_consumed_them BEFORE UPDATE ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.applied_at IS NOT NULL AND OLD.applied_at IS NULL) EXECUTE FUNCTION assent.note_consumption();
-CREATE TRIGGER requests_begin_unconsumed BEFORE INSERT ON assent.approval_requests
+CREATE TRIGGER approval_requests_begin_unconsumed BEFORE INSERT ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.applied_xid IS NOT NULL OR NEW.applied_at IS NOT NULL)
   EXECUTE FUNCTION assent.note_consumption();
 
@@ -273,9 +273,9 @@ BEGIN
     HINT = 'Approvals are given by decisions of those who are asked.';
 END
 $$;
-CREATE TRIGGER requests_begin_unapproved BEFORE INSERT ON assent.approval_requests
+CREATE TRIGGER approval_requests_begin_unapproved BEFORE INSERT ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.status = 'approved') EXECUTE FUNCTION assent.guard_approval();
-CREATE TRIGGER requests_are_approved_by_those_who_are_asked BEFORE UPDATE ON assent.approval_requests
+CREATE TRIGGER approval_requests_are_approved_by_those_who_are_asked BEFORE UPDATE ON assent.approval_requests
   FOR EACH ROW WHEN (NEW.status = 'approved' AND OLD.status <> 'approved') EXECUTE FUNCTION assent.guard_approval();
 
 -- A decision is given on a request that is open, in a seat that is asked, by its owner or by a delegate of the owner; never

@@ -1,4 +1,4 @@
--- Jobs that workers run: effects and tasks; and the leases of workers, which results (request_deliveries) share.
+-- Jobs that workers run: effects and tasks; and the leases of workers, which results (outside_request_deliveries) share.
 
 -- Until when each worker is taken to be alive: one lease for all tasks, effects and results that it has claimed. A worker
 -- that has claimed something has a row here. Workers belong to no org.
@@ -17,7 +17,7 @@ CREATE TABLE assent.workflow_side_effects_outbox (
   created_at            timestamptz NOT NULL DEFAULT assent.now(),
   id                    uuid        NOT NULL,
   instance_id           uuid        NOT NULL,
-  step_execution_id     uuid        NOT NULL,
+  step_id               uuid        NOT NULL,
   step_created_at       timestamptz NOT NULL,   -- the step's partition, for its evidence
   effect_type           text        NOT NULL,
   destination           text        NOT NULL DEFAULT '',    -- the receiver; each gets a limited number at a time
@@ -48,7 +48,7 @@ CREATE TABLE assent.workflow_side_effects_outbox (
 CREATE INDEX effects_to_process ON assent.workflow_side_effects_outbox (status, next_retry_at, created_at)
   WHERE status IN ('pending', 'failed');
 CREATE INDEX effects_by_instance ON assent.workflow_side_effects_outbox (org_id, instance_id);
-CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_execution_id);
+CREATE INDEX effects_by_step ON assent.workflow_side_effects_outbox (org_id, step_id);
 -- The claim goes from destination to destination, and takes from each what is due first.
 CREATE INDEX effects_of_destination_to_process ON assent.workflow_side_effects_outbox
   (org_id, destination, (coalesce(next_retry_at, created_at)), id) WHERE status IN ('pending', 'failed');
@@ -58,7 +58,7 @@ CREATE INDEX effects_of_worker ON assent.workflow_side_effects_outbox (worker_id
 CREATE INDEX effects_dead ON assent.workflow_side_effects_outbox (org_id, created_at, id) WHERE status = 'dead_letter';
 CREATE INDEX effects_completed ON assent.workflow_side_effects_outbox (completed_at) WHERE status = 'completed';
 CREATE TRIGGER effect_status_moves_forward BEFORE UPDATE ON assent.workflow_side_effects_outbox
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('outbox');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('workflow_side_effects_outbox');
 CREATE TRIGGER effect_claim_is_dated BEFORE UPDATE ON assent.workflow_side_effects_outbox
   FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status <> 'processing') EXECUTE FUNCTION assent.date_claim();
 CREATE TABLE assent.workflow_side_effects_outbox_default PARTITION OF assent.workflow_side_effects_outbox DEFAULT;
@@ -135,7 +135,7 @@ CREATE INDEX tasks_in_hand ON assent.tasks (worker_id) WHERE status = 'in_progre
 CREATE INDEX tasks_dead ON assent.tasks (org_id, id) WHERE status = 'dead';
 CREATE INDEX tasks_ended ON assent.tasks (ended_at) WHERE status IN ('complete', 'cancelled');
 CREATE TRIGGER task_status_moves_forward BEFORE UPDATE ON assent.tasks
-  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('task');
+  FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('tasks');
 SELECT assent.guard_by_org('assent.tasks');
 GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.tasks TO assent_engine;
 GRANT SELECT ON assent.tasks TO assent_client;
