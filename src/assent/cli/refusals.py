@@ -1,4 +1,4 @@
-"""Why a command did nothing, told to a person or to a program."""
+"""Why a command did nothing, as text for a person or as JSON for a program."""
 
 import asyncpg
 from rich.text import Text
@@ -15,7 +15,7 @@ _BUSY_STATES = LOST_AGAINST_OTHERS | {"55P03", "57014"}
 
 
 def rejection_from(error: Exception) -> Rejection | None:
-    """What an error says to whoever ran the command; nothing, where it is a surprise."""
+    """Return the rejection that an error means, or None if the error is unexpected."""
     if isinstance(error, Refused):
         return error.rejection
     if isinstance(error, Invalid):
