@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from assent.approvals.requests import write_requests
 from assent.engine.consent import tally
-from assent.model.approval import ApprovalRequest, Decision, Group, Seat
+from assent.model.approval import ApprovalRequest, Decision, Group, RequestChanges, Seat
 from assent.model.ids import new_id
 from tests.postgres import START
 from tests.rows import insert_instance
@@ -24,14 +24,25 @@ SELECT id, 'escalation' = ANY (agreed) OR assent.is_enough(approvers -> 'enough'
 
 def _asked(instance_id: Any, enough: Any, answers: dict[int, str]) -> ApprovalRequest:
     """A request in a round of its own whose seats have answered in this order; it stays open, whatever they said."""
-    ids, place = ("acme", uuid4(), instance_id, uuid4(), "ask", "0"), (next(_ROUNDS), "")
-    request = ApprovalRequest(*ids, *place, 0, GROUPS, "zoe", frozenset(), START)
-    request.is_new, request.enough = True, enough
-    request.put_seats(Seat(new_id(START), user, group, n, "user") for n, (user, group) in enumerate(SEATS))
-    seats = list(request.seats)
+    request = ApprovalRequest(
+        org_id="acme",
+        id=uuid4(),
+        instance_id=instance_id,
+        step_id=uuid4(),
+        node_id="ask",
+        requested_by="zoe",
+        created_at=START,
+        token_id="0",
+        generation=next(_ROUNDS),
+        groups=GROUPS,
+        enough=enough,
+        seats=tuple(
+            Seat(new_id(START), user, group, number, "user") for number, (user, group) in enumerate(SEATS)
+        ),
+    )
     for number, answer in answers.items():
-        seat = seats[number]
-        request.add_decision(Decision(new_id(START), seat.id, seat.user_id, answer, START))  # type: ignore[arg-type]
+        seat = request.seats[number]
+        request = request.decide(Decision(new_id(START), seat.id, seat.user_id, answer, START))  # type: ignore[arg-type]
     return request
 
 
@@ -73,7 +84,7 @@ async def test_database_and_engine_count_the_same(acme):
         if _was_open(instance_id, enough, given)
     ]
     expected = {request.id: _verdict(request) == "approved" for request in asked}
-    await write_requests(acme, asked, START)
+    await write_requests(acme, [RequestChanges.between(None, request) for request in asked], START)
     found = await acme.fetch(COUNT)
     assert {row["id"]: row["is_approved"] for row in found} == expected
     assert set(expected.values()) == {True, False}

@@ -1,23 +1,27 @@
-"""Forms between the engine's values and their rows: loaded, written and closed, in sets."""
+"""Forms between values and rows: loaded, written and closed in sets; and read one by one."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, Final
 from uuid import UUID
 
-import asyncpg
-
-from assent.approvals.requests import plain_number
-from assent.approvals.seats import seat_from, write_seats
-from assent.model.form import FormRequest
+from assent.approvals.requests import plain_number, seat_from, write_seats
+from assent.model.form import FormChanges, FormRequest
 from assent.model.keys import RequestKey
 from assent.model.values import plain_decimal
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
-from assent.store.rows import Row
+from assent.store.rows import Row, RowValues, from_row, to_row
 
 _SQL: Final = load_queries("assent.approvals", "forms.sql")
+
+_CLAIM: Final = ("org_id", "id", "claimed_by", "claimed_at")
+_NEW: Final = (
+    *(*_CLAIM, "instance_id", "node_id", "node_name", "label", "entity_type", "entity_id", "entity_version"),
+    *("partition_id", "title", "answers", "requested_by", "due_at", "created_at"),
+)
+"""The fields of a new row whose columns have their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class EndedForm:
 
 @dataclass(frozen=True, slots=True)
 class FormView:
-    """A form as whoever fills it in sees it."""
+    """A form as its filler sees it."""
 
     org_id: str
     id: UUID
@@ -52,7 +56,7 @@ class FormView:
     answers: tuple[str, ...]
     requested_by: str
     asked: tuple[str, ...]
-    """Who is asked now; whoever has the role may fill it in as well."""
+    """The people who are asked now; every person with the role may fill it in as well."""
     status: str
     reason: str | None
     claimed_by: str | None
@@ -65,15 +69,9 @@ class FormView:
     created_at: datetime
     ended_at: datetime | None
 
-    @classmethod
-    def of(cls, row: asyncpg.Record) -> Self:
-        found = {name: row[name] for name in cls.__dataclass_fields__ if name not in ("schema", "draft")}
-        lists = {name: tuple(row[name]) for name in ("answers", "asked")}
-        return cls(**found | lists, schema=row["schema_json"], draft=row["draft_json"])
-
 
 async def load_forms(connection: Connection, steps: Collection[RequestKey]) -> dict[RequestKey, FormRequest]:
-    """The forms that are open at these steps."""
+    """Return the forms that are open at these steps."""
     if not steps:
         return {}
     orgs, ids = map(list, zip(*steps, strict=True))
@@ -83,78 +81,53 @@ async def load_forms(connection: Connection, steps: Collection[RequestKey]) -> d
 
 async def read_form(connection: Connection, org_id: str, step_id: UUID) -> FormView | None:
     row = await connection.fetchrow(_SQL.read_form, org_id, step_id)
-    return FormView.of(row) if row is not None else None
+    if row is None:
+        return None
+    lists = {name: tuple(row[name]) for name in ("answers", "asked")}
+    return from_row(FormView, row, **lists, schema=row["schema_json"], draft=row["draft_json"])
 
 
 async def write_forms(
-    connection: Connection, forms: Sequence[FormRequest], ended: Sequence[EndedForm], now: datetime
+    connection: Connection, changes: Sequence[FormChanges], ended: Sequence[EndedForm], now: datetime
 ) -> None:
-    """Make true what the engine decided about forms; those whose steps ended are closed, read before or not."""
-    new = [_new_row(form) for form in forms if form.is_new]
-    claimed = [_claim_row(form) for form in forms if form.changed and not form.is_new]
-    drafts = [_draft_row(form) for form in forms if form.draft is not None]
-    if new:
+    """Write the changes of forms; the forms of steps that ended are closed, whether they were loaded or not."""
+    if new := [_new_row(change.form) for change in changes if change.is_new]:
         await connection.execute(_SQL.insert_forms, new)
-    if claimed:
+    if claimed := [to_row(change.form, only=_CLAIM) for change in changes if change.is_claimed]:
         await connection.execute(_SQL.set_claims_of_forms, claimed)
-    if drafts:
+    if drafts := [_draft_row(change.form) for change in changes if change.has_draft]:
         await connection.execute(_SQL.keep_drafts, drafts)
-    await write_seats(connection, "form", [(form.org_id, form) for form in forms], now)
+    await write_seats(connection, "form", [(change.form, change.seats) for change in changes], now)
     if ended:
         await connection.execute(_SQL.end_forms, [_ended_row(end) for end in ended])
 
 
 def _form_from(row: Row) -> FormRequest:
-    asked = row["assignee"]
-    return FormRequest(
-        org_id=row["org_id"],
-        id=row["id"],
-        instance_id=row["instance_id"],
-        node_id=row["node_id"],
-        node_name=row["node_name"],
-        requested_by=row["requested_by"],
-        created_at=row["created_at"],
-        label=row["label"],
-        entity_type=row["entity_type"],
-        entity_id=row["entity_id"],
-        entity_version=row["entity_version"],
-        partition_id=row["partition_id"],
-        title=row["title"],
+    assignee = row["assignee"]
+    return from_row(
+        FormRequest,
+        row,
+        step_id=row["id"],
         figure=plain_decimal(row["figure"]),
-        due_at=row["due_at"],
-        claimed_by=row["claimed_by"],
-        claimed_at=row["claimed_at"],
         answers=tuple(row["answers"]),
-        declared=asked["declared"],
-        skipped=tuple(asked["skipped"]),
+        declared=assignee["declared"],
+        skipped=tuple(assignee["skipped"]),
         seats=tuple(seat_from(seat) for seat in row["seats"]),
     )
 
 
-def _new_row(form: FormRequest) -> dict[str, Any]:
-    return {
-        **_claim_row(form),
-        "instance_id": form.instance_id,
-        "node_id": form.node_id,
-        "node_name": form.node_name,
-        "label": form.label,
-        "entity_type": form.entity_type,
-        "entity_id": form.entity_id,
-        "entity_version": form.entity_version,
-        "partition_id": form.partition_id,
-        "title": form.title,
-        "figure": plain_number(form.figure),
-        "schema_json": form.schema,
-        "answers": form.answers,
-        "assignee": _assignee(form),
-        "requested_by": form.requested_by,
-        "due_at": form.due_at,
-        "created_at": form.created_at,
-    }
+def _new_row(form: FormRequest) -> RowValues:
+    return to_row(
+        form,
+        only=_NEW,
+        figure=plain_number(form.figure),
+        schema_json=form.schema,
+        assignee=_assignee(form),
+    )
 
 
 def _assignee(form: FormRequest) -> dict[str, Any]:
-    """Who was sought, and who was found when it was asked: frozen, whoever is reassigned later."""
+    """Return the declared assignee, and the people who were found; it stays so when seats are reassigned."""
     return {
         "declared": form.declared,
         "people": [{"user": seat.user_id, "via": seat.via} for seat in form.seats],
@@ -162,16 +135,7 @@ def _assignee(form: FormRequest) -> dict[str, Any]:
     }
 
 
-def _claim_row(form: FormRequest) -> dict[str, Any]:
-    return {
-        "org_id": form.org_id,
-        "id": form.id,
-        "claimed_by": form.claimed_by,
-        "claimed_at": form.claimed_at,
-    }
-
-
-def _draft_row(form: FormRequest) -> dict[str, Any]:
+def _draft_row(form: FormRequest) -> RowValues:
     assert form.draft is not None
     return {
         "org_id": form.org_id,
@@ -183,11 +147,7 @@ def _draft_row(form: FormRequest) -> dict[str, Any]:
     }
 
 
-def _ended_row(end: EndedForm) -> dict[str, Any]:
-    return {
-        "org_id": end.org_id,
-        "id": end.id,
-        "status": "answered" if end.answered else "cancelled",
-        "reason": end.reason,
-        "ended_at": end.ended_at,
-    }
+def _ended_row(end: EndedForm) -> RowValues:
+    return to_row(
+        end, only=("org_id", "id", "reason", "ended_at"), status="answered" if end.answered else "cancelled"
+    )

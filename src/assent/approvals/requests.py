@@ -1,65 +1,134 @@
-"""Requests between the engine's values and their rows: loaded, written and consumed, in sets."""
+"""Approval requests and seats between values and rows: loaded, written and consumed in sets; and read one by one.
+
+Seats of approvals and of forms are rows of one table.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.approvals.seats import seat_from, write_seats
-from assent.model.approval import ApprovalRequest, Decision, Group
+from assent.model.approval import (
+    UPDATED_FIELDS,
+    ApprovalRequest,
+    Decision,
+    Group,
+    RequestChanges,
+    Seat,
+    SeatedRequest,
+)
 from assent.model.keys import RequestKey
 from assent.model.values import plain_decimal
-from assent.store.database import Connection
+from assent.store.connect import Connection
 from assent.store.queries import load_queries
-from assent.store.rows import Row
+from assent.store.rows import Row, RowValues, from_row, to_row
 
 _SQL: Final = load_queries("assent.approvals", "requests.sql")
+
+SeatKind = Literal["approval", "form"]
+
+_ASKED: Final = (
+    *(
+        "org_id",
+        "id",
+        "instance_id",
+        "step_id",
+        "node_id",
+        "node_name",
+        "may_repeat",
+        "token_id",
+        "generation",
+        "slot",
+    ),
+    *(
+        "entity_type",
+        "entity_id",
+        "entity_version",
+        "snapshot_version_id",
+        "content_hash",
+        "chain_id",
+        "mode",
+    ),
+    *("requested_by", "partition_id", "title", "due_at", "created_at"),
+)
+"""The fields of a new row whose columns have their names; its status is written when it changes."""
+
+_OF_APPROVERS: Final = ("tier", "enough", "default", "directory")
+"""The fields that are part of the column `approvers`."""
+
+_SEAT: Final = ("id", "user_id", "position", "via", "status", "email", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDetails:
+    """A request, and its entity at the version that it is about."""
+
+    request: ApprovalRequest
+    snapshot: Mapping[str, Any] | None
+    state: str | None
 
 
 async def load_requests(
     connection: Connection, generations: Mapping[RequestKey, int]
 ) -> dict[RequestKey, dict[UUID, ApprovalRequest]]:
-    """Instance → step → what it asked in its present generation."""
-    found: dict[RequestKey, dict[UUID, ApprovalRequest]] = {place: {} for place in generations}
+    """Return instance → step → the request of the step, in the present generation."""
+    loaded: dict[RequestKey, dict[UUID, ApprovalRequest]] = {key: {} for key in generations}
     if generations:
         orgs, ids = zip(*generations, strict=True)
         rows = await connection.fetch(_SQL.load_requests, orgs, ids, list(generations.values()))
         for row in rows:
-            found[row["org_id"], row["instance_id"]][row["step_id"]] = request_from(row)
-    return found
+            loaded[row["org_id"], row["instance_id"]][row["step_id"]] = request_from(row)
+    return loaded
+
+
+async def read_request(connection: Connection, org_id: str, request_id: UUID) -> ApprovalDetails | None:
+    row = await connection.fetchrow(_SQL.read_request, org_id, request_id)
+    return ApprovalDetails(request_from(row), row["snapshot"], row["snapshot_state"]) if row else None
 
 
 async def read_status(connection: Connection, org_id: str, request_id: UUID) -> tuple[str, str | None]:
-    """How a request stands, and why."""
+    """Return the status of a request, and the reason of the status."""
     row = await connection.fetchrow(_SQL.read_status, org_id, request_id)
     return (row["status"], row["reason"]) if row else ("void", None)
 
 
-async def write_requests(connection: Connection, requests: Sequence[ApprovalRequest], now: datetime) -> None:
-    """Make true what the engine decided about requests; what is written already is not written again."""
-    new = [_asked_row(request) for request in requests if request.is_new]
-    changed = [_changed_row(request) for request in requests if request.changed]
-    decisions = [_decision_row(request, d) for request in requests for d in request.new_decisions]
-    if new:
+async def find_requests(
+    connection: Connection, org_id: str, first: UUID, last: UUID, limit: int
+) -> list[UUID]:
+    """Return the requests whose ids lie between two, both included."""
+    rows = await connection.fetch(_SQL.find_requests_between, org_id, first, last, limit)
+    return [row["id"] for row in rows]
+
+
+async def requests_of_instance(
+    connection: Connection, org_id: str, instance_id: UUID, limit: int
+) -> Sequence[ApprovalRequest]:
+    """Return the requests of an instance, the newest first."""
+    rows = await connection.fetch(_SQL.list_requests_of_instance, org_id, instance_id, limit)
+    return [request_from(row) for row in rows]
+
+
+async def write_requests(connection: Connection, changes: Sequence[RequestChanges], now: datetime) -> None:
+    """Write the changes of requests: new ones, seats, decisions, statuses."""
+    if new := [_asked_row(change.request) for change in changes if change.is_new]:
         await connection.execute(_SQL.insert_requests, new)
-    await write_seats(connection, "approval", [(request.org_id, request) for request in requests], now)
-    if decisions:
+    await write_seats(connection, "approval", [(one.request, one.seats) for one in changes], now)
+    if decisions := [_decision_row(change.request, d) for change in changes for d in change.decisions]:
         # Before the request ends: the database takes decisions on open requests only, and counts them then.
         await connection.execute(_SQL.insert_decisions, decisions)
-    if changed:
-        await connection.execute(_SQL.update_requests_if_live, changed)
-    for request in requests:
-        request.is_new = request.changed = False
-        request.new_decisions = []
+    if updated := [_updated_row(change.request) for change in changes if change.is_updated]:
+        await connection.execute(_SQL.update_requests_if_live, updated)
 
 
 async def consume_requests(
-    connection: Connection, requests: Sequence[ApprovalRequest], now: datetime
+    connection: Connection, requests: Mapping[UUID, tuple[ApprovalRequest, UUID]], now: datetime
 ) -> set[UUID]:
-    """Use approvals up in one conditional UPDATE; answers which could be."""
-    orgs, ids = [request.org_id for request in requests], [request.id for request in requests]
-    steps = [request.applied_step_id for request in requests]
+    """Use approvals up in one conditional UPDATE, each for a step; return the ids of those that could be."""
+    pairs = requests.values()
+    orgs, ids = [request.org_id for request, _ in pairs], [request.id for request, _ in pairs]
+    steps = [step_id for _, step_id in pairs]
     return {row["id"] for row in await connection.fetch(_SQL.consume_requests, orgs, ids, steps, now)}
 
 
@@ -69,105 +138,67 @@ async def mark_steps_applied(connection: Connection, requests: Sequence[Approval
     await connection.execute(_SQL.mark_steps_applied, orgs, at, steps)
 
 
+async def write_seats(
+    connection: Connection,
+    kind: SeatKind,
+    changed: Sequence[tuple[SeatedRequest, Sequence[Seat]]],
+    now: datetime,
+) -> None:
+    """Write seats that are new or have another status, each with its request or form."""
+    rows = [_seat_row(kind, asked, seat, now) for asked, seats in changed for seat in seats]
+    if rows:
+        await connection.execute(_SQL.put_seats, rows)
+
+
 def request_from(row: Row) -> ApprovalRequest:
-    asked = row["approvers"]
-    return ApprovalRequest(
-        org_id=row["org_id"],
-        id=row["id"],
-        instance_id=row["instance_id"],
-        step_id=row["step_id"],
-        node_id=row["node_id"],
-        node_name=row["node_name"],
-        may_repeat=row["may_repeat"],
-        token_id=row["token_id"],
-        generation=row["generation"],
-        slot=row["slot"],
-        entity_version=row["entity_version"],
-        groups=tuple(Group(**group) for group in asked["groups"]),
-        requested_by=row["requested_by"],
+    approvers = row["approvers"]
+    return from_row(
+        ApprovalRequest,
+        row,
+        groups=tuple(Group(**group) for group in approvers["groups"]),
         originators=frozenset(row["originators"]),
-        created_at=row["created_at"],
-        entity_type=row["entity_type"],
-        entity_id=row["entity_id"],
-        snapshot_version_id=row["snapshot_version_id"],
-        content_hash=row["content_hash"],
-        chain_id=row["chain_id"],
-        partition_id=row["partition_id"],
-        title=row["title"],
         figure=plain_decimal(row["figure"]),
-        mode=row["mode"],
-        due_at=row["due_at"],
-        status=row["status"],
-        reason=row["reason"],
-        applied_at=row["applied_at"],
-        applied_step_id=row["applied_step_id"],
-        decided_at=row["decided_at"],
-        claimed_by=row["claimed_by"],
-        claimed_at=row["claimed_at"],
-        skipped=tuple(asked["skipped"]),
-        tier=asked["tier"],
-        enough=asked.get("enough"),
-        default=asked.get("default"),
-        directory=asked.get("directory"),
+        skipped=tuple(approvers["skipped"]),
+        **{name: approvers[name] for name in _OF_APPROVERS},
         seats=tuple(seat_from(seat) for seat in row["seats"]),
         decisions=tuple(_decision_from(decision) for decision in row["decisions"]),
     )
 
 
+def seat_from(row: Row) -> Seat:
+    """Return a seat from a row that came as JSON."""
+    replaces = UUID(row["replaces_id"]) if row["replaces_id"] else None
+    return from_row(Seat, row, id=UUID(row["id"]), group=row["group_name"], replaces=replaces)
+
+
 def _decision_from(row: Row) -> Decision:
-    return Decision(
-        UUID(row["id"]),
-        UUID(row["seat_id"]),
-        row["approver_id"],
-        row["decision"],
-        datetime.fromisoformat(row["decided_at"]),
-        row["on_behalf_of"],
-        row["reason"],
-        row["outcome"],
+    return from_row(
+        Decision,
+        row,
+        id=UUID(row["id"]),
+        seat_id=UUID(row["seat_id"]),
+        answer=row["decision"],
+        decided_at=datetime.fromisoformat(row["decided_at"]),
     )
 
 
-def _asked_row(request: ApprovalRequest) -> dict[str, Any]:
-    """What is asked. How it stands is written when it changes: every request begins open."""
-    return {
-        "org_id": request.org_id,
-        "id": request.id,
-        "instance_id": request.instance_id,
-        "step_id": request.step_id,
-        "node_id": request.node_id,
-        "node_name": request.node_name,
-        "may_repeat": request.may_repeat,
-        "token_id": request.token_id,
-        "generation": request.generation,
-        "slot": request.slot,
-        "entity_type": request.entity_type,
-        "entity_id": request.entity_id,
-        "entity_version": request.entity_version,
-        "snapshot_version_id": request.snapshot_version_id,
-        "content_hash": request.content_hash,
-        "chain_id": request.chain_id,
-        "mode": request.mode,
-        "approvers": _asked(request),
-        "requested_by": request.requested_by,
-        "originators": sorted(request.originators),
-        "partition_id": request.partition_id,
-        "title": request.title,
-        "figure": plain_number(request.figure),
-        "due_at": request.due_at,
-        "created_at": request.created_at,
-    }
+def _asked_row(request: ApprovalRequest) -> RowValues:
+    return to_row(
+        request,
+        only=_ASKED,
+        approvers=_approvers(request),
+        originators=sorted(request.originators),
+        figure=plain_number(request.figure),
+    )
 
 
-def _asked(request: ApprovalRequest) -> dict[str, Any]:
-    """Who was found when it was asked, and what is enough: frozen, whoever is reassigned later."""
+def _approvers(request: ApprovalRequest) -> dict[str, Any]:
+    """Return the people who were found when it was asked, and what is enough; it stays so when seats are reassigned."""
     return {
         "groups": [group.to_json() for group in request.groups],
         "people": [{"user": s.user_id, "group": s.group, "via": s.via} for s in request.seats],
         "skipped": [dict(skipped) for skipped in request.skipped],
-        "tier": request.tier,
-        "enough": request.enough,
-        "default": request.default,
-        "directory": request.directory,
+        **{name: getattr(request, name) for name in _OF_APPROVERS},
     }
 
 
@@ -176,32 +207,30 @@ def plain_number(figure: Any) -> str | None:
     return str(figure) if is_number else None
 
 
-def _changed_row(request: ApprovalRequest) -> dict[str, Any]:
-    return {
-        "org_id": request.org_id,
-        "id": request.id,
-        "status": request.status,
-        "reason": request.reason,
-        "applied_at": request.applied_at,
-        "applied_step_id": request.applied_step_id,
-        "decided_at": request.decided_at,
-        "claimed_by": request.claimed_by,
-        "claimed_at": request.claimed_at,
-        "originators": sorted(request.originators),
-    }
+def _updated_row(request: ApprovalRequest) -> RowValues:
+    return to_row(request, only=("org_id", "id", *UPDATED_FIELDS), originators=sorted(request.originators))
 
 
-def _decision_row(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
-    return {
-        "org_id": request.org_id,
-        "id": decision.id,
-        "request_id": request.id,
-        "seat_id": decision.seat_id,
-        "approver_id": decision.approver_id,
-        "on_behalf_of": decision.on_behalf_of,
-        "decision": decision.answer,
-        "outcome": decision.outcome,
-        "reason": decision.reason,
-        "entity_version": request.entity_version,
-        "decided_at": decision.decided_at,
-    }
+def _decision_row(request: ApprovalRequest, decision: Decision) -> RowValues:
+    return to_row(
+        decision,
+        org_id=request.org_id,
+        request_id=request.id,
+        decision=decision.answer,
+        entity_version=request.entity_version,
+    )
+
+
+def _seat_row(kind: SeatKind, asked: SeatedRequest, seat: Seat, now: datetime) -> RowValues:
+    return to_row(
+        seat,
+        only=_SEAT,
+        org_id=asked.org_id,
+        kind=kind,
+        request_id=asked.id,
+        instance_id=asked.instance_id,
+        group_name=seat.group,
+        replaces_id=seat.replaces,
+        created_at=now,
+        closed_at=now if seat.status in ("decided", "closed") else None,
+    )

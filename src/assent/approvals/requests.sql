@@ -61,3 +61,41 @@ RETURNING r.id;
 UPDATE assent.workflow_step_executions s SET applied = true
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS used (org_id, created_at, id)
  WHERE s.org_id = used.org_id AND s.created_at = used.created_at AND s.id = used.id;
+
+-- name: put_seats
+-- New seats, and how the others stand now; a seat that is decided or closed stays so.
+INSERT INTO assent.workflow_seats AS s (org_id, id, kind, request_id, instance_id, user_id, group_name, position, via,
+       status, email, replaces_id, note, created_at, closed_at)
+SELECT org_id, id, kind, request_id, instance_id, user_id, group_name, position, via, status, email, replaces_id,
+       note, created_at, closed_at
+  FROM jsonb_to_recordset($1::jsonb) AS n (
+    org_id text, id uuid, kind text, request_id uuid, instance_id uuid, user_id text, group_name text,
+    position integer, via text, status text, email text, replaces_id uuid, note text,
+    created_at timestamptz, closed_at timestamptz)
+ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status, closed_at = excluded.closed_at, note = excluded.note
+ WHERE s.status IN ('later', 'open');
+
+-- name: find_requests_between
+-- The requests of an org whose id lies in a range, a few at most.
+SELECT id FROM assent.approval_requests WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;
+
+-- name: list_requests_of_instance
+-- The newest requests of an instance, whatever became of them, with seats and decisions.
+SELECT r.*,
+       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
+         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
+       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
+         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
+  FROM assent.approval_requests r
+ WHERE r.org_id = $1 AND r.instance_id = $2 ORDER BY r.id DESC LIMIT $3;
+
+-- name: read_request
+-- One request with its seats and decisions, and the version of the entity that it is about.
+SELECT r.*, v.data AS snapshot, v.state AS snapshot_state,
+       (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
+         WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
+       (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
+         WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
+  FROM assent.approval_requests r
+  LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
+ WHERE r.org_id = $1 AND r.id = $2;

@@ -1,15 +1,14 @@
-"""Who is asked: people for all that a wave of approvals seeks, in a fixed number of statements."""
+"""Finding the people whom approvals and forms ask, for many of them in a fixed number of statements."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 from uuid import UUID
 
-from assent.approvals.candidates import Listing, look_up
+from assent.approvals.candidates import Availability, Candidates, Listing, RoleRotation, look_up
 from assent.approvals.chains import Chain, load_chains
-from assent.approvals.picker import PeopleQuery, Picker, Question, Sought
-from assent.model.approval import FoundGroup, FoundPeople, PeopleSearch
+from assent.model.approval import FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Person
 from assent.model.mutation import Rejection
 from assent.people.directory import Directory, MembersDirectory
 from assent.store.connect import Connection
@@ -18,13 +17,122 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.approvals", "candidates.sql")
 
 APPROVERS_MAX: Final = 200
-"""The people that one request asks."""
+"""How many people one request asks at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleQuery:
+    """A search for the people that one approval or form asks."""
+
+    org_id: str
+    workflow: str
+    """The key of the workflow that asks."""
+    subject_id: str
+    """The person who started it, whose manager may be asked."""
+    groups: tuple[GroupQuery, ...]
+    entity_type: str | None = None
+    entity_id: UUID | None = None
+    originators: frozenset[str] = frozenset()
+    """The people who had a part in it besides the subject and the editors, or have a seat of its round: passed over
+    when one person of a role is picked, as long as there is another."""
+    separates: bool = True
+    """Whether originators are passed over; a form may be filled in by any person."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """A group to be filled, and its candidates."""
+
+    group: FoundGroup
+    seek: PeopleSearch
+    pools: tuple[Candidates, ...] = ()
+
+    @property
+    def people_max(self) -> int:
+        """How many people will be asked at most."""
+        picks_all = self.seek.pick == "all"
+        return sum(len(pool.people) if picks_all else bool(pool.people) for pool in self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query with the groups to be filled."""
+
+    asked: PeopleQuery
+    sought: tuple[OpenGroup, ...]
+    chain_id: UUID | None = None
+    contributors: frozenset[str] = frozenset()
+
+    @property
+    def originators(self) -> frozenset[str]:
+        if not self.asked.separates:
+            return frozenset()
+        return self.asked.originators | self.contributors | {self.asked.subject_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Picker:
+    """Picks people from each pool: all of them, one in turn, or the first who is there."""
+
+    turns: RoleRotation
+    availability: Availability
+
+    @classmethod
+    async def ready(
+        cls, connection: Connection, questions: Iterable[Question | Rejection], now: datetime
+    ) -> Self:
+        roles: set[tuple[str, str]] = set()
+        people: set[tuple[str, str]] = set()
+        for org_id, sought, pool in _pools_of(questions):
+            if sought.seek.pick == "round_robin" and pool.role is not None:
+                roles.add((org_id, pool.role))
+            elif sought.seek.pick == "first_available":
+                people |= {(org_id, person.user_id) for person in pool.people}
+        turns = await RoleRotation.lock(connection, roles, now)
+        return cls(turns, await Availability.read(connection, people, now))
+
+    def answer(self, question: Question) -> FoundPeople:
+        groups = tuple(self._fill(question, sought) for sought in question.sought)
+        return FoundPeople(groups, question.contributors, question.chain_id)
+
+    def _fill(self, question: Question, sought: OpenGroup) -> FoundGroup:
+        people: dict[str, Person] = {}
+        skipped: dict[str, Mapping[str, str]] = {}
+        for pool in sought.pools:
+            chosen, passed = self._pick(question, sought.seek, pool)
+            # Named twice, asked once.
+            for person in chosen:
+                people.setdefault(person.user_id, person)
+            away = ({"user_id": person.user_id, "why": "away"} for person in passed)
+            for one in (*pool.skipped, *away):
+                skipped.setdefault(one["user_id"], one)
+        return replace(sought.group, people=tuple(people.values()), skipped=tuple(skipped.values()))
+
+    def _pick(
+        self, question: Question, seek: PeopleSearch, pool: Candidates
+    ) -> tuple[Sequence[Person], Sequence[Person]]:
+        if seek.pick == "all" or not pool.people:
+            return pool.people, ()
+        org_id = question.asked.org_id
+        others = [person for person in pool.people if person.user_id not in question.originators]
+        if seek.pick == "round_robin" and pool.role is not None:
+            return [self.turns.take(org_id, pool.role, others or pool.people)], ()
+        first, passed = self.availability.first(org_id, others or pool.people)
+        return [first], passed
+
+
+def _pools_of(questions: Iterable[Question | Rejection]) -> Iterable[tuple[str, OpenGroup, Candidates]]:
+    for question in questions:
+        if isinstance(question, Question):
+            for sought in question.sought:
+                for pool in sought.pools:
+                    yield question.asked.org_id, sought, pool
 
 
 async def find_people(
     connection: Connection, directory: Directory, asked: Sequence[PeopleQuery], now: datetime
 ) -> list[FoundPeople | Rejection]:
-    """An answer to each, in their order. A group that nobody was found for is empty: what that means, others say."""
+    """Return the people for each query, in order. A group is empty if no person was found for it."""
     chains = await load_chains(connection, _chains_of(asked))
     questions = [_question(one, chains) for one in asked]
     listing = await look_up(connection, directory, _seeks_of(questions))
@@ -51,11 +159,11 @@ def _chains_of(asked: Iterable[PeopleQuery]) -> set[tuple[str, str]]:
 
 
 def _question(asked: PeopleQuery, chains: Mapping[tuple[str, str], Chain]) -> Question | Rejection:
-    sought: list[Sought] = []
+    sought: list[OpenGroup] = []
     chain_id = None
     for group in asked.groups:
         if group.seek.strategy != "chain":
-            sought.append(Sought(FoundGroup(group.name, (), group.mode, group.quorum), group.seek))
+            sought.append(OpenGroup(FoundGroup(group.name, (), group.mode, group.quorum), group.seek))
             continue
         name = group.seek.names[0]
         chain = chains.get((asked.org_id, name))
@@ -77,10 +185,10 @@ def _unusable(chain: Chain | None, name: str, entity_type: str | None) -> Reject
     return Rejection("CHAIN_NOT_FOUND", message, hint="keep one under this name, or name another in the node")
 
 
-def _links(chain: Chain, subject_id: str) -> Iterable[Sought]:
+def _links(chain: Chain, subject_id: str) -> Iterable[OpenGroup]:
     for position, step in enumerate(chain.steps, start=1):
         group = FoundGroup(step.name, (), step.mode, step.quorum, position, step.due_seconds)
-        yield Sought(group, step.seek(subject_id))
+        yield OpenGroup(group, step.seek(subject_id))
 
 
 def _seeks_of(questions: Iterable[Question | Rejection]) -> list[tuple[str, PeopleSearch]]:
@@ -108,7 +216,7 @@ def _with_pools(
     listing: Listing,
     contributors: Mapping[tuple[str, UUID], frozenset[str]],
 ) -> Question | Rejection:
-    """The question with everybody who comes into consideration, or too many of them."""
+    """Return the question with its candidates, or a rejection if there are too many."""
     if isinstance(question, Rejection):
         return question
     asked = question.asked

@@ -43,6 +43,6 @@ def _answers(node: PlannedNode) -> set[str]:
 
 def _would_be_taken(run: Run, event: str, actor: Actor, step: str | None) -> bool:
     """A form that is not filled in yet is no reason why not."""
-    trial = Run(run.plan, deepcopy(run.instance), deepcopy(run.world), actor=actor)
+    trial = Run(run.plan, deepcopy(run.instance), run.world.copy(), actor=actor)
     outcome = apply_input(trial, Advance(new_id(run.world.now), actor, event, {}, step))
     return not isinstance(outcome, Rejection) or bool(outcome.problems)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 from assent.engine.inputs import ClaimForm, FormInput, ReassignForm, ReleaseForm, SaveDraft
 from assent.engine.nodes.form import Form
-from assent.engine.requests import hand_on
+from assent.engine.requests import hand_on, heir_of
 from assent.engine.visit import Visit
 from assent.model.form import FormDraft, FormRequest
 from assent.model.ids import new_id
@@ -34,7 +34,7 @@ def claim_form(run: "Run", given: ClaimForm) -> Rejection | None:
     filler = _handler(visit).filler(visit, form)
     if isinstance(filler, Rejection):
         return filler
-    form.claim(given.actor.id, run.world.now)
+    run.world.put(form.claim(given.actor.id, run.world.now))
     return None
 
 
@@ -44,7 +44,7 @@ def release_form(run: "Run", given: ReleaseForm) -> Rejection | None:
         return found
     form, visit = found
     if given.actor.can(REASSIGN_FORM) or form.claimed_by == given.actor.id:
-        form.unclaim()
+        run.world.put(form.unclaim())
         return None
     if form.claimed_by is not None:
         message = f"{form.claimed_by} has claimed it; another's claim takes {REASSIGN_FORM}"
@@ -64,7 +64,7 @@ def save_draft(run: "Run", given: SaveDraft) -> Rejection | None:
     if isinstance(filler, Rejection):
         return filler
     problems = tuple(_handler(visit).problems(given.data))
-    form.draft = FormDraft(given.data, given.actor.id, run.world.now, problems)
+    run.world.put(form.evolve(draft=FormDraft(given.data, given.actor.id, run.world.now, problems)))
     return None
 
 
@@ -77,9 +77,9 @@ def reassign_form(run: "Run", given: ReassignForm) -> Rejection | None:
     if refused := _may_not_reassign(form, given):
         return refused
     seat = next(s for s in form.seats if s.user_id == given.from_user and s.status == "open")
-    heir = hand_on(form, seat, given, new_id(run.world.now))
-    if form.claimed_by == given.from_user:
-        form.unclaim()
+    heir = heir_of(seat, given, new_id(run.world.now))
+    form = hand_on(form, seat, heir)
+    run.world.put(form)
     run.notify(visit.token, form, [heir])
     return None
 

@@ -1,8 +1,7 @@
 """What is done about a request for approval besides its step's own course: decide, reassign, claim, release."""
 
-from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from assent.engine.consent import not_open, separate
@@ -10,12 +9,14 @@ from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
 from assent.engine.instance import Token
 from assent.engine.rounds import can_be_filled, round_of
 from assent.engine.seats import SeatRules
-from assent.model.approval import ApprovalRequest, Seat, Seated
+from assent.model.approval import ApprovalRequest, Seat, SeatedRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
     from assent.engine.run import Run
+
+S = TypeVar("S", bound=SeatedRequest)
 
 REASSIGN = "approvals:reassign"
 """The capability to ask somebody else in another's place."""
@@ -49,30 +50,24 @@ def reassign(run: "Run", given: Reassign) -> Rejection | None:
     )
     if seat is None:
         return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
-    heir = _heir(seat, given, new_id(run.world.now))
+    heir = heir_of(seat, given, new_id(run.world.now))
     seating = _seating(run, request)
     if refused := _may_not_reassign(seating, seat, heir, given) or _is_needed_elsewhere(seating, seat, heir):
         return refused
-    _hand_on(request, seat, heir)
-    if request.claimed_by == given.from_user:
-        request.unclaim()
+    request = hand_on(request, seat, heir)
+    run.world.put(request)
     run.notify(token, request, [heir] if heir.status == "open" else [])
     return None
 
 
-def hand_on(asked: Seated, seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
-    """Close a seat and put another's in its place."""
-    heir = _heir(seat, given, heir_id)
-    _hand_on(asked, seat, heir)
-    return heir
-
-
-def _hand_on(asked: Seated, seat: Seat, heir: Seat) -> None:
+def hand_on(asked: S, seat: Seat, heir: Seat) -> S:
+    """Return a request or a form with a seat closed, another in its place, and no claim of the former owner."""
     closed = seat.evolve(status="closed", note=f"reassigned to {heir.user_id} {heir.note}")
-    asked.put_seats([closed, heir])
+    handed_on = asked.put_seats([closed, heir])
+    return handed_on.unclaim() if asked.claimed_by == seat.user_id else handed_on
 
 
-def _heir(seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
+def heir_of(seat: Seat, given: Reassign | ReassignForm, heir_id: UUID) -> Seat:
     note = f"by {given.actor.id}" + (f": {given.reason}" if given.reason else "")
     return Seat(
         heir_id,
@@ -116,8 +111,7 @@ def _is_needed_elsewhere(seating: SeatRules, seat: Seat, heir: Seat) -> Rejectio
     request = seating.asked
     if not isinstance(request, ApprovalRequest) or request.may_repeat:
         return None
-    after = deepcopy(list(seating.round))
-    _hand_on(next(found for found in after if found.id == request.id), seat, heir)
+    after = [hand_on(one, seat, heir) if one.id == request.id else one for one in seating.round]
     if can_be_filled(seating.round) and not can_be_filled(after):
         message = f"{heir.user_id} is needed for another seat of this round, which nobody else could fill"
         return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
@@ -143,7 +137,7 @@ def claim(run: "Run", given: Claim) -> Rejection | None:
         return Rejection("NOT_CLAIMABLE", message, ("request_id",))
     if request.claimed_by != given.actor.id and seating.claim_holds():
         return Rejection("CLAIMED", f"{request.claimed_by} was first", ("request_id",))
-    request.claimed_by, request.claimed_at, request.changed = given.actor.id, run.world.now, True
+    run.world.put(request.claim(given.actor.id, run.world.now))
     return None
 
 
@@ -155,5 +149,5 @@ def release(run: "Run", given: Release) -> Rejection | None:
     if request.claimed_by not in (None, given.actor.id) and not given.actor.can(REASSIGN):
         message = f"{request.claimed_by} has claimed it; another's claim takes {REASSIGN}"
         return Rejection("POLICY_DENIED", message, ("actor",))
-    request.unclaim()
+    run.world.put(request.unclaim())
     return None

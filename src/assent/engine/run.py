@@ -21,7 +21,7 @@ from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.step import BRANCHING_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
-from assent.model.approval import Seat, Seated
+from assent.model.approval import Seat, SeatedRequest
 from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.graph import NodeKind, Outcome
@@ -174,7 +174,7 @@ class Run:
             self.stays.append((token, stay))
         self._create(opened or self._step(visit, "pending", {}), stay.effects)
 
-    def notify(self, token: Token, request: Seated, seats: list[Seat]) -> None:
+    def notify(self, token: Token, request: SeatedRequest, seats: list[Seat]) -> None:
         """Tell people that they are asked now."""
         visit = self.visit(token)
         told = messages_to(visit, visit.node.node.config, request, seats)
@@ -305,15 +305,16 @@ class Run:
 
     def void_approvals(self, reason: str) -> None:
         """What was approved on the way that is given up now is used for nothing else."""
-        for request in self.world.requests.values():
+        for request in list(self.world.requests.values()):
             if request.status == "approved" and request.applied_at is None:
-                request.end("void", self.world.now, reason)
+                self.world.put(request.end("void", self.world.now, reason))
 
     def _close_request(self, step: Step) -> None:
         """A step that ends without an answer asks nobody any more."""
         request = self.world.requests.get(step.id)
         if request is not None and request.status == "pending" and step.status != "pending":
-            request.end("cancelled", self.world.now, step.output.get("reason") or step.output.get("outcome"))
+            reason = step.output.get("reason") or step.output.get("outcome")
+            self.world.put(request.end("cancelled", self.world.now, reason))
 
     def _record(self, step: Step) -> None:
         """Apply a step, and keep it to be written. An end within the transaction completes the new row itself."""
@@ -333,10 +334,10 @@ class Run:
 
     def _exclude_originators(self) -> None:
         """A person whose work became part of what others are asked to approve no longer sits there."""
-        for request in self.world.requests.values():
+        for request in list(self.world.requests.values()):
             relaxed = self.plan.nodes[request.node_id].node.config.get("separation", {})
             if request.status == "pending" and relaxed.get("originator") != "allowed":
-                request.exclude(self.instance.originators.ids)
+                self.world.put(request.exclude(self.instance.originators.ids))
 
     def cancel_tokens(self, tokens: list[Token], reason: str) -> None:
         """End tokens with step rows: open steps are cancelled, others leave a cancelled one where they were."""

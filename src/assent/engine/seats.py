@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assent.engine.consent import separate
 from assent.engine.rounds import fillers
-from assent.model.approval import STARTER, ApprovalRequest, Delegation, Presence, Seat, Seated
+from assent.model.approval import STARTER, ApprovalRequest, Delegation, Presence, Seat, SeatedRequest
 from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ NO_LONGER_QUALIFIED = "NO_LONGER_QUALIFIED"
 class SeatRules:
     """A request or a form, with everything that decides who may fill its seats."""
 
-    asked: Seated
+    asked: SeatedRequest
     workflow: str
     round: Sequence[ApprovalRequest] = ()
     """The requests beside it, itself included; a form has none."""
     delegations: Mapping[str, Sequence[Delegation]] = field(default_factory=dict)
     """Those who act here → their delegations that hold now."""
     roll: Presence = field(default_factory=Presence)
+    is_new: bool = False
+    """Whether it was asked in the transaction that is under way: its people were found as they are now."""
 
     @classmethod
     def of(
-        cls, world: "World", workflow: str, asked: Seated, around: Sequence[ApprovalRequest] = ()
+        cls, world: "World", workflow: str, asked: SeatedRequest, around: Sequence[ApprovalRequest] = ()
     ) -> "SeatRules":
-        return cls(asked, workflow, around, world.delegations, world.roll)
+        return cls(asked, workflow, around, world.delegations, world.roll, world.is_new(asked))
 
     def refusal(self, seat: Seat, user_id: str) -> Rejection | None:
         """Why this person may not fill this seat now, as its owner or in their place; none if they may."""
@@ -96,8 +98,7 @@ class SeatRules:
         return Rejection("POLICY_DENIED", f"{user_id} does not stand in for {seat.user_id} here", ("actor",))
 
     def _has_left(self, seat: Seat, user_id: str) -> Rejection | None:
-        # Whoever was found in this very transaction was found as they are now.
-        is_checked = seat.via != STARTER and not self.asked.is_new
+        is_checked = seat.via != STARTER and not self.is_new
         if is_checked and not self.roll.has(seat.user_id, seat.role):
             was = f"was asked as {seat.role} and is no active {seat.role}" if seat.role else "is not active"
             return unqualified(f"{seat.user_id} {was} any more")

@@ -1,6 +1,7 @@
 """A visit: one token at one node at one time, and what a handler may know about it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from uuid import UUID
 from assent.engine.instance import Instance, Token, root_id
 from assent.engine.rounds import round_of
 from assent.model.actor import Actor, Principal
-from assent.model.approval import ApprovalRequest, Delegation, Presence, Seated
-from assent.model.form import FormRequest
+from assent.model.approval import ApprovalRequest, Delegation, Presence, RequestChanges, SeatedRequest
+from assent.model.form import FormChanges, FormRequest
 from assent.model.mutation import Entity
 from assent.model.views import actor_view, entity_view
 
@@ -27,23 +28,73 @@ class World:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The org's, read as `org`."""
     requests: dict[UUID, ApprovalRequest] = field(default_factory=dict)
-    """Step → what it asked people, in the present generation."""
+    """Step → its approval request, of the present generation."""
     forms: dict[UUID, FormRequest] = field(default_factory=dict)
-    """Step → the form that somebody is to fill in there; where nobody acts on it, it may be missing."""
+    """Step → its form; missing if no input is about it."""
+    stored: dict[UUID, SeatedRequest] = field(default_factory=dict)
+    """Step → its request or form as the database has it; what differs from it is to be written."""
     delegations: Mapping[str, tuple[Delegation, ...]] = field(default_factory=dict)
-    """Whoever acts here → those for whom they may."""
+    """The people who act here → the delegations by which they act for others."""
     actors: dict[str, Actor] = field(default_factory=dict)
     """Id → the rights that people have now on whose behalf tokens move, and those of service accounts."""
     roll: Presence = field(default_factory=Presence)
     """Who of those who act here, or for whom they act, is there now."""
 
+    def __post_init__(self) -> None:
+        if self.requests or self.forms:
+            self.stored = {**self.requests, **self.forms}
+
+    def copy(self) -> "World":
+        """Return a world to try something in; its values are shared."""
+        trial = copy(self)
+        trial.requests, trial.forms = dict(self.requests), dict(self.forms)
+        trial.stored, trial.actors = dict(self.stored), dict(self.actors)
+        return trial
+
     def actor_of(self, principal: Principal) -> Actor:
         return self.actors.get(principal.id) or principal.without_rights()
 
     @property
-    def asked(self) -> dict[UUID, Seated]:
-        """Step → what people are asked there."""
+    def asked(self) -> dict[UUID, SeatedRequest]:
+        """Step → its request or form."""
         return {**self.requests, **self.forms}
+
+    def load_requests(self, requests: Mapping[UUID, ApprovalRequest]) -> None:
+        self.requests.update(requests)
+        self.stored.update(requests)
+
+    def load_forms(self, forms: Mapping[UUID, FormRequest]) -> None:
+        self.forms.update(forms)
+        self.stored.update(forms)
+
+    def put(self, asked: SeatedRequest) -> None:
+        """Replace a request or a form by its new value."""
+        if isinstance(asked, ApprovalRequest):
+            self.requests[asked.step_id] = asked
+        elif isinstance(asked, FormRequest):
+            self.forms[asked.step_id] = asked
+
+    def is_new(self, asked: SeatedRequest) -> bool:
+        """Return whether it was asked in the transaction that is under way."""
+        return asked.step_id not in self.stored
+
+    def request_changes(self, of: Iterable[ApprovalRequest] | None = None) -> list[RequestChanges]:
+        """Return the differences between approval requests and their rows, of all requests or of some."""
+        known: dict[UUID, Any] = self.stored
+        requests = self.requests.values() if of is None else of
+        changed = [r for r in requests if known.get(r.step_id) is not r]
+        return [RequestChanges.between(known.get(r.step_id), r) for r in changed]
+
+    def form_changes(self) -> list[FormChanges]:
+        """Return the differences between forms and their rows."""
+        known: dict[UUID, Any] = self.stored
+        changed = [form for form in self.forms.values() if known.get(form.step_id) is not form]
+        return [FormChanges.between(known.get(form.step_id), form) for form in changed]
+
+    def consume(self, request: ApprovalRequest, step_id: UUID) -> None:
+        """Note that a gate has used an approval up; its row says so already."""
+        consumed = request.evolve(applied_at=self.now, applied_step_id=step_id)
+        self.requests[request.step_id] = self.stored[request.step_id] = consumed
 
 
 @dataclass(slots=True)

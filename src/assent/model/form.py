@@ -1,68 +1,61 @@
-"""A form that somebody is asked to fill in: who is asked, who has taken it on, and what they have written so far."""
+"""A form that a person is asked to fill in: the seats, the claim and the draft."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
-from assent.model.approval import Seat, Seated
+from assent.model.approval import Seat, SeatedRequest, changed_seats
 from assent.model.problems import Problem
 
 ASSIGNEES: Final = "assignees"
-"""The one group of those who are asked."""
+"""The name of the one group of people who are asked."""
 
 DRAFT_BYTES_MAX: Final = 65_536
-"""How much of an unfinished form is kept, as canonical JSON."""
+"""The size limit of a draft, as canonical JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormDraft:
-    """What somebody has written so far. It helps them and nothing else: what is answered is what is sent."""
+    """What a person has written so far, kept for that person only: the answer is what is sent."""
 
     data: Mapping[str, Any]
     by: str
     at: datetime
     problems: tuple[Problem, ...] = ()
-    """What would be wrong with it if it were sent."""
+    """The problems that sending it would have."""
 
 
-@dataclass(slots=True)
-class FormRequest(Seated):
-    """A form that rests at a step. It ends with the step, and its row is closed with it."""
+@dataclass(frozen=True)
+class FormRequest(SeatedRequest):
+    """A form that rests at a step. It ends with the step, and its row is closed with it; its id is that of the step."""
 
-    org_id: str
-    id: UUID
-    """Of the step."""
-    instance_id: UUID
-    node_id: str
-    node_name: str
-    requested_by: str
-    created_at: datetime
     label: str | None = None
-    entity_type: str | None = None
-    entity_id: UUID | None = None
-    entity_version: int = 0
-    partition_id: str | None = None
-    title: str | None = None
-    figure: Any = None
     schema: Mapping[str, Any] = field(default_factory=dict)
-    """JSON Schema of what is to be filled in; written once, and not read again."""
+    """JSON Schema of the fields; written once, and not read again."""
     answers: tuple[str, ...] = ()
     """The events with which it can be sent."""
     declared: Mapping[str, Any] = field(default_factory=dict)
-    """Whom its author named; nobody means whoever started the workflow."""
-    skipped: tuple[Mapping[str, str], ...] = ()
-    due_at: datetime | None = None
-    claimed_by: str | None = None
-    claimed_at: datetime | None = None
-    seats: tuple[Seat, ...] = ()
+    """The assignee that its author named; without one, the person who started the workflow."""
     draft: FormDraft | None = None
-    """One that is to be kept now; older ones stay in their row."""
-    is_new: bool = False
-    changed: bool = False
-    """Whether the claim has to be written again."""
-    touched_seats: dict[UUID, Seat] = field(default_factory=dict)
+    """A draft to be kept now; an older one stays in its row, unread."""
 
-    def claim(self, user_id: str, now: datetime) -> None:
-        self.claimed_by, self.claimed_at, self.changed = user_id, now, True
+
+@dataclass(frozen=True, slots=True)
+class FormChanges:
+    """The difference between a form and its rows."""
+
+    form: FormRequest
+    is_new: bool
+    is_claimed: bool
+    """Whether the claim differs from the row."""
+    seats: tuple[Seat, ...]
+    has_draft: bool
+
+    @classmethod
+    def between(cls, stored: FormRequest | None, form: FormRequest) -> "FormChanges":
+        if stored is None:
+            return cls(form, True, False, form.seats, form.draft is not None)
+        is_claimed = (form.claimed_by, form.claimed_at) != (stored.claimed_by, stored.claimed_at)
+        has_draft = form.draft is not None and form.draft is not stored.draft
+        return cls(form, False, is_claimed, changed_seats(stored, form), has_draft)

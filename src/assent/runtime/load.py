@@ -221,7 +221,7 @@ async def _load_people(
     asking = [job for job in jobs if job.work.key in standing.asked]
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
-        job.run.world.requests = requests[job.work.key]
+        job.run.world.load_requests(requests[job.work.key])
     filling = await _load_forms(
         connection, [job for job in jobs if job.run.plan.has_forms and not job.is_new]
     )
@@ -239,7 +239,7 @@ async def _load_forms(connection: Connection, jobs: Sequence[Execution]) -> list
     )
     for job, found in filling:
         places = ((step, (job.work.org_id, step)) for step in found)
-        job.run.world.forms = {step: forms[place] for step, place in places if place in forms}
+        job.run.world.load_forms({step: forms[place] for step, place in places if place in forms})
     return [job for job, _ in filling]
 
 

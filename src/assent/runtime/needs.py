@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from assent.approvals.picker import PeopleQuery
 from assent.approvals.requests import consume_requests, write_requests
-from assent.approvals.resolve import find_people
+from assent.approvals.resolve import PeopleQuery, find_people
 from assent.engine.nodes.base import Call, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
@@ -75,22 +74,20 @@ async def _consume(
     connection: Connection, wishes: Sequence[tuple[Execution, Visit, Mutate]], now: datetime
 ) -> None:
     """Use up the approvals that gates pass with, in one conditional UPDATE (WF-03)."""
-    wanted = [request for _, _, wish in wishes for request in wish.consumes]
-    if not wanted:
+    consumed = {r.id: (r, visit.step_id) for _, visit, wish in wishes for r in wish.consumes}
+    if not consumed:
         return
-    # What was approved in this transaction is not written yet.
-    await write_requests(connection, wanted, now)
-    for _, visit, wish in wishes:
+    # A request that was approved in this transaction is written now, and no second time when the batch is written.
+    unwritten = [c for job, _, wish in wishes for c in job.run.world.request_changes(wish.consumes)]
+    await write_requests(connection, unwritten, now)
+    done = await consume_requests(connection, consumed, now)
+    for job, visit, wish in wishes:
         for request in wish.consumes:
-            request.applied_step_id = visit.step_id
-    consumed = await consume_requests(connection, wanted, now)
-    for _, visit, wish in wishes:
-        if missing := [request for request in wish.consumes if request.id not in consumed]:
-            raise StepFailed(
-                visit.node.id, ValueError(f"approval {missing[0].id} was void or consumed before")
-            )
-        for request in wish.consumes:
-            request.applied_at = now
+            if request.id not in done:
+                raise StepFailed(
+                    visit.node.id, ValueError(f"approval {request.id} was void or consumed before")
+                )
+            job.run.world.consume(request, visit.step_id)
 
 
 async def _find_people(

@@ -5,7 +5,7 @@ from typing import Final
 
 from assent.engine.inputs import Advance, Claim, ClaimForm, Decide, Input, Reassign, ReleaseForm, SaveDraft
 from assent.engine.visit import World
-from assent.model.approval import STARTER, Presence, Seated
+from assent.model.approval import STARTER, Presence, SeatedRequest
 from assent.people.directory import Directory
 from assent.people.presence import find_present
 from assent.runtime.batch import Execution
@@ -55,6 +55,6 @@ def _concerned(world: World, inputs: Sequence[Input]) -> Iterable[tuple[str, str
     yield from ((given.to_user, None) for given in reassigned)
 
 
-def _open(world: World) -> list[Seated]:
+def _open(world: World) -> list[SeatedRequest]:
     pending = [request for request in world.requests.values() if request.status == "pending"]
     return [*pending, *world.forms.values()]

@@ -49,9 +49,9 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     await _write_steps(connection, [step for step in steps if step.is_new], as_owner=as_owner)
     await _end_steps(connection, [step for step in steps if not step.is_new])
     await _write_times(connection, jobs)
-    await write_requests(connection, [r for job in jobs for r in job.run.world.requests.values()], now)
+    await write_requests(connection, [c for job in jobs for c in job.run.world.request_changes()], now)
     await write_forms(
-        connection, [f for job in jobs for f in job.run.world.forms.values()], _ended(steps), now
+        connection, [c for job in jobs for c in job.run.world.form_changes()], _ended(steps), now
     )
     await open_requests(connection, [one for job in jobs for one in _asked(job)], _ended_requests(changed))
     await _mark_consumed(connection, jobs, now)
@@ -231,7 +231,13 @@ async def _pass_through_running(connection: Connection, jobs: Sequence[Execution
 
 
 async def _write_windows(connection: Connection, jobs: Sequence[Execution]) -> None:
-    windows = [row for job in jobs if (row := _window_row(job)) is not None]
+    windows = []
+    for job in jobs:
+        entity, row = job.run.world.entity, _window_row(job)
+        if entity is not None and row is not None:
+            windows.append(row)
+            instance_id = None if row["ended"] else row["instance_id"]
+            job.run.world.entity = entity.evolve(edit_window=row["edit_window"], instance_id=instance_id)
     if windows:
         await connection.execute(_SQL.set_edit_windows, windows)
 

@@ -1,7 +1,12 @@
-"""Rows as statements return and take them."""
+"""Rows as statements return and take them, and the codec between rows and dataclasses."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from dataclasses import fields
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
+
+_FIELD_NAMES: Final[dict[type[Any], tuple[str, ...]]] = {}
 
 
 class Row(Protocol):
@@ -18,3 +23,25 @@ class Row(Protocol):
 
 RowValues = dict[str, Any]
 """A row to be written, by column."""
+
+
+def from_row(cls: type[T], row: Row, **values: Any) -> T:
+    """Return a dataclass from the columns that have the names of its fields; `values` are those that differ."""
+    columns = set(row.keys())
+    for name in _field_names(cls):
+        if name in columns and name not in values:
+            values[name] = row[name]
+    return cls(**values)
+
+
+def to_row(value: Any, only: Iterable[str] | None = None, **columns: Any) -> RowValues:
+    """Return the fields of a dataclass as columns, all or `only` some; `columns` are those that differ."""
+    names = _field_names(type(value)) if only is None else only
+    return {name: getattr(value, name) for name in names if name not in columns} | columns
+
+
+def _field_names(cls: type[Any]) -> tuple[str, ...]:
+    names = _FIELD_NAMES.get(cls)
+    if names is None:
+        names = _FIELD_NAMES[cls] = tuple(field.name for field in fields(cls) if field.init)
+    return names

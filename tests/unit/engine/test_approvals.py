@@ -211,7 +211,8 @@ def test_a_step_that_takes_a_capability_is_decided_by_those_who_have_it() -> Non
 def test_nobody_approves_in_the_seat_of_an_originator() -> None:
     """No such seat is made; were it there, a stand-in could not fill it either."""
     case = asking().start()
-    request_of(case).originators = frozenset({"ann", "bea"})
+    request = request_of(case)
+    case.requests[request.id] = request.evolve(originators=frozenset({"ann", "bea"}))
     case.delegations = delegation("bea", "dan")
     assert code(decide(case, "dan", on_behalf_of="bea")) == "SEPARATION_OF_DUTIES"
 
@@ -374,7 +375,7 @@ def test_what_an_edit_made_void_is_neither_claimed_nor_given_away() -> None:
     """The token still rests there until the edit's event is handled."""
     case = asking().start()
     request = request_of(case)
-    request.status = "void"
+    case.requests[request.id] = request.evolve(status="void")
     for given in (
         Claim(case.id(), Actor("bea"), request.id),
         Release(case.id(), Actor("bea"), request.id),

@@ -338,12 +338,11 @@ def test_due_ends_nothing() -> None:
     assert (form_of(case).due_at, case.step_of("ask").resume_at) == (NOW + timedelta(hours=1), None)
 
 
-def test_a_step_from_before_forms_had_rows_is_answered_all_the_same() -> None:
-    for keys, who in (({}, ANN), ({"assignee": {"user": "bea"}}, Actor("bea"))):
-        case = asking(**keys).start()
-        case.forms = {}
-        assert code(send(case, "eve")) == "POLICY_DENIED"
-        assert send(case, who) == "accepted"
+def test_a_form_without_its_row_is_not_answered() -> None:
+    case = asking().start()
+    case.forms = {}
+    assert code(send(case, ANN)) == "INVALID_TRANSITION"
+    assert case.resting == ["ask"]
 
 
 def test_a_second_round_is_another_form() -> None:

@@ -1,7 +1,6 @@
 """A round: nobody fills two of its seats, and nobody is left with a seat that nobody may fill."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from itertools import chain, combinations
 from random import Random
@@ -237,10 +236,15 @@ def _some_request(chance: Random, number: int) -> ApprovalRequest:
                 answer = chance.choice(("approved", "approved", "rejected", "abstained"))
                 decisions.append(Decision(uuid4(), seat.id, person, answer, NOW))
     enough = {chance.choice(("all", "any")): [group.name for group in groups]}
-    ids = ("acme", UUID(int=number), UUID(int=1), UUID(int=number), f"n{number}", "0", 0, "", 0)
-    request = ApprovalRequest(*ids, tuple(groups), "zoe", frozenset(), NOW, enough=enough)
-    request.seats, request.decisions = tuple(seats), tuple(decisions)
-    return request
+    ids = ("acme", UUID(int=number), UUID(int=1), UUID(int=number), f"n{number}", "zoe", NOW)
+    return ApprovalRequest(
+        *ids,
+        token_id="0",
+        groups=tuple(groups),
+        enough=enough,
+        seats=tuple(seats),
+        decisions=tuple(decisions),
+    )
 
 
 def _verdict(request: ApprovalRequest) -> str | None:
@@ -260,9 +264,10 @@ def _fillings(requests: list[ApprovalRequest]) -> Iterator[list[ApprovalRequest]
     for chosen in chain.from_iterable(combinations(waiting, size) for size in range(len(waiting) + 1)):
         if len({seat.user_id for _, seat in chosen}) < len(chosen):
             continue
-        after = deepcopy(requests)
+        after = list(requests)
         for number, seat in chosen:
-            after[number].add_decision(Decision(uuid4(), seat.id, seat.user_id, "approved", NOW))
+            decision = Decision(uuid4(), seat.id, seat.user_id, "approved", NOW)
+            after[number] = after[number].decide(decision)
         yield after
 
 
@@ -279,9 +284,8 @@ def test_a_seat_of_somebody_who_fills_another_cannot_be_filled() -> None:
     case = two_branches(("bea", "bob"), ("bea", "bob"))
     decide(case, "bea", request=request_at(case, "one"))
     two = request_at(case, "two")
-    two.seats = tuple(
-        replace(seat, status="open" if seat.user_id == "bea" else "closed") for seat in two.seats
-    )
+    seats = tuple(replace(seat, status="open" if seat.user_id == "bea" else "closed") for seat in two.seats)
+    case.requests[two.id] = two.evolve(seats=seats)
     assert not can_be_filled(list(case.requests.values()))
 
 
@@ -293,7 +297,7 @@ def test_seats_that_are_filled_need_nobody_any_more() -> None:
 
 def test_a_round_is_what_one_slot_asks_in_one_generation_and_what_still_counts() -> None:
     case = two_branches(("bea", "bob"), ("bea", "bob"))
-    live, void = case.requests.values()
-    void.status = "void"
+    live, other = case.requests.values()
+    void = other.evolve(status="void")
     others = [replace(live, slot="slot:other"), replace(live, generation=live.generation + 1)]
     assert round_of([live, void, *others], live.slot, live.generation) == [live]

@@ -4,7 +4,6 @@ The request is the authority and the step refers to it. Who is asked is settled 
 to ask is a failure of the step, never a way past it.
 """
 
-from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -20,12 +19,10 @@ from assent.engine.consent import (
 )
 from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
-from assent.engine.nodes.asking import ApproverGroups, messages_to
+from assent.engine.nodes.asking import ApproverGroups, Deadlines, FilledForm, messages_to
+from assent.engine.nodes.awaiting import timed_out
 from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
-from assent.engine.nodes.filling import FilledForm
-from assent.engine.nodes.patience import Deadlines
 from assent.engine.nodes.seating import new_request, no_people_failure, without_originators
-from assent.engine.nodes.waiting import timed_out
 from assent.engine.programs import program
 from assent.engine.rounds import can_be_filled, fillers, sitting_in
 from assent.engine.seats import SeatRules, seat_for
@@ -72,8 +69,7 @@ class Approval(Handler):
         originators, tier = self._originators(visit, answer), self._tier(visit) or 0
         others = visit.round
         groups = without_originators(answer, originators, set() if self._may_repeat else fillers(others))
-        request = new_request(visit, answer, groups, originators, tier)
-        request.may_repeat = self._may_repeat
+        request = new_request(visit, answer, groups, originators, tier, may_repeat=self._may_repeat)
         if not can_be_filled([request, *others]):
             return Failure("NO_APPROVERS", no_people_failure(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
@@ -124,10 +120,12 @@ class Approval(Handler):
         data, problems = self._form.check(given.data)
         if problems:
             return Rejection.of(problems)
-        _record(visit, request, seat, given)
+        decided = request.decide(_decision(visit, seat, given))
+        visit.world.put(decided)
         if not request.may_repeat:
-            _give_up_seats(visit.round, {given.actor.id, seat.user_id})
-        return self._after(visit, request, given, data)
+            for one in _without_seats(visit.round, {given.actor.id, seat.user_id}):
+                visit.world.put(one)
+        return self._after(visit, visit.world.requests[request.step_id], given, data)
 
     def _seat(self, visit: "Visit", request: ApprovalRequest, given: Decide) -> Seat | Rejection:
         if missing := [name for name in self.node.capabilities if not given.actor.can(name)]:
@@ -145,11 +143,9 @@ class Approval(Handler):
         others = [] if request.may_repeat else _seats_of(visit.round, names, but=seat)
         if not others:
             return None
-        after = deepcopy(visit.round)
-        tried = next(found for found in after if found.id == request.id)
-        _record(visit, tried, seat, given)
+        tried = request.decide(_decision(visit, seat, given))
         ends = given.answer in self._own_answers or tally(tried, self._enough[request.tier]) == "rejected"
-        _give_up_seats(after, names)
+        after = _without_seats([tried if one.id == request.id else one for one in visit.round], names)
         if ends or can_be_filled(after):
             return None
         stuck = next((r for r in after if not can_be_filled([r])), request)
@@ -163,15 +159,15 @@ class Approval(Handler):
         self, visit: "Visit", request: ApprovalRequest, given: Decide, data: dict[str, Any]
     ) -> Done | Stay:
         if given.answer in self._own_answers:
-            request.end("returned", visit.now, given.reason)
-            return _done(visit, request, given.answer, data)
+            return _done(visit, request.end("returned", visit.now, given.reason), given.answer, data)
         decided = tally(request, self._enough[request.tier])
         if decided is not None:
-            request.end(decided, visit.now, given.reason if decided == "rejected" else None)
-            return _done(visit, request, decided, data)
-        request.set_seats({seat.id: "closed" for seat in idle_seats(request)})
+            reason = given.reason if decided == "rejected" else None
+            return _done(visit, request.end(decided, visit.now, reason), decided, data)
+        request = request.set_seats({seat.id: "closed" for seat in idle_seats(request)})
         turn = next_seats(request)
-        request.set_seats({seat.id: "open" for seat in turn})
+        request = request.set_seats({seat.id: "open" for seat in turn})
+        visit.world.put(request)
         told = messages_to(visit, self.node.config, request, turn)
         return Stay(self._patience.next_time(visit, request), told)
 
@@ -182,8 +178,9 @@ class Approval(Handler):
             find(visit, request) for find in (self._patience.reminded, self._patience.escalated)
         )
         if escalated:
-            request.set_seats({seat.id: "open" for seat in escalated})
-            request.unclaim()  # whoever sat on it does not keep the others from it
+            # A claim does not keep the people away to whom it is escalated.
+            request = request.set_seats({seat.id: "open" for seat in escalated}).unclaim()
+            visit.world.put(request)
         told = messages_to(visit, self.node.config, request, escalated, "escalated")
         round_now = self._patience.round(visit, request)
         told += messages_to(
@@ -195,8 +192,7 @@ class Approval(Handler):
         default = self.node.config.get("default")
         if default is None:
             return timed_out()
-        request.end(default, visit.now, "nobody answered in time")
-        done = _done(visit, request, default, {})
+        done = _done(visit, request.end(default, visit.now, "nobody answered in time"), default, {})
         return replace(done, output={**done.output, "timed_out": True, "default": default})
 
 
@@ -228,19 +224,17 @@ def _open_request(visit: "Visit") -> ApprovalRequest | Rejection:
     return request if is_open else not_open(request.id, request.status, request.reason)
 
 
-def _record(visit: "Visit", request: ApprovalRequest, seat: Seat, given: Decide) -> None:
+def _decision(visit: "Visit", seat: Seat, given: Decide) -> Decision:
     is_own = given.answer not in ANSWERS
-    request.add_decision(
-        Decision(
-            new_id(visit.now),
-            seat.id,
-            given.actor.id,
-            cast(Answer, "returned" if is_own else given.answer),
-            visit.now,
-            seat.user_id if seat.user_id != given.actor.id else None,
-            given.reason,
-            given.answer if is_own else None,
-        )
+    return Decision(
+        new_id(visit.now),
+        seat.id,
+        given.actor.id,
+        cast(Answer, "returned" if is_own else given.answer),
+        visit.now,
+        seat.user_id if seat.user_id != given.actor.id else None,
+        given.reason,
+        given.answer if is_own else None,
     )
 
 
@@ -249,18 +243,17 @@ def _seats_of(requests: list[ApprovalRequest], names: set[str], but: Seat) -> li
     return [s for s in seats if s.user_id in names and s.status in ("open", "later") and s.id != but.id]
 
 
-def _give_up_seats(requests: list[ApprovalRequest], names: set[str]) -> None:
-    """Whoever has answered, for themselves or through another, is not asked for another seat of the round."""
-    for request in requests:
-        seats = [s for s in request.seats if s.user_id in names and s.status in ("open", "later")]
-        request.set_seats({seat.id: "closed" for seat in seats})
+def _without_seats(requests: list[ApprovalRequest], names: set[str]) -> list[ApprovalRequest]:
+    """Return requests without the open seats of people who have filled one, by themselves or through another."""
+    return [request.close_seats(names) for request in requests]
 
 
 def _done(visit: "Visit", request: ApprovalRequest, outcome: str, data: dict[str, Any]) -> Done:
-    """The gate of its slot consumes an approval; where there is none, the step itself does (D21)."""
+    """End the step with its request. The gate of its slot consumes an approval; without a gate, the step does (D21)."""
     slot = visit.plan.workflow.slots.get(request.slot)
     if outcome == "approved" and (slot is None or not slot.ends_in_gate):
-        request.applied_at, request.applied_step_id = visit.now, request.step_id
+        request = request.evolve(applied_at=visit.now, applied_step_id=request.step_id)
+    visit.world.put(request)
     output: dict[str, Any] = {"request": str(request.id), "decisions": _told(request)}
     if request.reason:
         output["reason"] = request.reason

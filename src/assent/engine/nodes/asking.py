@@ -1,14 +1,19 @@
-"""Whom a step asks, and how they are told."""
+"""What approvals and forms share: finding people, notifying them, deadlines, and the fields that they fill in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from assent.engine.nodes.awaiting import deadline
 from assent.engine.programs import program
 from assent.language import Scope
-from assent.model.approval import GroupQuery, PeopleSearch, Pick, Seat, Seated
+from assent.model.approval import ESCALATION, GroupQuery, PeopleSearch, Pick, Seat, SeatedRequest
+from assent.model.contract import FieldSpec
 from assent.model.effect import Effect, EffectType
-from assent.model.graph import NodeKind
+from assent.model.graph import Node, NodeKind
+from assent.model.problems import Problem
+from assent.model.values import check_changes, check_required
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -17,7 +22,7 @@ Occasion = Literal["asked", "reminded", "escalated"]
 
 
 class ApproverGroups:
-    """The groups of an approval, with their expressions made ready."""
+    """The groups of an approval, with their expressions compiled."""
 
     def __init__(self, groups: Sequence[Mapping[str, Any]], scope: Scope) -> None:
         self._groups = groups
@@ -31,7 +36,7 @@ class ApproverGroups:
 
 
 class PeopleFinder:
-    """One way to find somebody, as its author wrote it."""
+    """One way to find people, as its author wrote it."""
 
     def __init__(self, declared: Mapping[str, Any], scope: Scope) -> None:
         self._declared = declared
@@ -56,7 +61,7 @@ class PeopleFinder:
 
 
 def _permitted(visit: "Visit", verb: str) -> PeopleSearch:
-    """Whoever the contract lets do it: the capability, and the roles that it names."""
+    """Return a search for the people who hold the capability, or a role that the contract names."""
     contract = visit.plan.contract
     roles = contract.permissions.get(verb, ()) if contract is not None else ()
     return PeopleSearch("permission", (f"{visit.instance.entity_type}:{verb}", *roles))
@@ -70,15 +75,15 @@ def _names(value: Any) -> Iterable[str]:
 def messages_to(  # noqa: PLR0913
     visit: "Visit",
     config: Mapping[str, Any],
-    request: Seated,
+    request: SeatedRequest,
     seats: Sequence[Seat],
     occasion: Occasion = "asked",
     *,
     round_of_reminders: int = 0,
 ) -> tuple[Effect, ...]:
-    """What those who are asked are told, by the channel that the node names; without one, nothing.
+    """Return the messages to the people in these seats, by the channel that the node names; none without a channel.
 
-    A person with several seats is told once.
+    A person with several seats gets one message.
     """
     channel = config.get("notify")
     if channel is None:
@@ -92,7 +97,7 @@ def messages_to(  # noqa: PLR0913
     )
 
 
-def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion: Occasion) -> Effect:
+def _message(visit: "Visit", channel: str, request: SeatedRequest, seat: Seat, occasion: Occasion) -> Effect:
     node = visit.node.node
     about = request.title or request.entity_type or visit.plan.workflow.key
     begin = {
@@ -101,7 +106,7 @@ def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion
         "escalated": "Nobody answered, so you are asked",
     }
     what = f"{node.label or node.name}: {about}"
-    wanted = (
+    task = (
         f"fill in {what}"
         if node.kind is NodeKind.FORM
         else f"decide {what}, version {request.entity_version}"
@@ -112,7 +117,7 @@ def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion
         "to": (seat.email or "") if channel == "email" else seat.user_id,
         "user": seat.user_id,
         "subject": what,
-        "text": f"{begin[occasion]} to {wanted}.{due}",
+        "text": f"{begin[occasion]} to {task}.{due}",
         "occasion": occasion,
         "at": visit.now.isoformat(),
         "request": str(request.id),
@@ -121,7 +126,7 @@ def _message(visit: "Visit", channel: str, request: Seated, seat: Seat, occasion
     return Effect(cast(EffectType, channel), payload)
 
 
-def _identity(message: Effect, request: Seated, seat: Seat, round_of_reminders: int) -> dict[str, Any]:
+def _identity(message: Effect, request: SeatedRequest, seat: Seat, round_of_reminders: int) -> dict[str, Any]:
     """Return what makes it another message than those before: its payload says when, and for which request."""
     return {
         **{name: message.payload[name] for name in ("channel", "to", "user", "occasion")},
@@ -130,10 +135,82 @@ def _identity(message: Effect, request: Seated, seat: Seat, round_of_reminders: 
     }
 
 
-def _reassignments(request: Seated, seat: Seat) -> int:
-    """Return how often a seat was handed on: whoever gets it back is told again."""
+def _reassignments(request: SeatedRequest, seat: Seat) -> int:
+    """Return how often a seat was handed on: a person who gets it back is notified again."""
     replaced = {one.id: one.replaces for one in (*request.seats, seat)}
     count, former = 0, seat.replaces
     while former is not None:
         count, former = count + 1, replaced.get(former)
     return count
+
+
+def common_fields(visit: "Visit") -> dict[str, Any]:
+    """Return the fields that approval requests and forms share, with what the inbox shows of the entity."""
+    instance, node, entity = visit.instance, visit.node.node, visit.world.entity
+    fields: dict[str, Any] = {
+        "org_id": instance.org_id,
+        "instance_id": instance.id,
+        "step_id": visit.step_id,
+        "node_id": node.id,
+        "node_name": node.name,
+        "requested_by": visit.token.authority.requester.id,
+        "created_at": visit.now,
+        "partition_id": instance.partition_id,
+    }
+    if entity is not None:
+        shown: Mapping[str, str] = node.config.get("inbox", {})
+        fields |= {"entity_type": entity.type, "entity_id": entity.id, "entity_version": entity.version}
+        fields |= {key: entity.data.get(shown.get(key, "")) for key in ("title", "figure")}
+    return fields
+
+
+class Deadlines:
+    """The times of reminders, the escalation and the end, computed from when people were asked; kept nowhere."""
+
+    def __init__(self, node: Node) -> None:
+        config = node.config
+        self._remind = timedelta(seconds=config["remind"]) if "remind" in config else None
+        self._escalate = timedelta(seconds=config["escalate"]["after"]) if "escalate" in config else None
+
+    def is_over(self, visit: "Visit", request: SeatedRequest) -> bool:
+        end = deadline(visit, request.created_at)
+        return end is not None and visit.now >= end
+
+    def escalated(self, visit: "Visit", request: SeatedRequest) -> list[Seat]:
+        """Return the seats of the escalation, if the others have not answered in time."""
+        if self._escalate is None or visit.now < request.created_at + self._escalate:
+            return []
+        return [seat for seat in request.seats_of(ESCALATION) if seat.status == "later"]
+
+    def reminded(self, visit: "Visit", request: SeatedRequest) -> list[Seat]:
+        if self._remind is None or visit.now < request.created_at + self._remind:
+            return []
+        return [seat for seat in request.seats if seat.status == "open"]
+
+    def round(self, visit: "Visit", request: SeatedRequest) -> int:
+        """Return how many rounds of reminders were due by now."""
+        return (visit.now - request.created_at) // self._remind if self._remind else 0
+
+    def next_time(self, visit: "Visit", request: SeatedRequest) -> datetime | None:
+        """Return the next time at which something is due; missed reminders are not sent later."""
+        times = [deadline(visit, request.created_at)]
+        if self._escalate and any(seat.status == "later" for seat in request.seats_of(ESCALATION)):
+            times.append(request.created_at + self._escalate)
+        if self._remind:
+            times.append(request.created_at + (self.round(visit, request) + 1) * self._remind)
+        return min((time for time in times if time is not None), default=None)
+
+
+class FilledForm:
+    """The fields of a form or of an approval. Without fields, any data is taken."""
+
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        self.fields = {name: FieldSpec.model_validate(spec) for name, spec in declared.items()}
+
+    def check(self, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        """Return the data to keep, and every problem at its field."""
+        if not self.fields:
+            return dict(data), []
+        kept, problems = check_changes(self.fields, data, ("data",))
+        # What was sent and is wrong is not missing as well.
+        return kept, [*problems, *check_required(self.fields, data, ("data",))]

@@ -1,11 +1,11 @@
-"""What steps that await an effect have in common: how they rest, and what its answer means to them (D30)."""
+"""Steps that wait: their time limit, and the effects that they await (D30)."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from assent.engine.inputs import EventArrived, Input, TimerDue
 from assent.engine.nodes.base import Done, Failure, Rest
-from assent.engine.nodes.waiting import deadline, timed_out
 from assent.engine.programs import Values
 from assent.model.effect import Effect
 from assent.model.graph import Outcome
@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
+def deadline(visit: "Visit", since: datetime | None = None) -> datetime | None:
+    """Return when the time of the step is over, counted from now or from `since`; None without a time limit."""
+    seconds = visit.node.node.timeout_seconds
+    return (since or visit.now) + timedelta(seconds=seconds) if seconds is not None else None
+
+
+def timed_out() -> Done:
+    return Done(Outcome.TIMEOUT, {"timed_out": True})
+
+
 def may_retry_ambiguous(config: Mapping[str, Any], otherwise: bool = True) -> bool:
-    """Whether what may have arrived is sent again: as the node says, or as is right for such a call."""
+    """Return whether to send again what may have arrived: as the node says, or as is right for such a call."""
     said = config.get("on_ambiguous")
     return otherwise if said is None else said == "retry"
 
@@ -25,7 +35,7 @@ def rest_until_answered(visit: "Visit", effect: Effect) -> Rest:
 
 
 def read_answer(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:
-    """What the effect's answer makes of the step; none where something else came."""
+    """Return the verdict of a step whose effect has ended; None for any other input."""
     if isinstance(given, TimerDue):
         return timed_out()
     if not isinstance(given, EventArrived):

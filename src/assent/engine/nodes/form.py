@@ -1,28 +1,27 @@
-"""A form that somebody fills in; its fields become variables of the workflow.
+"""A form that a person fills in; its fields become variables of the workflow.
 
-Who is asked is settled when the token arrives, as for approvals. Whoever has the role is as good as asked: somebody may
-get it later. What is answered is what is sent; a draft is only kept for whoever writes it.
+The people who are asked are found when the token arrives, as for approvals. A person who gets the role later may fill
+it in as well. The answer is what is sent; a draft is only kept for its writer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Input, TimerDue
-from assent.engine.nodes.asking import PeopleFinder, messages_to
+from assent.engine.nodes.asking import Deadlines, FilledForm, PeopleFinder, common_fields, messages_to
+from assent.engine.nodes.awaiting import timed_out
 from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
-from assent.engine.nodes.filling import FilledForm
-from assent.engine.nodes.new_form import answers_of, new_form, no_people_failure, starter_of
-from assent.engine.nodes.patience import Deadlines
-from assent.engine.nodes.waiting import timed_out
 from assent.engine.seats import SeatRules
 from assent.language import Scope
 from assent.model.actor import Actor
-from assent.model.approval import FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Seat
+from assent.model.approval import STARTER, FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Person, Seat
 from assent.model.form import ASSIGNEES, FormRequest
 from assent.model.form_schema import form_schema
-from assent.model.graph import Node, NodeKind
+from assent.model.graph import Node, NodeKind, Outcome
+from assent.model.ids import new_id
 from assent.model.mutation import Rejection
 from assent.model.problems import Problem
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """Somebody who may fill a form in: in a seat, their own or another's, or by the role that they have."""
+    """A person who may fill a form in: in a seat, their own or another's, or by a role."""
 
     user_id: str
     seat: Seat | None = None
@@ -55,7 +54,7 @@ class Form(Handler):
 
     def enter(self, visit: "Visit") -> FindPeople | Rest | Failure:
         if self._assignee is None and "notify" not in self.node.config:
-            return self._asked(visit, FoundGroup(ASSIGNEES, starter_of(visit)))
+            return self._asked(visit, FoundGroup(ASSIGNEES, _starter_of(visit)))
         return FindPeople((GroupQuery(ASSIGNEES, self._seek(visit)),), separates=False)
 
     def answered(self, visit: "Visit", answer: FoundPeople | Rejection) -> Rest | Failure:
@@ -63,15 +62,17 @@ class Form(Handler):
             return Failure(answer.code, answer.message)
         (group,) = answer.groups
         if self._assignee is None and not group.people:
-            # Whoever starts a workflow need not be in a directory.
-            group = FoundGroup(ASSIGNEES, starter_of(visit))
+            # The person who starts a workflow need not be in a directory.
+            group = FoundGroup(ASSIGNEES, _starter_of(visit))
         return self._asked(visit, group)
 
     def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
-        form = self._form_at(visit)
+        form = visit.world.forms.get(visit.token.step_id) if visit.token.step_id else None
+        if form is None:
+            return super().resume(visit, given)  # type: ignore[return-value]
         if isinstance(given, TimerDue):
             return self._on_time(visit, form)
-        known = answers_of(visit)
+        known = _answers_of(visit)
         if not isinstance(given, Advance) or given.event not in known:
             event = getattr(given, "event", type(given).__name__)
             message = f"`{event}` is not an answer to `{self.node.name}`; possible: {', '.join(known)}"
@@ -79,7 +80,7 @@ class Form(Handler):
         return self._answer(visit, form, given)
 
     def filler(self, visit: "Visit", form: FormRequest) -> Filler | Rejection:
-        """Whether it is the actor's to fill in, and in whose place."""
+        """Return the actor as the filler of the form, with the seat, or why the actor may not fill it in."""
         actor = visit.actor
         if missing := [name for name in self.node.capabilities if not actor.can(name)]:
             return Rejection("POLICY_DENIED", f"`{self.node.name}` takes {', '.join(missing)}", ("actor",))
@@ -92,7 +93,7 @@ class Form(Handler):
         return Filler(actor.id, seat)
 
     def problems(self, data: Mapping[str, Any]) -> Sequence[Problem]:
-        """What would be wrong with it if it were sent."""
+        """Return the problems that sending it would have."""
         return self._form.check(data)[1]
 
     def _seek(self, visit: "Visit") -> PeopleSearch:
@@ -104,7 +105,7 @@ class Form(Handler):
         return self._assignee is not None and self._seek(visit).strategy in ("roles", "permission")
 
     def _is_open_to(self, visit: "Visit", form: FormRequest, actor: Actor) -> bool:
-        """Whether they have the role now. Where one of it was picked, it is theirs; and what is given away stays so."""
+        """Return whether the actor has the role now; not if one person was picked, or the actor gave a seat away."""
         seek = self._seek(visit)
         if any(seat.user_id == actor.id for seat in form.seats):
             return False
@@ -113,23 +114,13 @@ class Form(Handler):
             return actor.can(capability) or actor.has_role(roles)
         if seek.strategy == "roles":
             return actor.has_role(seek.names) and (seek.pick == "all" or not form.seats)
-        # The application itself may do what its user would; nobody has a seat where the row is missing.
-        by_program = self._assignee is None and actor.kind == "system"
-        return by_program or (not form.seats and seek.strategy == "users" and actor.id in seek.names)
-
-    def _form_at(self, visit: "Visit") -> FormRequest:
-        """The form that is asked here. A step from before forms had rows has none, and is answered all the same."""
-        assert visit.token.step_id is not None
-        found = visit.world.forms.get(visit.token.step_id)
-        if found is not None:
-            return found
-        since = visit.token.step_at or visit.now
-        return replace(new_form(visit, FoundGroup(ASSIGNEES, ()), {}), is_new=False, created_at=since)
+        # The application itself may do what its user would.
+        return self._assignee is None and actor.kind == "system"
 
     def _asked(self, visit: "Visit", group: FoundGroup) -> Rest | Failure:
         if not group.people and not self._is_of_a_role(visit):
-            return Failure("NO_ASSIGNEE", no_people_failure(self.node.name, group))
-        form = new_form(visit, group, self._schema)
+            return Failure("NO_ASSIGNEE", _no_people_failure(self.node.name, group))
+        form = _new_form(visit, group, self._schema)
         told = messages_to(visit, self.node.config, form, form.seats)
         output = {"asked": [seat.user_id for seat in form.seats]}
         return Rest(self._patience.next_time(visit, form), output=output, creates=(form, *told))
@@ -144,7 +135,7 @@ class Form(Handler):
         if problems:
             return Rejection.of(problems)
         if filler.seat is not None:
-            form.set_seats({filler.seat.id: "decided"})
+            visit.world.put(form.set_seats({filler.seat.id: "decided"}))
         output = {"command": given.event, "data": data, **filler.names()}
         if filler.seat is not None and filler.seat.user_id != filler.user_id:
             output["contributors"] = [filler.seat.user_id]
@@ -157,3 +148,44 @@ class Form(Handler):
         round_now = self._patience.round(visit, form)
         told = messages_to(visit, self.node.config, form, reminded, "reminded", round_of_reminders=round_now)
         return Stay(self._patience.next_time(visit, form), told)
+
+
+def _new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> FormRequest:
+    """Return a form with a seat for each person who was found."""
+    node = visit.node.node
+    due = node.config.get("due")
+    return FormRequest(
+        id=visit.step_id,
+        **common_fields(visit),
+        label=node.label,
+        schema=schema,
+        answers=_answers_of(visit),
+        declared=node.config.get("assignee", {}),
+        skipped=group.skipped,
+        due_at=visit.now + timedelta(seconds=due) if due else None,
+        seats=_seats(visit, group),
+    )
+
+
+def _answers_of(visit: "Visit") -> tuple[str, ...]:
+    """Return the events with which it can be sent: all but `timeout` and `error`."""
+    return tuple(sorted(set(visit.node.answers) - {Outcome.TIMEOUT, Outcome.ERROR}))
+
+
+def _starter_of(visit: "Visit") -> tuple[Person, ...]:
+    """Return the person who started the workflow; none if the system did, which fills in nothing."""
+    subject = visit.instance.subject_id
+    return (Person(subject, STARTER),) if subject != "system" else ()
+
+
+def _no_people_failure(name: str, group: FoundGroup) -> str:
+    """Return the message of the incident when no person was found."""
+    left_out = ", ".join(f"{skipped['user_id']} ({skipped['why']})" for skipped in group.skipped)
+    return f"`{name}` finds nobody to fill it in" + (f"; left out: {left_out}" if left_out else "")
+
+
+def _seats(visit: "Visit", group: FoundGroup) -> tuple[Seat, ...]:
+    return tuple(
+        Seat(new_id(visit.now), person.user_id, group.name, position, person.via, "open", person.email)
+        for position, person in enumerate(group.people, start=1)
+    )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from assent.engine.consent import next_seats
 from assent.engine.instance import root_id
-from assent.engine.nodes.waiting import deadline
+from assent.engine.nodes.asking import common_fields
+from assent.engine.nodes.awaiting import deadline
 from assent.language import parse
 from assent.language.syntax import And, Or, Variable
 from assent.language.syntax import Node as Syntax
@@ -56,29 +57,29 @@ def no_people_failure(name: str, groups: list[FoundGroup], others: Sequence[Appr
     return f"`{name}` finds not enough people to ask {where}{left_out}"
 
 
-def new_request(
-    visit: "Visit", found: FoundPeople, groups: list[FoundGroup], originators: frozenset[str], tier: int
+def new_request(  # noqa: PLR0913
+    visit: "Visit",
+    found: FoundPeople,
+    groups: list[FoundGroup],
+    originators: frozenset[str],
+    tier: int,
+    *,
+    may_repeat: bool,
 ) -> ApprovalRequest:
-    """What is asked now, with the seats of the first stage open."""
+    """Return a request with the seats of the first stage open."""
     now, node, needed = visit.now, visit.node.node, tuple(needed_of(group) for group in groups)
     due = node.config.get("due") or next((g.due_seconds for g in groups if g.due_seconds), None)
     request = ApprovalRequest(
-        org_id=visit.instance.org_id,
         id=new_id(now),
-        instance_id=visit.instance.id,
-        step_id=visit.step_id,
-        node_id=node.id,
-        node_name=node.name,
+        **common_fields(visit),
         token_id=visit.step_token_id,
         generation=int(root_id(visit.token.id)),
         slot=visit.slot,
-        entity_version=0,
         groups=needed,
-        requested_by=visit.token.authority.requester.id,
         originators=originators,
-        created_at=now,
-        partition_id=visit.instance.partition_id,
+        **_pinned_version(visit),
         chain_id=found.chain_id,
+        may_repeat=may_repeat,
         mode=_mode(needed),
         due_at=now + timedelta(seconds=due) if due else None,
         skipped=tuple(skipped for group in groups for skipped in group.skipped),
@@ -86,12 +87,17 @@ def new_request(
         enough=_what_is_enough(node.config["tiers"][tier].get("enough"), needed),
         default=_default(visit),
         directory=found.directory,
-        is_new=True,
+        seats=_seats(groups, now),
     )
-    _pin(visit, request)
-    request.put_seats(_seats(groups, now))
-    request.set_seats({seat.id: "open" for seat in next_seats(request)})
-    return request
+    return request.set_seats({seat.id: "open" for seat in next_seats(request)})
+
+
+def _pinned_version(visit: "Visit") -> dict[str, Any]:
+    """Return the version and the content of the entity that the request is about."""
+    entity = visit.world.entity
+    if entity is None:
+        return {}
+    return {"snapshot_version_id": entity.version_id, "content_hash": entity.content_hash}
 
 
 def _what_is_enough(text: str | None, groups: tuple[Group, ...]) -> Any:
@@ -120,20 +126,9 @@ def _mode(groups: tuple[Group, ...]) -> str:
     return asked[0].mode if len(asked) == 1 else "groups"
 
 
-def _pin(visit: "Visit", request: ApprovalRequest) -> None:
-    """To the entity's version and content, with what the inbox shows of it."""
-    entity = visit.world.entity
-    if entity is None:
-        return
-    request.entity_type, request.entity_id, request.entity_version = entity.type, entity.id, entity.version
-    request.snapshot_version_id, request.content_hash = entity.version_id, entity.content_hash
-    shown: dict[str, Any] = visit.node.node.config.get("inbox", {})
-    request.title, request.figure = (entity.data.get(shown.get(key, "")) for key in ("title", "figure"))
-
-
-def _seats(groups: list[FoundGroup], now: datetime) -> list[Seat]:
-    return [
+def _seats(groups: list[FoundGroup], now: datetime) -> tuple[Seat, ...]:
+    return tuple(
         Seat(new_id(now), person.user_id, group.name, position, person.via, "later", person.email)
         for group in groups
         for position, person in enumerate(group.people, start=1)
-    ]
+    )

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from assent.engine.inputs import Input
-from assent.engine.nodes.awaiting import read_answer
+from assent.engine.nodes.awaiting import deadline, read_answer
 from assent.engine.nodes.base import Done, Failure, Handler, ResolveTask, Rest, Verdict
-from assent.engine.nodes.waiting import deadline
 from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind

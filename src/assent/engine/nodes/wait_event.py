@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.nodes.awaiting import deadline, timed_out
 from assent.engine.nodes.base import Done, Failure, Handler, Rest
-from assent.engine.nodes.waiting import deadline, timed_out
 from assent.engine.programs import Values, template
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind

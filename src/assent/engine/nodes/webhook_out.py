@@ -1,28 +1,37 @@
-"""Tells another system over HTTP. Done when that is enqueued; with `await: true` it rests until the answer is there.
+"""Sends an HTTP request to another system through the outbox.
 
-With `await: result` it asks the system to do something that takes its time, and rests until the results are there: see
-`assent.engine.nodes.requesting`.
+Without `await` the step ends when the request is enqueued; with `await: true` it rests until the response is there;
+with `await: result` it opens an outside request and rests until its results are there.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
-from assent.engine.inputs import Input
-from assent.engine.nodes.awaiting import may_retry_ambiguous, read_answer, rest_until_answered
+from assent.engine.inputs import Input, RequestDecided
+from assent.engine.nodes.awaiting import (
+    deadline,
+    done_with,
+    may_retry_ambiguous,
+    read_answer,
+    rest_until_answered,
+    timed_out,
+)
 from assent.engine.nodes.base import Done, Failure, Handler, Rest, Verdict
-from assent.engine.nodes.requesting import new_request, read_results
 from assent.engine.programs import Headers, Payload, Values, url_template
 from assent.language import Scope
 from assent.model.effect import Effect
-from assent.model.graph import Node, NodeKind
+from assent.model.graph import Node, NodeKind, Outcome
+from assent.model.ids import derived_id
 from assent.model.mutation import Rejection
 from assent.model.names import is_blank
-from assent.model.outside_request import REQUEST_KEY
+from assent.model.outside_request import REQUEST_KEY, OutsideRequest
 from assent.model.problems import Problem
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 RESULT: Final = "result"
+REQUEST_FAILED: Final = "REQUEST_FAILED"
+REQUEST_EXPIRED: Final = "REQUEST_EXPIRED"
 
 
 class WebhookOut(Handler):
@@ -50,13 +59,13 @@ class WebhookOut(Handler):
         return rest_until_answered(visit, effect) if effect.awaited else Done(creates=(effect,))
 
     def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
-        read = read_results if self._awaits_results else read_answer
+        read = _read_results if self._awaits_results else read_answer
         answer = read(visit, given, self._output)
         return super().resume(visit, given) if answer is None else answer
 
     def _ask(self, visit: "Visit", payload: dict[str, Any]) -> Rest:
-        """The request's time is its own: nothing is due at the step."""
-        request = new_request(visit, {name: payload[name] for name in ("url", "method", "body")})
+        """Open an outside request. Its time limit is its own: nothing is due at the step."""
+        request = _new_request(visit, {name: payload[name] for name in ("url", "method", "body")})
         effect = self._effect(payload | {REQUEST_KEY: str(request.id)})
         return Rest(output={"request": str(request.id)}, creates=(request, effect))
 
@@ -68,3 +77,41 @@ class WebhookOut(Handler):
         config = self.node.config
         awaited = bool(config.get("await"))
         return Effect("webhook", payload, awaited, retry_ambiguous=may_retry_ambiguous(config))
+
+
+def _new_request(visit: "Visit", arguments: dict[str, Any]) -> OutsideRequest:
+    """Return an outside request with the time limit of the node. Headers may hold secrets, and are no arguments."""
+    instance, node = visit.instance, visit.node.node
+    return OutsideRequest(
+        org_id=instance.org_id,
+        id=derived_id("outside_request", visit.key),
+        instance_id=instance.id,
+        step_id=visit.step_id,
+        node_id=node.id,
+        token_id=visit.token.id,
+        name=f"{visit.plan.workflow.key}.{node.name}",
+        created_at=visit.now,
+        arguments=arguments,
+        expected=node.config.get("expects", 1),
+        expires_at=deadline(visit),
+        partition_id=instance.partition_id,
+        entity_type=instance.entity_type,
+        entity_id=instance.entity_id,
+    )
+
+
+def _read_results(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:
+    """Return the verdict of a step whose outside request has ended; None for any other input."""
+    if not isinstance(given, RequestDecided):
+        return None
+    if given.status == "completed":
+        return done_with(visit, given.result, output)
+    if given.status == "expired":
+        return _expired(visit, given)
+    return Failure(REQUEST_FAILED, given.error or f"`{visit.node.node.name}` was reported as failed")
+
+
+def _expired(visit: "Visit", given: RequestDecided) -> Done | Failure:
+    if Outcome.TIMEOUT in visit.node.answers:
+        return timed_out()
+    return Failure(REQUEST_EXPIRED, given.error or f"`{visit.node.node.name}` had no results in its time")
