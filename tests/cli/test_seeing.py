@@ -2,8 +2,8 @@
 
 import re
 
-from assent.http.approval_shapes import ApprovalBody
-from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
+from assent.http.routes.approvals import ApprovalBody
+from assent.http.routes.instances import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database

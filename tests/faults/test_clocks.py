@@ -114,7 +114,7 @@ async def test_what_a_process_with_a_wrong_clock_submits_is_due_at_once(
             row for row in await rows(running, "workflow_step_executions") if row["node_id"] == "pause"
         ]
         assert age_s(step["resume_at"]) < 600
-        (task,) = await rows(running, "tasks")
+        (task,) = await rows(running, "jobs")
         assert age_s(task["run_at"]) < 600
         await work_until_done(running, {})
         assert len(receiver.received) == 1
@@ -145,8 +145,8 @@ async def test_worker_that_is_fast_leaves_the_tasks_of_one_that_lives(running: D
             assert (await run(running.url, *APP, "--once", "--only", "rescue", "--only", "tasks", **FAST))[
                 0
             ] == 0
-            (task,) = await rows(running, "tasks")
-            assert (task["status"], task["attempts"]) == ("in_progress", 1)
+            (task,) = await rows(running, "jobs")
+            assert (task["status"], task["attempts"]) == ("running", 1)
 
 
 async def test_worker_whose_clock_steps_back_goes_on_renewing_its_lease(running: Database) -> None:
@@ -164,5 +164,5 @@ async def test_worker_whose_clock_steps_back_goes_on_renewing_its_lease(running:
                         break
                     await asyncio.sleep(0.05)
             assert (await run(running.url, *APP, "--once", "--only", "rescue"))[0] == 0
-            (task,) = await rows(running, "tasks")
-            assert (task["status"], task["attempts"]) == ("in_progress", 1)
+            (task,) = await rows(running, "jobs")
+            assert (task["status"], task["attempts"]) == ("running", 1)

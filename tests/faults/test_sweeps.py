@@ -45,8 +45,7 @@ SWEEPS: Final = {kind.name: kind for kind in DUTIES if kind.name not in WAITING_
 
 _PARTITIONS: Final = """
 SELECT inhrelid::regclass::text AS name FROM pg_inherits
- WHERE inhparent IN ('assent.workflow_step_executions'::regclass, 'assent.workflow_events_outbox'::regclass,
-                     'assent.workflow_side_effects_outbox'::regclass)
+ WHERE inhparent IN ('assent.workflow_step_executions'::regclass, 'assent.workflow_events_outbox'::regclass)
 """
 _IN_DEFAULT: Final = "SELECT count(*) FROM assent.workflow_events_outbox_default"
 

@@ -8,12 +8,12 @@ import pytest
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
 from tests.plain_sql import wait_until_blocked
-from tests.rows import insert_effect
+from tests.rows import insert_event
 
-FIND = "SELECT count(*) FROM assent.workflow_side_effects_outbox WHERE org_id = 'acme' AND id = $1"
+FIND = "SELECT count(*) FROM assent.workflow_events_outbox WHERE org_id = 'acme' AND id = $1"
 CHANGE = """
 WITH changed AS (
-  UPDATE assent.workflow_side_effects_outbox SET error = 'seen' WHERE org_id = 'acme' AND id = $1 RETURNING 1
+  UPDATE assent.workflow_events_outbox SET error = 'seen' WHERE org_id = 'acme' AND id = $1 RETURNING 1
 )
 SELECT count(*) FROM changed
 """
@@ -23,17 +23,17 @@ SELECT count(*) FROM changed
 async def test_statement_that_waited_for_a_move_finds_the_row_where_it_went(
     database: Database, clock: MovedClock, statement: str
 ) -> None:
-    """It must not plan with the partitions of before: a settle that finds no row leaves its effect to the lease."""
+    """It must not plan with the partitions of before: a settle that finds no row leaves its event to be processed again."""
     clock.advance(timedelta(days=400))  # a month that no worker has prepared
     async with database.transaction(None) as connection:
-        effect = await insert_effect(connection, created_at=clock.now())
-        table = await connection.fetchval(FIND.replace("count(*)", "tableoid::regclass::text"), effect["id"])
+        event = await insert_event(connection, created_at=clock.now())
+        table = await connection.fetchval(FIND.replace("count(*)", "tableoid::regclass::text"), event["id"])
         assert table.endswith("_default")
 
     async def look(waiter: "asyncio.Future[Connection]") -> int:
         async with database.transaction(None) as connection:
             waiter.set_result(connection)
-            found: int = await connection.fetchval(statement, effect["id"])
+            found: int = await connection.fetchval(statement, event["id"])
             return found
 
     async with database.transaction(None) as observer:

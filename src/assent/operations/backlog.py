@@ -25,14 +25,14 @@ class OpenItem:
     created_at: datetime
     instance_id: UUID | None = None
     event_key: str | None = None
-    """The key that instances wait for."""
+    """An event that a step waits for, or will wait for."""
     attempts: int = 0
     retry_at: datetime | None = None
     error: str | None = None
 
 
 async def list_open(connection: Connection, org_id: str, limit: int) -> Sequence[OpenItem]:
-    """Events, effects, results, and the events that no instance has waited for yet: the oldest of each first."""
+    """Events, effects, results, and the events that no step has waited for yet: the oldest of each first."""
     events = await connection.fetch(_SQL.list_open_events, org_id, limit)
     effects = await jobs.list_open(connection, org_id, "effect", limit)
     results = await jobs.list_open(connection, org_id, "result", limit)
