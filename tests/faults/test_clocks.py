@@ -91,7 +91,7 @@ async def work_until_done(database: Database, clock: dict[str, str], open_tasks:
     async with worker(database.url, *APP, **LOCALLY, **clock):
         for _ in range(WAIT_MAX_S * 60):
             instances = await rows(database, "workflow_instances")
-            tasks = await rows(database, "tasks")
+            tasks = [row for row in await rows(database, "jobs") if row["kind"] == "task"]
             seen = sorted(row["status"] for row in (*instances, *tasks))
             if seen == ["complete", "completed"] + ["open"] * open_tasks:
                 return

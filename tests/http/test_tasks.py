@@ -64,7 +64,7 @@ async def test_one_key_is_one_task_and_another_input_is_refused(adam):
 )
 async def test_what_will_not_do_is_refused(adam, furnished, body, code):
     assert problem(await adam.post("/api/tasks", json=body), 422)["code"] == code
-    assert await rows(furnished, "tasks") == []
+    assert await rows(furnished, "jobs") == []
 
 
 async def test_pages_are_the_newest_first_and_filtered(adam, furnished):

@@ -23,7 +23,7 @@ SELECT count(*) FROM changed
 async def test_statement_that_waited_for_a_move_finds_the_row_where_it_went(
     database: Database, clock: MovedClock, statement: str
 ) -> None:
-    """It must not plan with the partitions of before: a settle that finds no row leaves its event to be processed again."""
+    """It must not plan with the partitions of before: a statement that finds no row leaves its event undone."""
     clock.advance(timedelta(days=400))  # a month that no worker has prepared
     async with database.transaction(None) as connection:
         event = await insert_event(connection, created_at=clock.now())
