@@ -146,7 +146,7 @@ async def test_a_dead_task_is_among_them_and_is_tried_again(
     assert await desk.json("dead-letters", "retry", task_id, user="ops") == {**NOTHING, "tasks": 1}
     await die()
     assert await desk.json("dead-letters", "retry-all", user="ops") == {**NOTHING, "tasks": 1}
-    assert {task["status"] for task in await rows(company, "tasks")} == {"open"}
+    assert {task["status"] for task in await rows(company, "jobs")} == {"queued"}
 
 
 async def test_what_is_refused_is_told_and_does_not_hold_the_others_back(

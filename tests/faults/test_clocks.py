@@ -93,7 +93,7 @@ async def work_until_done(database: Database, clock: dict[str, str], open_tasks:
             instances = await rows(database, "workflow_instances")
             tasks = [row for row in await rows(database, "jobs") if row["kind"] == "task"]
             seen = sorted(row["status"] for row in (*instances, *tasks))
-            if seen == ["complete", "completed"] + ["open"] * open_tasks:
+            if seen == ["completed", "done"] + ["queued"] * open_tasks:
                 return
             await asyncio.sleep(0.05)
     raise AssertionError(f"not done: {seen}")

@@ -82,7 +82,7 @@ async def planted(hidden, furnished, kind) -> dict[str, str]:
         kept = await client.put(f"/api/forms/{steps['fill']['step_id']}/draft", json={"data": {"note": MARK}})
         assert kept.status_code == 200, kept.text
     (asked,) = await rows(furnished, "outside_requests")
-    (task,) = await rows(furnished, "jobs")
+    (task,) = [row for row in await rows(furnished, "jobs") if row["kind"] == "task"]
     definitions = await rows(furnished, "workflow_definitions")
     (flow,) = [row for row in definitions if row["key"] == "diary"]
     return {

@@ -37,12 +37,12 @@ async def work(database) -> None:
 async def test_a_task_is_submitted_run_and_seen(adam, furnished):
     task_id = await submit(adam, MAY, priority=200)
     found = (await adam.get(f"/api/tasks/{task_id}")).json()
-    assert (found["status"], found["priority"], found["submitted_by"]) == ("open", 200, "adam")
+    assert (found["status"], found["priority"], found["submitted_by"]) == ("queued", 200, "adam")
     assert (found["input"], found["output"], found["tried"]) == ({"month": "May"}, None, [])
     await work(furnished)
     found = (await adam.get(f"/api/tasks/{task_id}")).json()
-    assert (found["status"], found["output"]) == ("complete", {"title": "Report of May"})
-    assert [(one["attempt"], one["outcome"]) for one in found["tried"]] == [(1, "complete")]
+    assert (found["status"], found["output"]) == ("done", {"title": "Report of May"})
+    assert [(one["attempt"], one["outcome"]) for one in found["tried"]] == [(1, "done")]
 
 
 async def test_one_key_is_one_task_and_another_input_is_refused(adam):
@@ -96,7 +96,7 @@ async def test_a_dead_task_is_a_dead_letter_and_is_tried_again(adam, furnished):
     assert answer.json() == {"id": task_id, "kind": "task"}
     await work(furnished)
     again = await adam.post(f"/api/tasks/{task_id}/retry")
-    assert (again.json()["status"], again.json()["attempts"], again.json()["attempts_max"]) == ("open", 2, 3)
+    assert (again.json()["status"], again.json()["attempts"], again.json()["attempts_max"]) == ("queued", 2, 3)
 
 
 async def test_a_task_is_called_off_once(adam):
