@@ -96,7 +96,11 @@ async def test_a_dead_task_is_a_dead_letter_and_is_tried_again(adam, furnished):
     assert answer.json() == {"id": task_id, "kind": "task"}
     await work(furnished)
     again = await adam.post(f"/api/tasks/{task_id}/retry")
-    assert (again.json()["status"], again.json()["attempts"], again.json()["attempts_max"]) == ("queued", 2, 3)
+    assert (again.json()["status"], again.json()["attempts"], again.json()["attempts_max"]) == (
+        "queued",
+        2,
+        3,
+    )
 
 
 async def test_a_task_is_called_off_once(adam):
