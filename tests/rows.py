@@ -102,10 +102,21 @@ JOB_COLUMNS: Final = frozenset(
 
 async def insert_effect(connection: Connection, **given: Any) -> dict[str, Any]:
     """An effect and its job, and the worker that has claimed it where it is running."""
+    error = given.pop("error", None)
     about = {name: given.pop(name) for name in list(given) if name in JOB_COLUMNS}
+    if error is not None:
+        about = {"attempts": 1} | about
+    # As many attempts as it is to have made.
+    given = {"attempts_max": max(8, about.get("attempts", 0))} | given
+    if "attempts_max" in about:
+        given["attempts_max"] = about["attempts_max"]
     effect = await insert(connection, "effects", **given)
     of_effect = {name: effect[name] for name in ("org_id", "id", "created_at", "attempts_max")}
     job = await insert_job(connection, **{"kind": "effect", "lane": "email"} | of_effect | about)
+    if error is not None:
+        failed = {"outcome": "failed", "code": "FAILED", "error": error, "attempt": job["attempts"]}
+        of_job = {"org_id": job["org_id"], "job_id": job["id"], "kind": "effect"}
+        await insert(connection, "job_attempts", **of_job, **failed)
     return dict(effect) | dict(job)
 
 

@@ -34,8 +34,8 @@ async def letters(furnished, started) -> dict[str, str]:
         event = await insert_event(
             connection, org_id="acme", event_type="on_poke", payload_json={"cause": "x"}, **dead
         )
-        effect = await insert_effect(connection, org_id="acme", destination="mail", **dead)
-        awaited = await insert_effect(connection, org_id="acme", destination="bank", awaited=True, **dead)
+        effect = await insert_effect(connection, org_id="acme", lane="mail", **dead)
+        awaited = await insert_effect(connection, org_id="acme", lane="bank", awaited=True, **dead)
         await insert_event(connection, org_id="globex", **dead)
     return {"event": str(event["id"]), "effect": str(effect["id"]), "awaited": str(awaited["id"])}
 

@@ -184,7 +184,7 @@ async def _administered(people, furnished) -> dict[str, str]:
         await client.post("/api/flows/screening/start", json={"client": "c-1"})
         (asked,) = (await client.get("/api/outside-requests")).json()["items"]
     async with furnished.transaction(None) as connection:
-        letter = await insert_effect(connection, org_id="acme", status="dead", destination="mail")
+        letter = await insert_effect(connection, org_id="acme", status="dead", lane="mail")
     return found | {
         "definition_id": flow["definition"]["id"],
         "other_id": flow["definition"]["id"],

@@ -113,7 +113,7 @@ async def theirs(people, furnished) -> dict[str, str]:
             connection,
             org_id="acme",
             status="dead",
-            destination="mail",
+            lane="mail",
             instance_id=moved["instance"]["id"],
             error=MARK,
         )
