@@ -136,7 +136,7 @@ async def test_a_dead_task_is_among_them_and_is_tried_again(
         async with company.transaction(None) as connection:
             task_id = await connection.fetchval("SELECT assent.new_id()")
             end = {"id": task_id, "org_id": "acme"}
-            await insert(connection, "tasks", **end, status="dead", attempts=8, ended_at=company.clock.now())
+            await insert(connection, "jobs", **end, status="dead", attempts=8, ended_at=company.clock.now())
             await insert(connection, "task_submissions", **end)
         return str(task_id)
 

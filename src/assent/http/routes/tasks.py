@@ -72,7 +72,7 @@ class AttemptBody(ResponseModel):
     """The result of one attempt."""
 
     attempt: int
-    outcome: Literal["complete", "error", "lost"]
+    outcome: Literal["done", "failed", "lost"]
     output: Any
     code: str | None = Field(examples=["TASK_FAILED"])
     error: str | None
