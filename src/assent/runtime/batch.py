@@ -1,6 +1,5 @@
 """What one batch is made of: instances with their inputs, and where each input came from."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -82,7 +81,3 @@ class Execution:
 
     def trace_of(self, step_id: UUID) -> str | None:
         return self.traces.get(step_id, self.work.trace)
-
-
-def queue(inputs: list[Input]) -> deque[Input]:
-    return deque(inputs)

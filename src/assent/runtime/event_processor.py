@@ -21,10 +21,9 @@ from assent.model.ids import new_id
 from assent.model.keys import InstanceKey
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
+from assent.runtime.event_inputs import load_events
 from assent.runtime.failures import pause_for, settle_failure
-from assent.runtime.keyed_events import route_arrivals
-from assent.runtime.open_events import load_events
-from assent.runtime.rotation import OrgRotation
+from assent.runtime.keyed_events import OrgRotation, route_arrivals
 from assent.runtime.watch import watching
 from assent.store.database import Connection
 from assent.store.queries import load_queries

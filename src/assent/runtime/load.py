@@ -1,5 +1,6 @@
 """From instances' ids to runs: locked, loaded and verified, in one statement each for the whole batch."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,10 +33,9 @@ from assent.model.keys import InstanceKey
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.people.delegations import load_delegations
 from assent.people.directory import Directory
-from assent.runtime.authority import load_actors
-from assent.runtime.batch import BatchItem, Execution, queue
-from assent.runtime.open_events import add_events
-from assent.runtime.presence import delegates_of, load_rolls
+from assent.runtime.authority import delegates_of, load_actors, load_rolls
+from assent.runtime.batch import BatchItem, Execution
+from assent.runtime.event_inputs import add_events
 from assent.runtime.rows import instance_from, new_instance_row
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -144,7 +144,7 @@ class Loader:
     ) -> Execution:
         plan = self.plan(definition)
         limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
-        run = Run(plan, instance, world, queue(work.inputs), limit, failing)
+        run = Run(plan, instance, world, deque(work.inputs), limit, failing)
         return Execution(
             work, run, definition, is_new, instance.version, dict(instance.context), instance.status
         )

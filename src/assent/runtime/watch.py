@@ -10,16 +10,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
-from assent.model.mutation import Rejection
+from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
-from assent.runtime.tracing import BatchSpans, may_begin, start_batch, start_event
-from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, scope, span
+from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, is_traceparent, scope, span
 
 _log = logging.getLogger(__name__)
 
@@ -192,3 +193,53 @@ def commanding(org_id: str, instance_id: UUID | None, given: Input) -> Iterator[
         span(f"command {name}", attributes={"org_id": org_id, "instance_id": instance_id}),
     ):
         yield
+
+
+@dataclass(slots=True)
+class BatchSpans:
+    """The spans of one instance in one batch."""
+
+    events: list[Span]
+    advance: Span | None
+    """None where the events are traced, and the command that drains them is not."""
+    nodes: dict[UUID, Span] = field(default_factory=dict)
+    """Those that are open."""
+
+    @property
+    def open(self) -> list[Span]:
+        return [*self.nodes.values(), *([self.advance] if self.advance else []), *self.events]
+
+    def end(self) -> None:
+        for opened in self.open:
+            opened.end()
+
+    def fail(self, error: BaseException) -> None:
+        for opened in self.open:
+            opened.note(rejection=error.code) if isinstance(error, Refused) else opened.fail(error)
+
+
+def may_begin(trace: str | None) -> bool:
+    """Whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
+    return is_sampled(trace) or not is_traceparent(trace)
+
+
+def start_batch(tracer: Tracer, works: Sequence[BatchItem]) -> Span:
+    traces = {
+        trace for work in works for event in work.events.values() if is_sampled(trace := event["trace_id"])
+    }
+    events = sum(len(work.events) for work in works)
+    told = {"instances": len(works), "events": events}
+    return tracer.start("batch", links=sorted(traces), attributes=told)
+
+
+def start_event(tracer: Tracer, work: BatchItem, event: Any) -> Span:
+    told = {
+        "org_id": work.org_id,
+        "instance_id": work.instance_id,
+        "event_id": event["id"],
+        "event_type": event["event_type"],
+        "attempts": event["attempts"],
+    }
+    return tracer.start(
+        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=told
+    )
