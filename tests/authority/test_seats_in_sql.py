@@ -12,7 +12,7 @@ from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
 from assent.engine.rounds import round_of
 from assent.engine.seats import SeatRules
-from assent.model.approval import ApprovalRequest, Presence, Seated
+from assent.model.approval import ApprovalRequest, Presence, SeatedRequest
 from assent.people import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
 from assent.people.presence import find_present
 from assent.store.connect import Connection
@@ -163,7 +163,7 @@ async def _by_the_engine(made: Maker, reader: str) -> dict[UUID, str | None]:
     return found
 
 
-async def _everything(made: Maker) -> AsyncIterator[tuple[Seated, str, Sequence[ApprovalRequest]]]:
+async def _everything(made: Maker) -> AsyncIterator[tuple[SeatedRequest, str, Sequence[ApprovalRequest]]]:
     for generation in (1, 2):
         wanted = dict.fromkeys(made.generations, generation)
         for (_, instance_id), requests in (await load_requests(made.connection, wanted)).items():

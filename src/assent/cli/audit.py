@@ -1,15 +1,13 @@
 """`assent audit`: who did what, to what, when, by which way and why."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,8 +47,7 @@ def audit(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
     from assent.audit.search import AuditFilter
-    from assent.cli.report import console, print_json
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_json, print_table
 
     wanted = AuditFilter(
         entity_id=entity,
@@ -86,7 +83,7 @@ async def _search(
 
 
 def _table(found: "list[Row]") -> "Table":
-    from assent.cli.tables import moment, one_line, table
+    from assent.cli.output import moment, one_line, table
 
     rows = (
         [

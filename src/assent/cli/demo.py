@@ -1,7 +1,5 @@
 """`assent demo`: a company with people and documents on a database of its own, served until Ctrl-C."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 import os
 from contextlib import asynccontextmanager

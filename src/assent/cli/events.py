@@ -1,7 +1,5 @@
 """`assent events`: tell whoever waits that something happened, and see what is still to be processed."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -9,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
-from assent.cli.data_options import DataOption, JsonDataOption, given_data
-from assent.cli.options import JsonOption
+from assent.cli.options import DataOption, JsonDataOption, JsonOption, given_data
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +36,7 @@ def emit_event(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Tell whoever waits for a key, or will, that it has come. Takes the capability `events:emit`."""
-    from assent.cli.report import console, print_json
+    from assent.cli.output import console, print_json
 
     given = given_data(data, json_data)
     new = act(ActorOptions(app, org, user, json), lambda session: _emit(session, key, given, cause))
@@ -56,7 +53,7 @@ async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: st
     from assent.runtime.rights import may_emit
 
     may_emit(session.actor)
-    events = session.runtime.org(session.org_id, session.actor).events
+    events = session.commands.events
     return await events.emit(key, data or None, cause=cause)
 
 
@@ -68,8 +65,7 @@ def list_events(
 
     Takes the capability `workflows:retry`. `assent health` counts them.
     """
-    from assent.cli.report import console, print_json
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_json, print_table
 
     found, now = act(ActorOptions(app, org, user, json), lambda session: _read(session, limit))
     if json:
@@ -90,7 +86,7 @@ async def _read(session: ActorSession, limit: int) -> "tuple[Sequence[OpenItem],
 
 
 def _table(found: "Sequence[OpenItem]", now: datetime) -> "Table":
-    from assent.cli.tables import Cell, length, moment, one_line, status_text, table
+    from assent.cli.output import Cell, length, moment, one_line, status_text, table
 
     rows: list[list[Cell]] = [
         [

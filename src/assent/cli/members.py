@@ -1,7 +1,5 @@
 """`assent members`: the people and service accounts of an org — taken in, listed, changed, let go."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from assent.people.members import KeptMember

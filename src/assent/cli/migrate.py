@@ -1,13 +1,11 @@
 """`assent migrate`: bring the database's schema up to date, or say how it stands."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,43 +1,16 @@
-"""Why a command did nothing, told to a person or to a program."""
+"""Refusals on the command line, as text or JSON."""
 
-import asyncpg
 from rich.text import Text
 
-from assent.cli.report import console, print_json, safe
-from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Invalid, format_path
-from assent.runtime.errors import ReceiptTaken, StepFailed
-from assent.store.errors import StoreError
-from assent.store.retry import LOST_AGAINST_OTHERS
-
-_BUSY_STATES = LOST_AGAINST_OTHERS | {"55P03", "57014"}
-"""Lost against others too often, or waited too long: nothing was written, and later it may well work."""
+from assent import refusals
+from assent.cli.output import console, print_json, safe
+from assent.model.mutation import Rejection
+from assent.model.problems import format_path
 
 
 def rejection_from(error: Exception) -> Rejection | None:
-    """What an error says to whoever ran the command; nothing, where it is a surprise."""
-    if isinstance(error, Refused):
-        return error.rejection
-    if isinstance(error, Invalid):
-        return Rejection.of(error.problems)
-    if isinstance(error, StepFailed):
-        why = f"{type(error.error).__name__}: {error.error}"
-        return Rejection("STEP_FAILED", f"the step `{error.node_id}` raised {why}; nothing was changed")
-    if isinstance(error, ReceiptTaken):
-        hint = f"run `assent rebuild {error.instance_id}`"
-        return Rejection("PROJECTION_BEHIND", str(error), ("instance_id",), hint=hint)
-    return _of_database(error)
-
-
-def _of_database(error: Exception) -> Rejection | None:
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate in _BUSY_STATES:
-        message = "others are at work on the same thing; nothing was changed"
-        return Rejection("BUSY", message, hint="try again")
-    if isinstance(error, asyncpg.DataError):
-        return Rejection("BAD_VALUE", str(error))
-    if isinstance(error, StoreError | ConnectionError | asyncpg.InterfaceError):
-        return Rejection("UNAVAILABLE", str(error))
-    return None
+    """Return what an error means for the operator, with its text; None for an unexpected error."""
+    return refusals.rejection_from(error, reveals_errors=True)
 
 
 def print_rejection(rejection: Rejection, *, json: bool) -> None:

@@ -1,7 +1,5 @@
 """`assent roles`: what the roles of an org carry, beside what contracts grant them."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -10,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from assent.people.roles import Role

@@ -1,7 +1,5 @@
 """`assent secrets`: credentials for receivers, by the names that definitions call them."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
@@ -10,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from assent.cli.database import migrated_database, operator
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, migrated_database, operator
 
 if TYPE_CHECKING:
     from assent.effects.named_secrets import SecretRecord

@@ -115,4 +115,4 @@ def _either(pin: Pin, found: dict[DefinitionKey, Loaded]) -> Loaded | None:
 def _nothing_for(wanted: DefinitionRef) -> Rejection:
     what = "workflow for entity type" if wanted.kind == "effective" else "flow"
     message = f"no {what} `{wanted.key}` is published for org {wanted.org_id}"
-    return Rejection("NOT_FOUND", message, ("key",), hint="publish one with `assent publish`")
+    return Rejection("NOT_FOUND", message, ("key",), hint="publish one with `assent definitions publish`")

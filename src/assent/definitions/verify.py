@@ -61,7 +61,7 @@ def _workflow_in(content: Mapping[str, Any], expected_hash: str) -> Workflow | N
 
 def _stale(row: Row, compiled_by: str) -> Rejection:
     message = f"was compiled by compiler {compiled_by}, this is {COMPILER_VERSION}"
-    return _refused(row, "WORKFLOW_COMPILER_STALE", message, "run `assent recompile`")
+    return _refused(row, "WORKFLOW_COMPILER_STALE", message, "run `assent definitions recompile`")
 
 
 def _refused(row: Row, code: str, message: str, hint: str) -> Rejection:

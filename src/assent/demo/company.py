@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from assent.definitions.publish_sources import publish_sources
 from assent.demo.application import sources
-from assent.http.api_keys import MARK, PREFIX_LENGTH, hash_of
 from assent.model.actor import SYSTEM, Actor
 from assent.model.ids import new_id
+from assent.people.api_keys import MARK, PREFIX_LENGTH, hash_of
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
 
