@@ -1,4 +1,4 @@
-"""advance: the one door for changes of instances. One batch, one transaction, whoever asks.
+"""advance: the one way to change instances. One batch, one transaction, for every caller.
 
 The locks of the batch's instances are held by the caller. Then: load everything, go in waves — every instance goes on
 until it rests or wishes for something from outside, the receipts are taken in one statement, the wishes are fulfilled —
@@ -36,7 +36,7 @@ JOBS_PER_TURN: Final = 50
 
 @dataclass
 class Advancing:
-    """What advancing needs to know of the application."""
+    """Advances instances by what the application declares."""
 
     means: NeedsFulfilment
     loader: Loader
@@ -55,7 +55,7 @@ class Advancing:
         failing: dict[str, Exception] | None = None,
         watch: Watch | None = None,
     ) -> list[Execution]:
-        """Let everything happen to the instances that their inputs ask for, and write it."""
+        """Apply the inputs of a batch to its instances and write the result; return the executions."""
         standing, held = await self.loader.read(connection, works), LockedRows()
         if watch is not None:
             watch.begin(works)
@@ -142,7 +142,7 @@ ACTIONS: Final[Mapping[type[Input], str]] = {
     inputs.SaveDraft: "form.keep_draft",
     inputs.ReassignForm: "form.reassign",
 }
-"""What commands are called; events and timers are nobody's commands."""
+"""The names of commands in the audit log; events and timers are no commands."""
 
 _KEPT_ELSEWHERE: Final = {"id", "actor", "data", "reason", "to_email"}
 
@@ -183,7 +183,7 @@ def _note(job: Execution, command: Input) -> AuditEntry:
 
 
 def _on_behalf_of(job: Execution, command: Input) -> list[str]:
-    """Return for whom an approver stood in, or whose work an operator set going again."""
+    """Return the people for which an approver acted, or whose work an operator resumed."""
     if isinstance(command, inputs.Decide | inputs.Advance):
         world = job.run.world
         decisions = [d for r in world.requests.values() for d in r.decisions if d.decided_at == world.now]

@@ -43,7 +43,7 @@ _ACTS_OF_PEOPLE: Final = (
 
 
 async def load_actors(connection: Connection, directory: Directory, jobs: Sequence[Execution]) -> None:
-    """Give every run the rights that its people have now: one statement for the batch, none where it needs nobody."""
+    """Give every run the rights that its people have now: one statement for the batch, or none."""
     wanted = {(job.work.org_id, one.id): one for job in jobs for one in _principals(job)}
     asked: list[OrgPrincipal] = [(org_id, one) for (org_id, _), one in wanted.items()]
     found = await directory.actors(connection, asked) if asked else {}
@@ -103,18 +103,18 @@ async def load_rolls(connection: Connection, directory: Directory, jobs: Sequenc
 
 
 def delegates_of(world: World, inputs: Iterable[Input]) -> set[str]:
-    """Those who may act for another: people, and no service accounts."""
+    """Return the actors who may act for another: people, and no service accounts."""
     actors = {given.actor.id for given in inputs if isinstance(given, ACTS) and given.actor.kind == "user"}
     return actors | _claimants(world) if actors else set()
 
 
 def _claimants(world: World) -> set[str]:
-    """Those who have claimed what is open here: a claim holds while they could answer."""
+    """Return the claimants of what is open here: a claim holds while the claimant could answer."""
     return {one.claimed_by for one in _open(world) if one.claimed_by is not None}
 
 
 def _concerned(world: World, inputs: Sequence[Input]) -> Iterable[tuple[str, str | None]]:
-    """The people and roles on whom it depends whether they may."""
+    """Yield the people and roles whose presence decides whether the actors may act."""
     actors = {given.actor.id for given in inputs if isinstance(given, ACTS)}
     if not actors:
         return

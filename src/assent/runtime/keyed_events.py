@@ -27,7 +27,7 @@ Claim = Callable[[str], Awaitable[Sequence[Any]]]
 
 @dataclass
 class OrgRotation:
-    """The org at which a worker's last claim ended: a claim looks at a limited number of orgs, the next at those behind.
+    """The org at which a worker's last claim ended: a claim looks at some orgs, the next one at those behind.
 
     Not shared between processes: each goes round by itself.
     """

@@ -118,7 +118,7 @@ class Loader:
         return jobs
 
     async def look(self, connection: Connection, work: BatchItem, now: datetime) -> Execution | None:
-        """An instance as it stands and no lock taken: for whoever only wants to see what could happen to it."""
+        """Return the execution of an instance without a lock, to see what could happen to it."""
         standing = await self.read(connection, [work])
         rows = standing.instances
         if work.key not in rows:
@@ -217,7 +217,7 @@ async def _load_people(
     standing: LoadedRows,
     now: datetime,
 ) -> None:
-    """What instances have asked people, for whom those may act who answer now, and who of them is there."""
+    """Load what instances have asked people, the delegations of those who answer now, and which of them are present."""
     asking = [job for job in jobs if job.work.key in standing.asked]
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
@@ -231,7 +231,7 @@ async def _load_people(
 
 
 async def _load_forms(connection: Connection, jobs: Sequence[Execution]) -> list[Execution]:
-    """The forms at which instances rest, where somebody or a timer may have to do with them; answers where."""
+    """Load the forms at which instances rest, where a person or a timer may act on them; return where."""
     steps = [(job, _form_steps(job)) for job in jobs]
     filling = [(job, found) for job, found in steps if found and _is_about(job.work.inputs, found)]
     forms = await load_forms(
@@ -252,7 +252,7 @@ def _form_steps(job: Execution) -> set[UUID]:
 def _is_about(inputs: Sequence[Input], steps: set[UUID]) -> bool:
     """Whether a form can matter. Most of what workers do leaves it alone, or ends it unread."""
     if not inputs:
-        return True  # whoever only looks wants to see it
+        return True  # a reader wants to see it
     return any(
         given.step_id in steps if isinstance(given, TimerDue) else not isinstance(given, _ELSEWHERE)
         for given in inputs
@@ -299,7 +299,7 @@ def pin_of(row: Row) -> Pin:
 
 
 def _new_pins(works: Sequence[BatchItem], rows: Mapping[InstanceKey, Row]) -> dict[tuple[str, UUID], Pin]:
-    """Of instances that move to a definition that was compiled anew; the old one cannot be loaded any more."""
+    """Return the new pins of instances that move to a definition compiled again: the old one cannot be loaded."""
     return {
         work.key: Pin(work.org_id, given.definition_id, given.definition_version, given.definition_hash)
         for work in works

@@ -2,7 +2,7 @@
 
 Each instance of a batch goes on in the trace that brought its event: event → advance → nodes. The batch itself is a
 span of its own, and they are linked. What is seen counts when the batch has committed. Of one that was rolled back
-nothing is told, for it is tried again at once, in halves; the failure of an instance by itself is.
+nothing is reported, for it is tried again at once, in halves; the failure of an instance by itself is.
 """
 
 import logging
@@ -28,7 +28,7 @@ Perform = Callable[[Execution, Visit], Need | None]
 
 
 class Watch:
-    """What is seen of one batch; every attempt begins anew."""
+    """What is seen of one batch; every attempt begins with nothing."""
 
     def __init__(self, tracer: Tracer | None, metrics: Metrics | None, *, inline: bool) -> None:
         self._tracer = tracer
@@ -107,15 +107,15 @@ class Watch:
     ) -> Span:
         others = [found.trace for found in (*events, self._batch) if found is not None]
         links = [trace for trace in others if trace != parent]
-        told = {"org_id": work.org_id, "instance_id": work.instance_id}
-        return tracer.start("advance", parent=parent, links=links, attributes=told)
+        attributes = {"org_id": work.org_id, "instance_id": work.instance_id}
+        return tracer.start("advance", parent=parent, links=links, attributes=attributes)
 
     def _enter(self, job: Execution, visit: Visit) -> None:
         traced = self._traced.get(job.work.instance_id)
         if traced is not None and traced.advance is not None and self._tracer is not None:
             kind = visit.node.kind.value
-            told = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
-            opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=told)
+            attributes = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
+            opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=attributes)
             traced.nodes[visit.step_id] = opened
             job.traces[visit.step_id] = opened.trace
         self._entered[visit.step_id] = time.perf_counter()
@@ -162,7 +162,7 @@ class Watch:
 def watching(
     now: Callable[[], datetime], *, inline: bool = False, alone: bool = False
 ) -> Iterator[Watch | None]:
-    """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks.
+    """Yield a watch from the first attempt of a transaction to its commit; None without tracer and metrics.
 
     A command is `inline`. What is tried by itself, command or event, is `alone`: what fails then is its own failure.
     """
@@ -228,12 +228,12 @@ def start_batch(tracer: Tracer, works: Sequence[BatchItem]) -> Span:
         trace for work in works for event in work.events.values() if is_sampled(trace := event["trace_id"])
     }
     events = sum(len(work.events) for work in works)
-    told = {"instances": len(works), "events": events}
-    return tracer.start("batch", links=sorted(traces), attributes=told)
+    attributes = {"instances": len(works), "events": events}
+    return tracer.start("batch", links=sorted(traces), attributes=attributes)
 
 
 def start_event(tracer: Tracer, work: BatchItem, event: Any) -> Span:
-    told = {
+    attributes = {
         "org_id": work.org_id,
         "instance_id": work.instance_id,
         "event_id": event["id"],
@@ -241,5 +241,5 @@ def start_event(tracer: Tracer, work: BatchItem, event: Any) -> Span:
         "attempts": event["attempts"],
     }
     return tracer.start(
-        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=told
+        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=attributes
     )
