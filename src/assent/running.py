@@ -54,7 +54,7 @@ def first_steps(app: App, org: str) -> str:
     roles = sorted({role for each in contracts for held in each.permissions.values() for role in held})
     known = ", ".join(roles) or "(none)"
     lines = [
-        f"Nobody is a member of {org} yet; its contracts know the roles {known}. To call the API:",
+        f"{org} has no members yet; its contracts know the roles {known}. To call the API:",
         f"  assent members add ann --org {org} --role {roles[0] if roles else 'admin'}",
         f"  assent keys create --org {org} --user ann --name 'my laptop'",
     ]

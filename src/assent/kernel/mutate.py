@@ -140,7 +140,7 @@ def _first_audit_id(outcomes: Sequence[Outcome]) -> UUID | None:
 
 
 def _plans(commands: Sequence[Command]) -> Plans:
-    return "kept" if len(commands) <= COMMANDS_BY_KEPT_PLANS else "anew"
+    return "kept" if len(commands) <= COMMANDS_BY_KEPT_PLANS else "fresh"
 
 
 def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
