@@ -120,7 +120,7 @@ async def submit_task(tx: Transaction, body: SubmitTask) -> SubmittedBody:
     """
     tx.require(tx.services.app.capabilities.get(f"task:{body.type}", SUBMIT))
     new = NewTask(**body.model_dump())
-    (task_id,) = await tx.runtime.core.task_types.submit_many([new])
+    (task_id,) = await tx.runtime.tasks.submit_many([new])
     return SubmittedBody(id=task_id)
 
 
@@ -158,7 +158,7 @@ async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
 async def cancel_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     """For holders of `tasks:cancel`. The result of a running task is ignored; a step that waits for it continues."""
     await find_visible_task(tx, task_id, CANCEL)
-    await tx.runtime.core.task_types.cancel(task_id)
+    await tx.runtime.tasks.cancel(task_id)
     return await reply_if_readable(_show(tx, task_id))
 
 
@@ -175,5 +175,5 @@ async def retry_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
     if task.status != "dead":
         message = f"task {task_id} is {task.status}, and only a dead task can be retried"
         raise Refused(Rejection("TASK_NOT_DEAD", message, ("task_id",)))
-    await tx.runtime.core.task_types.retry(task_id)
+    await tx.runtime.tasks.retry(task_id)
     return await reply_if_readable(_show(tx, task_id))
