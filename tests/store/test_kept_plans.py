@@ -1,4 +1,4 @@
-"""Plans that are kept: for commands, for some seconds, and never for whoever searches."""
+"""Plans that are kept: for commands, for some seconds, and never for searches."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
