@@ -1,4 +1,4 @@
-"""Claims of both outboxes: dated by the database, so that every lease has a beginning."""
+"""Claims of both outboxes: dated by the database, so that a lease has a beginning whoever claims."""
 
 from datetime import timedelta
 from uuid import UUID
