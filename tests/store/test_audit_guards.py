@@ -1,4 +1,4 @@
-"""What people administer is noted by the database itself, whoever does it; and nobody writes the audit log by hand."""
+"""The database notes every change of what people administer, and refuses audit entries that are written by hand."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""Work that comes together: at once where nobody is at work, else with others, and nobody fails for another."""
+"""Group commit: a command runs at once if none is running, else with others, and none fails for another."""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Desk:
         return asyncio.create_task(self.group_commit.run(org_id, name))
 
     async def keep_busy(self) -> "list[asyncio.Task[str]]":
-        """As many as may be at work at once; whoever comes now has to wait."""
+        """As many as may be at work at once; the next one has to wait."""
         tasks = [self.ask(f"first{n}") for n in range(LANES)]
         await asyncio.sleep(0)
         self.batches.clear()
