@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from assent.compiler.arrows import Arrow, written_edges
-from assent.compiler.draft import Filling, WorkflowDraft
+from assent.compiler.draft import Filling, WorkflowDraft, node_of, on_timeout
 from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
 from assent.compiler.namespace import proxy_id
-from assent.compiler.node_settings import node_of, on_timeout
 from assent.model.envelope import Envelope
 from assent.model.graph import ENVELOPE, Edge, Node, NodeKind, Outcome, Slot
 from assent.model.nodes import Join, NodeDeclaration

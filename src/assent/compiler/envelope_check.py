@@ -5,14 +5,15 @@ from typing import Final
 
 from assent.compiler.lifecycle import (
     AMENDED,
+    PREFIX,
     automatic,
     ending_states,
     has_amendment,
     is_final,
     reachable_states,
     resting_states,
+    slot_ids,
 )
-from assent.compiler.slot_names import PREFIX, slot_ids
 from assent.model.contract import Contract
 from assent.model.graph import Outcome
 from assent.model.parse import listed

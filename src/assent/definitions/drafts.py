@@ -11,8 +11,7 @@ from assent.definitions.definition import DefinitionVersion, Kind, Publication
 from assent.definitions.history import read_definition
 from assent.definitions.patches import check_patches, publish_patches_by
 from assent.definitions.publish import check_flow, publish_flow_by
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_another_editor
+from assent.definitions.publisher import SQL, Publisher, require_another_editor
 from assent.definitions.sources import Columns, declared, patches_in
 from assent.definitions.views import SQL as LISTING
 from assent.model.actor import Actor

@@ -16,8 +16,7 @@ from assent.definitions.definition import DefinitionVersion, Pin
 from assent.definitions.effective import read_envelope
 from assent.definitions.history import read_definition
 from assent.definitions.publish import compile_kept_flow
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_rights
+from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import Columns, declared, effective_columns, flow_columns, patches_in
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import canonical_json

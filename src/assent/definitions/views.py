@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from assent.definitions.definition import Definition, DefinitionVersion, Kind, Status
-from assent.definitions.verify import verified
+from assent.definitions.load import verified
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
 from assent.store.connect import Connection

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from assent.engine.instance import RunAs
 from assent.engine.nodes import handler_for
 from assent.engine.programs import program
-from assent.engine.step import RunAs
 from assent.language import OPEN, Program, Scope, scope_of
 from assent.model.actor import Principal
 from assent.model.contract import Contract, EditWindow

@@ -10,15 +10,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assent.engine.edges import choose, not_qualified
+from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
 from assent.engine.inputs import Input
-from assent.engine.instance import Instance, Token, path_order, retried, root_id
-from assent.engine.joins import fire_join, join_is_complete
+from assent.engine.instance import (
+    BRANCHING_KINDS,
+    CONTROL,
+    Instance,
+    Step,
+    Token,
+    path_order,
+    retried,
+    root_id,
+)
 from assent.engine.nodes.asking import messages_to
 from assent.engine.nodes.base import WISHES, Creation, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
-from assent.engine.step import BRANCHING_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import Seat, SeatedRequest

@@ -13,8 +13,7 @@ from assent.http.routing import Router
 from assent.http.signing import Reading
 from assent.http.texts import NameQuery
 from assent.model.mutation import Refused, Rejection
-from assent.people.inbox import Bucket, InboxPage, InboxQuery, count_inbox, read_inbox
-from assent.people.inbox_cursor import Sort
+from assent.people.inbox import Bucket, InboxPage, InboxQuery, Sort, count_inbox, read_inbox
 from assent.store.database import Connection
 
 router = Router(prefix="/api/inbox", tags=["inbox"])

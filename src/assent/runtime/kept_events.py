@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from assent.engine.inputs import EventArrived
-from assent.engine.step import Step
+from assent.engine.instance import Step
 from assent.model.mutation import Event
 from assent.outbox.emit import emit_events
 from assent.runtime.batch import Execution

@@ -9,11 +9,10 @@ from uuid import UUID
 from assent.compiler import compile_flow
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
-from assent.engine.instance import Instance
+from assent.engine.instance import Instance, Step
 from assent.engine.nodes.base import FindPeople
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import Offered, Run
-from assent.engine.step import Step
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import ApprovalRequest, Delegation, FoundGroup, FoundPeople, Person, Presence
