@@ -166,7 +166,7 @@ def approval_id(draft: WorkflowDraft, slot: Slot) -> str:
 
 
 def _ask(draft: WorkflowDraft, slot: Slot) -> WorkflowDraft:
-    """The approval of whoever the contract permits the transition, where nobody filled the slot."""
+    """Return the approval of an empty slot, by the people whom the contract permits the transition."""
     direct, node_id = _direct_edge(draft, slot), approval_id(draft, slot)
     transition = draft.nodes[slot.exit].name
     everybody = {"name": ONLY_GROUP, "approvers": {"permission": transition}, "mode": "any"}

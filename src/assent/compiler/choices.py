@@ -65,7 +65,7 @@ def check_choices(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _written(draft: WorkflowDraft) -> Iterator[tuple[Node, list[Edge]]]:
-    """The nodes whose edges somebody wrote: declared ones, and the ways into slots."""
+    """Yield the nodes whose edges an author wrote: declared ones, and the ways into slots."""
     outgoing = draft.outgoing()
     for node in draft.nodes.values():
         if node.id in draft.declared or (node.kind is NodeKind.SLOT and node.name == IN):

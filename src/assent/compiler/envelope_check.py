@@ -72,7 +72,7 @@ def _check_automatic(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_endless(contract: Contract) -> Iterator[Problem]:
-    """Automatic transitions that need nobody must not run in a circle."""
+    """Refuse automatic transitions that run in a circle."""
     transitions = contract.lifecycle.transitions
     follows = {
         state: names[0]

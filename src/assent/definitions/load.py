@@ -91,7 +91,7 @@ class Definitions:
     ) -> None:
         self._clock = clock
         self._definitions_max = definitions_max
-        # Not for freshness: a row that somebody changed beneath the triggers is noticed within this time.
+        # Not for freshness: a row that was changed beneath the triggers is noticed within this time.
         self._keep = timedelta(seconds=keep_seconds)
         self._kept: OrderedDict[DefinitionKey, tuple[datetime, Definition]] = OrderedDict()
 

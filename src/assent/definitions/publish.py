@@ -26,7 +26,7 @@ from assent.store.connect import Connection
 async def publish_contract(
     connection: Connection, contract: Contract | Mapping[str, Any], actor: Actor, now: datetime
 ) -> Publication:
-    """Keep a contract's envelope, and have its workflow start for whoever patched nothing."""
+    """Keep a contract's envelope, and have its workflow start in orgs without a patch."""
     found = declared(Contract, parse_contract, contract)
     envelope, problems = envelope_of(found)
     if envelope is None:

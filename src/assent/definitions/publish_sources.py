@@ -18,7 +18,7 @@ from assent.store.connect import Connection
 
 @dataclass(slots=True)
 class PublishedSources:
-    """What became of some sources."""
+    """The result of publishing some sources."""
 
     publications: list[Publication] = field(default_factory=list)
     without_workflow: list[str] = field(default_factory=list)

@@ -27,7 +27,7 @@ AUTHORED: Final = frozenset({"flow", "org_patch"})
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Who publishes, for whom, when: what every step of publishing needs to know."""
+    """The publisher, the org and the time: what every step of publishing needs."""
 
     connection: Connection
     org_id: str
@@ -162,7 +162,7 @@ def _missing(publisher: Publisher, needs: Iterable[RequiredCapability]) -> Itera
 
 
 async def _lent_accounts(publisher: Publisher, needs: Iterable[RequiredCapability]) -> AsyncIterator[Problem]:
-    """What service accounts hold that steps run as: nobody lends more than they have."""
+    """What service accounts hold that steps run as: a publisher lends no more than they hold."""
     lent = [need for need in needs if need.thing.startswith("service_account:")]
     actor = publisher.actor
     if not lent or actor.can("*"):
@@ -187,7 +187,7 @@ async def _lent_accounts(publisher: Publisher, needs: Iterable[RequiredCapabilit
 async def require_another_editor(publisher: Publisher, draft: Row) -> None:
     """Raise `Refused` where an org publishes with four eyes, and a draft's text has not been seen by two people.
 
-    Service accounts do not count: whoever holds their key could be both.
+    Service accounts do not count: the holder of their key could be both.
     """
     if not await publisher.needs_two_people():
         return

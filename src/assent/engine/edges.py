@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def choose(
     visit: "Visit", outcome: str, variables: Mapping[str, Any]
 ) -> "tuple[PlannedEdge | None, list[dict[str, Any]]]":
-    """The edge that answers an outcome, and the explanation of everything that was asked on the way."""
+    """Return the edge that answers an outcome, and the explanation of all guards and conditions on the way."""
     evaluations: list[dict[str, Any]] = []
     for edge in visit.node.answers.get(outcome, ()):
         if edge.guard is not None:
@@ -34,7 +34,7 @@ def choose(
 
 
 def not_qualified(visit: "Visit", edges: "Sequence[PlannedEdge]", variables: Mapping[str, Any]) -> list[str]:
-    """The edges into an ANY join whose arrivals do not count (D23)."""
+    """Return the edges into an ANY join whose arrivals do not count (D23)."""
     return [
         edge.id
         for edge in edges
@@ -45,7 +45,7 @@ def not_qualified(visit: "Visit", edges: "Sequence[PlannedEdge]", variables: Map
 
 
 def guard_against(visit: "Visit", outcome: str) -> Rejection | None:
-    """Refuses somebody whose answer no edge would take from them; nothing is stuck for it."""
+    """Refuse an actor whose answer no edge would take; the step stays open."""
     guards = [edge.guard for edge in visit.node.answers.get(outcome, ())]
     if not guards or any(guard is None or visit.actor.can(guard) for guard in guards):
         return None
@@ -54,7 +54,7 @@ def guard_against(visit: "Visit", outcome: str) -> Rejection | None:
 
 
 def join_is_complete(run: "Run", token: Token) -> bool:
-    """Whether enough of those that came of this token's split have arrived."""
+    """Return whether enough of the tokens of this token's split have arrived."""
     if token.state != "split":
         return False
     states = [child.state for child in run.instance.children_of(token.id)]

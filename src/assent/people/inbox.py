@@ -64,7 +64,7 @@ TEXT_LENGTH_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InboxQuery:
-    """What somebody wants to see of their inbox; what is unsaid is not filtered by."""
+    """The filter of an inbox; a field that is None does not filter."""
 
     kind: Literal["approval", "form"] | None = None
     bucket: Bucket | None = None
@@ -146,7 +146,7 @@ async def read_inbox(  # noqa: PLR0913
     *,
     directory: Directory | None = None,
 ) -> InboxPage | Rejection:
-    """One page of what waits for somebody; `directory` is the application's, `members` when unsaid."""
+    """Return one page of a person's inbox; `directory` is that of the application, `members` by default."""
     after = place_of(wanted.cursor, wanted.sort)
     if refused := _check(wanted) or (after if isinstance(after, Rejection) else None):
         return refused
@@ -174,7 +174,7 @@ async def count_inbox(  # noqa: PLR0913
     partition_id: str | None = None,
     directory: Directory | None = None,
 ) -> InboxCounts:
-    """How much waits for somebody, by bucket."""
+    """Return the number of items in a person's inbox, by bucket."""
     people = await _owners(connection, directory, org_id, user_id, now)
     rows = await connection.fetch(_SQL.count_by_bucket, org_id, user_id, now, people, partition_id)
     return InboxCounts(**{row["bucket"]: Count(row["open"], row["overdue"]) for row in rows})
