@@ -14,8 +14,8 @@ import httpx
 
 from assent.app import App
 from assent.definitions import publish_flow
-from assent.http.api_keys import create_api_key
 from assent.model.actor import SYSTEM
+from assent.people.api_keys import create_api_key
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from bench.report import Measurement, Report, progress

@@ -2,7 +2,7 @@
 
 TILL_FOLDER=tills python examples/nightly_report.py                               # the API and a worker
 assent members add ann --org acme --role manager
-assent start reports.nightly --app nightly_report:app --org acme --as ann --key nightly
+assent instances start reports.nightly --app nightly_report:app --org acme --as ann --key nightly
 """
 
 import csv

@@ -1,4 +1,6 @@
-"""The capabilities that the product asks for, collected from its source: `can(…)` and `require_capability(…, …)`.
+"""The capabilities that the product asks for, collected from its source.
+
+The source asks by `can(…)`, `require(…)`, `require_capability(…, …)` and `owner_for=…` of a route.
 
 Whatever is asked by a constant or a literal is found by itself. Names that are put together are spelled out here, and a
 new one of them turns `test_every_question_is_understood` red.
@@ -21,7 +23,7 @@ SPELLED_OUT = {
         "workflow:publish:run_as_service_account",
     },
     "f'{key}:read'": {"orders.approval:read"},
-    "desk.house.app.capabilities.get(f'task:{body.type}', SUBMIT)": {"tasks:submit"},
+    "tx.services.app.capabilities.get(f'task:{body.type}', SUBMIT)": {"tasks:submit"},
 }
 """Capabilities whose names are put together, and what they may be."""
 
@@ -29,6 +31,7 @@ NAMED_BY_OTHERS = {
     "capability",  # of a contract, of an approval's people, or as the caller of a helper names it
     "edge.guard",
     "guard",
+    "self.owner_for",
     "name",
     "wanted",
 }
@@ -93,8 +96,10 @@ def _sources(root: Path) -> Iterator[Path]:
 def _asked(node: ast.AST) -> ast.expr | None:
     if not isinstance(node, ast.Call):
         return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "can" and node.args:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in {"can", "require"} and node.args:
         return node.args[0]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in {"query", "command"}:
+        return next((each.value for each in node.keywords if each.arg == "owner_for"), None)
     if isinstance(node.func, ast.Name) and node.func.id == "require_capability":
         return node.args[1]
     return None

@@ -52,10 +52,10 @@ async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = Fa
 
 async def stuck(desk: Desk, database: Database) -> UUID:
     """An instance that has ended by its steps, while its row says that it runs, since an hour ago."""
-    started = await desk.json("start", "orders")
+    started = await desk.json("instances", "start", "orders")
     instance_id = UUID(started["id"])
     before = await projection(database, instance_id)
-    await desk.run("advance", instance_id, "go")
+    await desk.run("instances", "advance", instance_id, "go")
     async with past_the_guards(database.url) as connection:
         await connection.execute(
             "UPDATE assent.workflow_instances SET status = 'running', completed_at = NULL,"

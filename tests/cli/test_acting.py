@@ -10,17 +10,25 @@ from tests.cli.desk import Desk
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 COMMANDS = [
-    ["start", "orders"],
-    ["show", ID],
-    ["list"],
-    ["advance", ID, "go"],
-    ["approve", ID],
+    ["instances", "start", "orders"],
+    ["instances", "show", ID],
+    ["instances", "list"],
+    ["instances", "advance", ID, "go"],
+    ["instances", "cancel", ID],
+    ["instances", "pause", ID],
+    ["instances", "resume", ID],
+    ["instances", "retry", ID],
+    ["instances", "skip", ID, "pay", "paid"],
+    ["approvals", "decide", ID, "approved"],
+    ["approvals", "claim", ID],
+    ["approvals", "release", ID],
+    ["approvals", "reassign", ID, "fin", "max"],
     ["inbox"],
     ["events", "emit", "paid:1"],
     ["events", "list"],
-    ["dlq", "list"],
-    ["dlq", "retry", ID],
-    ["dlq", "retry-all"],
+    ["dead-letters", "list"],
+    ["dead-letters", "retry", ID],
+    ["dead-letters", "retry-all"],
     ["rebuild", ID],
 ]
 
@@ -51,49 +59,65 @@ async def test_what_is_not_said_anywhere_is_a_usage_error(command, missing) -> N
 
 
 async def test_members_of_another_org_are_strangers_here(desk: Desk) -> None:
-    refused = await desk.refusal("list", "--org", "globex")
+    refused = await desk.refusal("instances", "list", "--org", "globex")
     assert refused["message"] == "ann is no active member of globex"
 
 
 async def test_a_refusal_for_people_has_code_place_message_and_hint(desk: Desk) -> None:
-    result = await desk.run("list", user="system", code=1)
+    result = await desk.run("instances", "list", user="system", code=1)
     assert result.stdout == ""
     assert result.stderr == (
-        "✗ NOT_A_MEMBER as: nobody acts as the system from outside\n  hint: name a member of the org\n"
+        "✗ NOT_A_MEMBER as: the system does not act from outside\n  hint: name a member of the org\n"
     )
 
 
 async def test_a_database_that_was_never_migrated_is_said_plainly(empty_database_url: str) -> None:
-    refused = await Desk(empty_database_url).refusal("list")
+    refused = await Desk(empty_database_url).refusal("instances", "list")
     assert refused["code"] == "UNAVAILABLE"
     assert "Run `assent migrate` first" in refused["message"]
 
 
 async def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:
-    refused = await Desk(NOWHERE).refusal("list")
+    refused = await Desk(NOWHERE).refusal("instances", "list")
     assert refused["code"] == "UNAVAILABLE"
     assert "127.0.0.1:1" in refused["message"]
 
 
 @pytest.mark.parametrize("text", ["zz", "018", "01890a5d-ac96-774b-bcce-b302099a8057-00"])
-@pytest.mark.parametrize("command", [["show"], ["approve"], ["dlq", "retry"], ["rebuild"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["instances", "show"], ["instances", "retry"], ["approvals", "claim"], ["rebuild"]],
+    ids=" ".join,
+)
 async def test_what_is_no_id_is_a_usage_error(command, text) -> None:
     result = await Desk(NOWHERE).run(*command, text, code=2)
     assert "expected an id or at least 4 digits of its beginning" in result.stderr
 
 
+@pytest.mark.parametrize("text", ["zz", ID[:13]])
+async def test_a_dead_letter_is_named_by_its_whole_id(text) -> None:
+    result = await Desk(NOWHERE).run("dead-letters", "retry", text, code=2)
+    assert "Input should be a valid UUID" in result.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["instances"], ["instances", "cancel"], ["check"]], ids=" ".join)
+async def test_h_is_help(command) -> None:
+    long, short = [await Desk(NOWHERE).run(*command, option) for option in ("--help", "-h")]
+    assert short.stdout == long.stdout != ""
+
+
 async def test_the_installed_command_acts_and_refuses_the_same_way(desk: Desk) -> None:
-    done = await desk.shell("start", "orders", "--json")
+    done = await desk.shell("instances", "start", "orders", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     started = json.loads(done.stdout)
-    shown = await desk.shell("show", started["id"])
+    shown = await desk.shell("instances", "show", started["id"])
     assert shown.returncode == 0
     assert "\x1b" not in shown.stdout
-    refused = await desk.shell("advance", started["id"], "nonsense")
+    refused = await desk.shell("instances", "advance", started["id"], "nonsense")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "INVALID_TRANSITION" in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert (await desk.shell("list", "--status", "nonsense")).returncode == 2
+    assert (await desk.shell("instances", "list", "--status", "nonsense")).returncode == 2
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -111,7 +135,7 @@ async def test_a_shell_can_complete_the_commands(desk: Desk, shell) -> None:
     }
     completed = await desk.shell()
     assert "rebuild" in completed.stdout
-    assert "recompile" in completed.stdout
+    assert "roles" not in completed.stdout
 
 
 def test_every_command_has_a_help_text() -> None:

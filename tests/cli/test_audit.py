@@ -8,14 +8,14 @@ from tests.cli.desk import Desk, lines
 
 
 async def test_a_command_of_the_command_line_says_who_and_from_which_host(desk: Desk) -> None:
-    started = await desk.json("start", "payment", "-d", "order=7")
+    started = await desk.json("instances", "start", "payment", "-d", "order=7")
     (entry,) = await desk.json("audit", "--subject", started["id"], user="aud")
     assert (entry["action"], entry["actor_id"], entry["channel"]) == ("workflow.start", "ann", "cli")
     assert entry["place"] == f"{getuser()}@{gethostname()}"
 
 
 async def test_events_repairs_and_keys_are_on_record_too(desk: Desk, company: Database) -> None:
-    started = await desk.json("start", "payment", "-d", "order=7")
+    started = await desk.json("instances", "start", "payment", "-d", "order=7")
     async with company.transaction(None) as connection:
         await connection.execute("UPDATE assent.workflow_instances SET generation = 9 WHERE org_id = 'acme'")
     await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")

@@ -54,6 +54,11 @@ def test_an_example_is_understood(line: str) -> None:
 
 
 def test_an_example_that_is_wrong_would_be_noticed() -> None:
-    for line in ("assent inbox --sort colour", "assent dlq retry", "assent show", "assent nonsense"):
+    for line in (
+        "assent inbox --sort colour",
+        "assent dead-letters retry",
+        "assent instances show",
+        "assent nonsense",
+    ):
         with pytest.raises(Exception, match=r"not one of|Missing|No such command"):
             parsed(line)

@@ -15,22 +15,22 @@ from tests.rows import insert
 from tests.runtime.flows import drain, rows
 from tests.runtime.spoiling import projection, put_back
 
-NOTHING = {"events": 0, "effects": 0, "results": 0, "tasks": 0, "instances": 0, "refused": []}
+NOTHING = {"events": 0, "effects": 0, "results": 0, "tasks": 0, "refused": []}
 
 
 async def test_an_event_is_told_to_whoever_waits_for_it(desk: Desk, runtime: Runtime) -> None:
-    started = await desk.json("start", "payment", "-d", "order=7")
+    started = await desk.json("instances", "start", "payment", "-d", "order=7")
     told = await desk.json("events", "emit", "paid:7", "-d", "amount=5", user="ops")
     assert told == {"key": "paid:7", "new": True}
     await drain(runtime)
-    assert (await desk.json("show", started["id"]))["instance"]["status"] == "completed"
+    assert (await desk.json("instances", "show", started["id"]))["instance"]["status"] == "completed"
 
 
 async def test_one_cause_is_told_once(desk: Desk) -> None:
     first = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
     again = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
-    assert first.stdout == "paid:7: told; a worker takes it from here\n"
-    assert again.stdout == "paid:7: this cause had told it before; nothing happens\n"
+    assert first.stdout == "paid:7: emitted; a worker processes it\n"
+    assert again.stdout == "paid:7: this cause was emitted before; nothing happens\n"
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ async def test_one_cause_is_told_once(desk: Desk) -> None:
     [
         (["events", "emit", "paid:7"], "events:emit"),
         (["events", "list"], "workflows:retry"),
-        (["dlq", "list"], "workflows:retry"),
-        (["dlq", "retry", "01890a5d"], "workflows:retry"),
-        (["dlq", "retry-all"], "workflows:retry"),
+        (["dead-letters", "list"], "workflows:retry"),
+        (["dead-letters", "retry", "01890a5d-ac96-774b-bcce-b302099a8057"], "workflows:retry"),
+        (["dead-letters", "retry-all"], "workflows:retry"),
         (["rebuild", "01890a5d"], "workflows:repair"),
         (["rebuild", "--all-stuck"], "workflows:repair"),
         (["audit"], "audit:read"),
@@ -72,27 +72,27 @@ async def test_what_is_open_is_listed_queue_by_queue(desk: Desk, runtime: Runtim
 async def test_dead_events_and_dead_effects_are_one_list_newest_first(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
-    assert (await desk.run("dlq", "list", user="ops")).stdout == "There are no dead letters.\n"
+    assert (await desk.run("dead-letters", "list", user="ops")).stdout == "There are no dead letters.\n"
     confirming = await given_up(runtime, company)
     telling = await unsendable(runtime, company)
-    found = await desk.json("dlq", "list", user="ops")
+    found = await desk.json("dead-letters", "list", user="ops")
     assert [(letter["kind"], letter["instance_id"]) for letter in found] == [
         ("effect", str(telling)),
         ("event", str(confirming)),
     ]
     assert "the shop is closed" in found[1]["error"]
-    table = (await desk.run("dlq", "list", user="ops")).stdout
+    table = (await desk.run("dead-letters", "list", user="ops")).stdout
     assert all(letter["id"] in table and letter["error"][:40] in table for letter in found)
 
 
 async def test_a_dead_event_is_tried_again_by_its_id(desk: Desk, runtime: Runtime, company: Database) -> None:
     instance_id = await given_up(runtime, company)
-    (letter,) = await desk.json("dlq", "list", user="ops")
+    (letter,) = await desk.json("dead-letters", "list", user="ops")
     shop.is_open = True
-    result = await desk.run("dlq", "retry", letter["id"], user="ops")
-    assert result.stdout == "✓ tried again: 1 event\n"
-    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
-    assert await desk.json("dlq", "list", user="ops") == []
+    result = await desk.run("dead-letters", "retry", letter["id"], user="ops")
+    assert result.stdout == "✓ retried: 1 event\n"
+    assert (await desk.json("instances", "show", instance_id))["instance"]["status"] == "completed"
+    assert await desk.json("dead-letters", "list", user="ops") == []
 
 
 async def test_an_instance_is_tried_again_as_its_page_says(
@@ -100,17 +100,17 @@ async def test_an_instance_is_tried_again_as_its_page_says(
 ) -> None:
     instance_id = await given_up(runtime, company)
     shop.is_open = True
-    retried = await desk.json("dlq", "retry", instance_id, user="ops")
-    assert retried == {**NOTHING, "instances": 1}
+    retried = await desk.json("instances", "retry", instance_id, user="ops")
+    assert retried["incident"] is None
     await drain(runtime)
-    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
-    assert await desk.json("dlq", "list", user="ops") == []
+    assert (await desk.json("instances", "show", instance_id))["instance"]["status"] == "completed"
+    assert await desk.json("dead-letters", "list", user="ops") == []
 
 
 async def test_a_dead_effect_is_sent_again(desk: Desk, runtime: Runtime, company: Database) -> None:
     await unsendable(runtime, company)
-    (letter,) = await desk.json("dlq", "list", user="ops")
-    assert await desk.json("dlq", "retry", letter["id"], user="ops") == {**NOTHING, "effects": 1}
+    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    assert await desk.json("dead-letters", "retry", letter["id"], user="ops") == {**NOTHING, "effects": 1}
     (effect,) = await rows(company, "workflow_side_effects_outbox")
     assert (effect["status"], effect["attempts"]) == ("pending", 0)
 
@@ -119,12 +119,12 @@ async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
     instance_id = await unsendable(runtime, company, awaited=True)
-    (letter,) = await desk.json("dlq", "list", user="ops")
+    (letter,) = await desk.json("dead-letters", "list", user="ops")
     assert letter["awaited"]
-    assert "retry the instance" in (await desk.run("dlq", "list", user="ops")).stdout
-    refused = await desk.json("dlq", "retry", letter["id"], user="ops", code=1)
+    assert "retry the instance" in (await desk.run("dead-letters", "list", user="ops")).stdout
+    refused = await desk.json("dead-letters", "retry", letter["id"], user="ops", code=1)
     assert [one["code"] for one in refused["refused"]] == ["EFFECT_WAS_AWAITED"]
-    await desk.run("dlq", "retry", instance_id, user="ops")
+    await desk.run("instances", "retry", instance_id, user="ops")
     statuses = sorted(effect["status"] for effect in await rows(company, "workflow_side_effects_outbox"))
     assert statuses == ["dead_letter", "pending"]
 
@@ -141,11 +141,11 @@ async def test_a_dead_task_is_among_them_and_is_tried_again(
         return str(task_id)
 
     task_id = await die()
-    (letter,) = await desk.json("dlq", "list", user="ops")
+    (letter,) = await desk.json("dead-letters", "list", user="ops")
     assert (letter["id"], letter["kind"], letter["what"]) == (task_id, "task", "report.build")
-    assert await desk.json("dlq", "retry", task_id, user="ops") == {**NOTHING, "tasks": 1}
+    assert await desk.json("dead-letters", "retry", task_id, user="ops") == {**NOTHING, "tasks": 1}
     await die()
-    assert await desk.json("dlq", "retry-all", user="ops") == {**NOTHING, "tasks": 1}
+    assert await desk.json("dead-letters", "retry-all", user="ops") == {**NOTHING, "tasks": 1}
     assert {task["status"] for task in await rows(company, "tasks")} == {"open"}
 
 
@@ -154,11 +154,50 @@ async def test_what_is_refused_is_told_and_does_not_hold_the_others_back(
 ) -> None:
     instance_id = await given_up(runtime, company)
     shop.is_open = True
-    nobody = "01890a5d-ac96-774b-bcce-b302099a8057"
-    result = await desk.run("dlq", "retry", nobody, "01890a5d", instance_id, user="ops", code=1)
-    assert result.stdout == "✓ tried again: 1 instance\n"
-    assert f"{nobody}: ✗ NOT_FOUND id: no dead letter or instance {nobody}" in result.stderr
-    assert "01890a5d: ✗ NOT_FOUND id: no instance 01890a5d" in result.stderr
+    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    nothing = "01890a5d-ac96-774b-bcce-b302099a8057"
+    ids = (nothing, instance_id, letter["id"])
+    result = await desk.run("dead-letters", "retry", *ids, user="ops", code=1)
+    assert result.stdout == "✓ retried: 1 event\n"
+    for unknown in (nothing, instance_id):
+        assert f"{unknown}: ✗ NOT_FOUND id: no dead letter {unknown}" in result.stderr
+    assert "`assent instances retry`" in result.stderr
+
+
+async def test_an_instance_is_paused_resumed_and_cancelled(desk: Desk, company: Database) -> None:
+    started = await desk.json("instances", "start", "orders")
+    paused = await desk.run("instances", "pause", started["id"], "--reason", "a strike", user="ops")
+    assert paused.stdout.startswith("✓ paused")
+    page = (await desk.run("instances", "show", started["id"])).stdout
+    assert f"Run `assent instances resume {started['id']}`" in page
+    assert (await desk.json("instances", "resume", started["id"], user="ops"))["status"] == "running"
+    cancelled = await desk.json("instances", "cancel", started["id"], "--reason", "no longer wanted")
+    assert cancelled["status"] == "cancelled"
+    refused = await desk.refusal("instances", "resume", started["id"], user="ops")
+    assert refused["code"] == "WORKFLOW_NOT_ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "capability"),
+    [
+        ("pause", (), "workflows:pause"),
+        ("resume", (), "workflows:resume"),
+        ("retry", (), "workflows:retry"),
+        ("skip", ("ask", "go"), "workflows:repair"),
+    ],
+)
+async def test_controlling_an_instance_takes_a_capability(
+    desk: Desk, company: Database, command: str, more: tuple[str, ...], capability: str
+) -> None:
+    instance_id = (await desk.json("instances", "start", "orders"))["id"]
+    refused = await desk.refusal("instances", command, instance_id, *more)
+    assert refused["code"] == "POLICY_DENIED"
+    assert capability in refused["message"]
+
+
+async def test_an_instance_of_others_is_not_cancelled(desk: Desk, company: Database) -> None:
+    instance_id = (await desk.json("instances", "start", "orders"))["id"]
+    assert (await desk.refusal("instances", "cancel", instance_id, user="max"))["code"] == "POLICY_DENIED"
 
 
 async def test_everything_that_died_is_tried_again_more_than_a_batch_of_it(
@@ -168,9 +207,9 @@ async def test_everything_that_died_is_tried_again_more_than_a_batch_of_it(
     await given_up_many(runtime, company, 5)
     await unsendable(runtime, company)
     shop.is_open = True
-    assert await desk.json("dlq", "retry-all", user="ops") == {**NOTHING, "events": 5, "effects": 1}
-    assert await desk.json("dlq", "list", user="ops") == []
-    done = await desk.json("list", "--workflow", "confirmation")
+    assert await desk.json("dead-letters", "retry-all", user="ops") == {**NOTHING, "events": 5, "effects": 1}
+    assert await desk.json("dead-letters", "list", user="ops") == []
+    done = await desk.json("instances", "list", "--workflow", "confirmation")
     assert [one["status"] for one in done] == ["completed"] * 5
 
 
@@ -178,19 +217,19 @@ async def test_whoever_sits_at_a_terminal_sees_how_far_it_is(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
     await given_up_many(runtime, company, 3)
-    shown = await desk.terminal("dlq", "retry-all", user="ops")
+    shown = await desk.terminal("dead-letters", "retry-all", user="ops")
     assert "━" in shown
-    assert "tried again: 3 events" in shown
+    assert "retried: 3 events" in shown
 
 
 async def test_what_fails_again_stays_dead_and_is_told_once(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
     await given_up_many(runtime, company, 3)
-    retried = await desk.json("dlq", "retry-all", user="ops", code=1)
+    retried = await desk.json("dead-letters", "retry-all", user="ops", code=1)
     assert retried["events"] == 0
     assert [one["code"] for one in retried["refused"]] == ["STEP_FAILED"] * 3
-    assert len(await desk.json("dlq", "list", user="ops")) == 3
+    assert len(await desk.json("dead-letters", "list", user="ops")) == 3
 
 
 async def test_an_event_that_can_be_nobodys_is_not_said_to_be_tried_again(
@@ -202,20 +241,20 @@ async def test_an_event_that_can_be_nobodys_is_not_said_to_be_tried_again(
             "UPDATE assent.workflow_events_outbox SET payload_json = '{}' WHERE org_id = 'acme'"
         )
     await drain(runtime)
-    retried = await desk.json("dlq", "retry-all", user="ops", code=1)
+    retried = await desk.json("dead-letters", "retry-all", user="ops", code=1)
     assert (retried["events"], len(retried["refused"])) == (0, 1)
 
 
 async def spoiled(desk: Desk, company: Database) -> UUID:
     """An instance whose row was put back to before its last step, and that is older than it looks."""
-    started = await desk.json("start", "payment", "-d", "order=7")
+    started = await desk.json("instances", "start", "payment", "-d", "order=7")
     before = await projection(company, UUID(started["id"]))
     await put_back(company, UUID(started["id"]), {**before, "active_tokens": [], "current_nodes": []})
     return UUID(started["id"])
 
 
 async def test_a_sound_instance_is_as_its_steps_make_it(desk: Desk) -> None:
-    started = await desk.json("start", "orders")
+    started = await desk.json("instances", "start", "orders")
     result = await desk.run("rebuild", started["id"], user="ops")
     assert result.stdout == f"{started['id']}  ✓ as its steps make it\n"
 
@@ -237,28 +276,28 @@ async def test_a_rebuilt_instance_goes_on(desk: Desk, runtime: Runtime, company:
     assert await desk.json("rebuild", instance_id, "--check", user="ops")
     await desk.run("events", "emit", "paid:7", user="ops")
     await drain(runtime)
-    assert (await desk.json("show", instance_id))["instance"]["status"] == "completed"
+    assert (await desk.json("instances", "show", instance_id))["instance"]["status"] == "completed"
 
 
 async def test_every_stuck_instance_is_rebuilt(desk: Desk, company: Database) -> None:
     assert (await desk.run("rebuild", "--all-stuck", user="ops")).stdout == "No instance is stuck.\n"
     stuck = await failing.stuck(desk, company)
-    await desk.run("start", "orders")
+    await desk.run("instances", "start", "orders")
     assert await desk.json("rebuild", "--all-stuck", "--still-for", "2h", user="ops") == []
     found = await desk.json("rebuild", "--all-stuck", user="ops")
     assert [(one["id"], one["changed"]) for one in found] == [(str(stuck), True)]
-    assert (await desk.json("show", stuck))["instance"]["status"] == "completed"
+    assert (await desk.json("instances", "show", stuck))["instance"]["status"] == "completed"
 
 
 async def test_one_that_cannot_be_rebuilt_does_not_hold_the_others_back(
     desk: Desk, company: Database
 ) -> None:
-    broken = (await desk.json("start", "payment", "-d", "order=7"))["id"]
+    broken = (await desk.json("instances", "start", "payment", "-d", "order=7"))["id"]
     async with past_the_guards(company.url) as connection:
         await connection.execute(
             "UPDATE assent.workflow_step_executions SET output_json = '{}' WHERE org_id = 'acme'"
         )
-    sound = (await desk.json("start", "orders"))["id"]
+    sound = (await desk.json("instances", "start", "orders"))["id"]
     found = await desk.json("rebuild", broken, sound, user="ops", code=1)
     assert [one.get("error", {}).get("code") for one in found] == ["UNEXPECTED", None]
 

@@ -41,7 +41,7 @@ async def test_an_inbox_is_filtered_and_sorted(desk: Desk, runtime: Runtime) -> 
     assert [item["node_name"] for item in items] == ["finance", "one"]
     assert (await desk.json("inbox", "--overdue", user="fin"))["items"] == []
     assert (await desk.json("inbox", "--kind", "form", user="fin"))["items"] == []
-    await desk.run("start", "orders")
+    await desk.run("instances", "start", "orders")
     assert [item["kind"] for item in (await desk.json("inbox", "--kind", "form"))["items"]] == ["form"]
 
 
@@ -53,7 +53,9 @@ async def test_whoever_stands_in_sees_for_whom_and_decides_for_them(
     heading, item, _ = lines(await desk.run("inbox", user="max"))
     assert heading == ["age", "title", "figure", "step", "kind", "on", "behalf", "of", "request"]
     assert item[-2] == "bea"
-    await desk.run("approve", request_id(view, "budget"), "--on-behalf-of", "bea", user="max")
+    await desk.run(
+        "approvals", "decide", request_id(view, "budget"), "approved", "--on-behalf-of", "bea", user="max"
+    )
     (decision,) = await rows(company, "approval_decisions")
     assert (decision["approver_id"], decision["on_behalf_of"]) == ("max", "bea")
 
@@ -61,27 +63,26 @@ async def test_whoever_stands_in_sees_for_whom_and_decides_for_them(
 @pytest.mark.parametrize(
     ("options", "kept"),
     [
-        ((), ("approved", None)),
-        (("--reject", "--reason", "too dear"), ("rejected", "too dear")),
-        (("--abstain",), ("abstained", None)),
-        (("--answer", "rejected"), ("rejected", None)),
+        (("approved",), ("approved", None)),
+        (("rejected", "--reason", "too dear"), ("rejected", "too dear")),
+        (("abstained",), ("abstained", None)),
     ],
-    ids=["approve", "reject", "abstain", "answer"],
+    ids=["approve", "reject", "abstain"],
 )
 async def test_a_request_is_decided(
     desk: Desk, runtime: Runtime, company: Database, options: Any, kept: Any
 ) -> None:
     view = await submitted(runtime, LARGE)
-    await desk.run("approve", request_id(view, "finance"), *options, user="fin")
+    await desk.run("approvals", "decide", request_id(view, "finance"), *options, user="fin")
     (decision,) = await rows(company, "approval_decisions")
     assert (decision["approver_id"], decision["decision"], decision["reason"]) == ("fin", *kept)
 
 
 async def test_the_answer_shows_where_the_instance_stands_now(desk: Desk, runtime: Runtime) -> None:
     view = await submitted(runtime, LARGE)
-    decided = await desk.json("approve", request_id(view, "finance"), user="fin")
+    decided = await desk.json("approvals", "decide", request_id(view, "finance"), "approved", user="fin")
     assert [(step["name"], step["asked"]) for step in decided["steps"]] == [("budget", ["bea"])]
-    done = await desk.run("approve", request_id(view, "budget"), user="bea")
+    done = await desk.run("approvals", "decide", request_id(view, "budget"), "approved", user="bea")
     assert lines(done)[0] == ["✓", "approved"]
     assert (await invoice(runtime, view.entity_id))["state"] == "active"
 
@@ -90,16 +91,41 @@ async def test_the_beginning_of_an_id_is_enough_when_it_names_one(desk: Desk, ru
     view = await submitted(runtime, LARGE)
     finance, budget = str(request_id(view, "finance")), str(request_id(view, "budget"))
     shared = next(n for n in range(len(budget)) if budget[n] != finance[n])
-    refused = await desk.refusal("approve", budget[:shared], user="bea")
+    refused = await desk.refusal("approvals", "decide", budget[:shared], "approved", user="bea")
     assert refused["code"] == "AMBIGUOUS_ID"
     assert budget in refused["message"]
     assert finance in refused["message"]
-    assert (await desk.json("approve", budget[: shared + 1], user="bea"))["status"] == "running"
+    assert (await desk.json("approvals", "decide", budget[: shared + 1], "approved", user="bea"))[
+        "status"
+    ] == "running"
 
 
 async def test_two_answers_at_once_are_a_usage_error(desk: Desk) -> None:
-    result = await desk.run("approve", "01890a5d", "--reject", "--abstain", code=2)
-    assert "expected at most one of --reject, --abstain and --answer" in result.stderr
+    result = await desk.run("approvals", "decide", "01890a5d", "rejected", "abstained", code=2)
+    assert "unexpected extra argument" in result.stderr
+
+
+async def test_an_answer_that_the_step_does_not_know_changes_nothing(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    view = await submitted(runtime, LARGE)
+    refused = await desk.refusal("approvals", "decide", request_id(view, "finance"), "maybe", user="fin")
+    assert refused["code"] == "INVALID_TRANSITION"
+    assert await rows(company, "approval_decisions") == []
+
+
+async def test_a_request_is_claimed_released_and_reassigned(desk: Desk, runtime: Runtime) -> None:
+    view = await submitted(runtime, LARGE)
+    request = request_id(view, "finance")
+    await desk.run("approvals", "claim", request, user="fin")
+    (item,) = (await desk.json("inbox", user="fin"))["items"]
+    assert item["claimed_by"] == "fin"
+    await desk.run("approvals", "release", request, user="fin")
+    (item,) = (await desk.json("inbox", user="fin"))["items"]
+    assert item["claimed_by"] is None
+    done = await desk.run("approvals", "reassign", request, "fin", "max", "--reason", "away", user="fin")
+    assert done.stdout.startswith("✓ reassigned to max")
+    assert [one["node_name"] for one in (await desk.json("inbox", user="max"))["items"]] == ["finance"]
 
 
 async def test_nobody_approves_what_is_their_own_or_what_they_are_not_asked(
@@ -107,7 +133,7 @@ async def test_nobody_approves_what_is_their_own_or_what_they_are_not_asked(
 ) -> None:
     request = request_id(await submitted(runtime, LARGE), "finance")
     for user in ("ann", "max"):
-        assert (await desk.refusal("approve", request, user=user))["code"] in (
+        assert (await desk.refusal("approvals", "decide", request, "approved", user=user))["code"] in (
             "POLICY_DENIED",
             "SEPARATION_OF_DUTIES",
         )
@@ -115,45 +141,51 @@ async def test_nobody_approves_what_is_their_own_or_what_they_are_not_asked(
 
 
 async def test_a_request_that_is_not_there_is_refused_with_a_hint(desk: Desk) -> None:
-    refused = await desk.refusal("approve", "01890a5d-ac96-774b-bcce-b302099a8057", user="fin")
+    refused = await desk.refusal(
+        "approvals", "decide", "01890a5d-ac96-774b-bcce-b302099a8057", "approved", user="fin"
+    )
     assert refused["code"] == "NOT_FOUND"
     assert "`assent inbox`" in refused["hint"]
 
 
 async def test_a_form_is_answered(desk: Desk, company: Database) -> None:
-    started = await desk.json("start", "orders")
-    done = await desk.json("advance", started["id"], "go", "--step", "ask", "-d", "note=soon")
+    started = await desk.json("instances", "start", "orders")
+    done = await desk.json("instances", "advance", started["id"], "go", "--step", "ask", "-d", "note=soon")
     assert (done["status"], done["steps"]) == ("completed", [])
-    refused = await desk.refusal("advance", started["id"], "go")
+    refused = await desk.refusal("instances", "advance", started["id"], "go")
     assert refused["code"] == "WORKFLOW_NOT_ACTIVE"
 
 
 async def test_an_event_that_the_step_does_not_know_changes_nothing(desk: Desk) -> None:
-    started = await desk.json("start", "orders")
-    refused = await desk.refusal("advance", started["id"], "nonsense")
+    started = await desk.json("instances", "start", "orders")
+    refused = await desk.refusal("instances", "advance", started["id"], "nonsense")
     assert refused["code"] == "INVALID_TRANSITION"
-    shown = await desk.json("show", started["id"])
+    shown = await desk.json("instances", "show", started["id"])
     assert shown["instance"]["version"] == started["version"]
 
 
 async def test_an_entity_moves_on_by_its_own_id(desk: Desk, runtime: Runtime) -> None:
     entity = await create(runtime, MIDDLE)
-    moved = await desk.json("advance", entity.id, "submit")
+    moved = await desk.json("instances", "advance", entity.id, "submit")
     assert [step["name"] for step in moved["steps"]] == ["one"]
     assert (await invoice(runtime, entity.id))["state"] == "submitted"
 
 
 async def test_an_entitys_step_is_named_where_several_wait(desk: Desk, runtime: Runtime) -> None:
     view = await submitted(runtime, LARGE)
-    refused = await desk.refusal("advance", view.entity_id, "approved", user="fin")
+    refused = await desk.refusal("instances", "advance", view.entity_id, "approved", user="fin")
     assert refused["code"] == "AMBIGUOUS_STEP"
-    decided = await desk.json("advance", view.entity_id, "approved", "--step", "finance", user="fin")
+    decided = await desk.json(
+        "instances", "advance", view.entity_id, "approved", "--step", "finance", user="fin"
+    )
     assert [step["name"] for step in decided["steps"]] == ["budget"]
 
 
 async def test_whoever_may_not_submit_does_not(desk: Desk, runtime: Runtime) -> None:
     entity = await create(runtime, MIDDLE)
-    assert (await desk.refusal("advance", entity.id, "submit", user="fin"))["code"] == "POLICY_DENIED"
+    assert (await desk.refusal("instances", "advance", entity.id, "submit", user="fin"))[
+        "code"
+    ] == "POLICY_DENIED"
     assert (await invoice(runtime, entity.id))["state"] == "draft"
 
 
@@ -169,18 +201,18 @@ async def test_instances_of_another_org_are_not_there(
             "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('globex', 'operator', '*')"
         )
     commands = [
-        ("show", view.id),
-        ("show", view.entity_id),
-        ("advance", view.id, "approved"),
-        ("advance", view.entity_id, "cancel"),
-        ("approve", request_id(view, "one")),
+        ("instances", "show", view.id),
+        ("instances", "show", view.entity_id),
+        ("instances", "advance", view.id, "approved"),
+        ("instances", "advance", view.entity_id, "cancel"),
+        ("approvals", "decide", request_id(view, "one"), "approved"),
         ("rebuild", view.id),
     ]
     for command in commands:
         assert (await desk.refusal(*command, "--org", "globex", user="eve"))["code"] == "NOT_FOUND"
-    retried = await desk.json("dlq", "retry", view.id, "--org", "globex", user="eve", code=1)
+    retried = await desk.json("dead-letters", "retry", view.id, "--org", "globex", user="eve", code=1)
     assert [one["code"] for one in retried["refused"]] == ["NOT_FOUND"]
-    assert await desk.json("list", "--org", "globex", user="eve") == []
+    assert await desk.json("instances", "list", "--org", "globex", user="eve") == []
 
 
 async def _delegate(database: Database, from_user: str, to_user: str) -> None:

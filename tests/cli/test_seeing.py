@@ -1,9 +1,9 @@
-"""`assent list` and `assent show`: what they say of instances, and what they keep to themselves."""
+"""`assent instances list` and `assent instances show`: what they say of instances, and what they keep to themselves."""
 
 import re
 
-from assent.http.approval_shapes import ApprovalBody
-from assent.http.workflow_shapes import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
+from assent.http.routes.approvals import ApprovalBody
+from assent.http.routes.instances import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
@@ -15,8 +15,8 @@ from tests.runtime.invoices import FIN, LARGE, MIDDLE, actor, create, decide, ed
 
 async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, runtime: Runtime) -> None:
     older = await submitted(runtime, MIDDLE)
-    newer = await desk.json("start", "orders")
-    heading, first, second = lines(await desk.run("list"))
+    newer = await desk.json("instances", "start", "orders")
+    heading, first, second = lines(await desk.run("instances", "list"))
     assert heading[:5] == ["instance", "workflow", "status", "stands", "at"]
     assert first[:5] == [newer["id"], "orders", "running", "ask", "ann"]
     assert second[:5] == [str(older.id), "invoice", "running", "one", "ann"]
@@ -24,8 +24,8 @@ async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, r
 
 async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime: Runtime) -> None:
     about = await submitted(runtime, MIDDLE)
-    flows = [(await desk.json("start", "orders"))["id"] for _ in range(3)]
-    await desk.run("advance", flows[0], "go")
+    flows = [(await desk.json("instances", "start", "orders"))["id"] for _ in range(3)]
+    await desk.run("instances", "advance", flows[0], "go")
     assert await ids(desk, "--status", "completed") == [flows[0]]
     assert (
         await ids(desk, "--status", "completed", "--status", "running", "--workflow", "orders") == flows[::-1]
@@ -33,22 +33,28 @@ async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime
     assert await ids(desk, "--entity-type", "invoice") == [str(about.id)]
     assert await ids(desk, "--limit", 2) == [flows[2], flows[1]]
     assert await ids(desk, "--after", flows[1]) == [flows[0], str(about.id)]
-    assert (await desk.run("list", "--status", "failed")).stdout == "There is no such instance.\n"
+    assert (
+        await desk.run("instances", "list", "--status", "failed")
+    ).stdout == "There is no such instance.\n"
 
 
 async def ids(desk: Desk, *options: object) -> list[str]:
-    return [row["id"] for row in await desk.json("list", *options)]
+    return [row["id"] for row in await desk.json("instances", "list", *options)]
 
 
 async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk, runtime: Runtime) -> None:
     created = await runtime.core.kernel.mutate(Command(ORG, "secret.create", ANN, {"number": "7"}))
     await drain(runtime)
     (instance_id,) = await ids(desk)
-    assert (await desk.json("show", instance_id))["entity"]["data"]["number"] == "7"
-    assert await desk.json("list", user="fin") == []
-    for command in (["show"], ["advance", "submit"], ["rebuild"]):
-        for named in (instance_id, created.entity.id):
-            words = [command[0], named, *command[1:]]
+    assert (await desk.json("instances", "show", instance_id))["entity"]["data"]["number"] == "7"
+    assert await desk.json("instances", "list", user="fin") == []
+    for named in (instance_id, created.entity.id):
+        commands = (
+            ["instances", "show", named],
+            ["instances", "advance", named, "submit"],
+            ["rebuild", named],
+        )
+        for words in commands:
             assert (await desk.refusal(*words, user="ops"))["code"] == "POLICY_DENIED"
 
 
@@ -57,7 +63,7 @@ async def test_a_page_says_who_is_waited_for_what_was_answered_and_what_happened
 ) -> None:
     view = await submitted(runtime, LARGE)
     await decide(runtime, view, "finance", FIN, reason="fine by me")
-    page = (await desk.run("show", view.id, user="bea")).stdout
+    page = (await desk.run("instances", "show", view.id, user="bea")).stdout
     budget = str(request_id(view, "budget"))
     told = [" ".join(line.split()) for line in page.splitlines()]
     assert told[0] == f"invoice {view.entity_id} submitted, version 2, edits amend_only"
@@ -84,7 +90,9 @@ async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
     ways = [{"from": "boss", "event": event, "to": "end"} for event in ("approved", "rejected")]
     await publish(database, "leave", [ask, END], ways)
     view = await runtime.org(ORG, ANN).instances.start("leave")
-    told = [" ".join(line.split()) for line in (await desk.run("show", view.id)).stdout.splitlines()]
+    told = [
+        " ".join(line.split()) for line in (await desk.run("instances", "show", view.id)).stdout.splitlines()
+    ]
     (line,) = [line for line in told if "boss pending" in line]
     assert line.endswith("boss pending asks bea, later max")
     (step,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "boss"]
@@ -94,8 +102,11 @@ async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
 async def test_what_one_could_do_is_shown_to_whoever_could(desk: Desk, runtime: Runtime) -> None:
     entity = await create(runtime, MIDDLE)
     await drain(runtime)
-    assert "you could  draft: submit" in (await desk.run("show", entity.id)).stdout
-    assert "submit" not in (await desk.run("show", entity.id, user="bea")).stdout.partition("you could")[2]
+    assert "you could  draft: submit" in (await desk.run("instances", "show", entity.id)).stdout
+    assert (
+        "submit"
+        not in (await desk.run("instances", "show", entity.id, user="bea")).stdout.partition("you could")[2]
+    )
 
 
 async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) -> None:
@@ -103,7 +114,7 @@ async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) ->
     await edit(runtime, view.entity_id, grand_total=80_000)
     await drain(runtime)
     await runtime.org(ORG, actor("ann")).entities.transition(view.entity_id, "submit")
-    shown = await desk.json("show", view.entity_id)
+    shown = await desk.json("instances", "show", view.entity_id)
     assert [request["status"] for request in shown["requests"]] == ["pending", "void"]
 
 
@@ -111,10 +122,10 @@ async def test_an_instance_that_stopped_says_why_and_what_to_do(
     desk: Desk, runtime: Runtime, company
 ) -> None:
     instance_id = await given_up(runtime, company)
-    result = await desk.run("show", instance_id)
+    result = await desk.run("instances", "show", instance_id)
     assert "stopped: ATTEMPTS_USED_UP at confirm: RuntimeError: the shop is closed" in result.stdout
-    assert f"to do:   Correct the cause, then run `assent dlq retry {instance_id}`." in result.stdout
-    shown = (await desk.json("show", instance_id))["instance"]
+    assert f"to do:   Correct the cause, then run `assent instances retry {instance_id}`." in result.stdout
+    shown = (await desk.json("instances", "show", instance_id))["instance"]
     assert (shown["incident"]["code"], str(instance_id) in shown["advice"]) == ("ATTEMPTS_USED_UP", True)
 
 
@@ -122,39 +133,39 @@ async def test_an_entity_without_a_workflow_is_shown_as_it_is(desk: Desk, runtim
     created = await runtime.core.kernel.mutate(
         Command(ORG, "expense.create", ANN, {"title": "taxi", "total": 1})
     )
-    result = await desk.run("show", created.entity.id)
+    result = await desk.run("instances", "show", created.entity.id)
     assert result.stdout.splitlines() == [
         f"expense {created.entity.id}  draft, version 1, edits editable",
         "No workflow has ever run for it.",
     ]
-    assert (await desk.json("show", created.entity.id))["instance"] is None
+    assert (await desk.json("instances", "show", created.entity.id))["instance"] is None
 
 
 async def test_an_entity_whose_workflow_ended_shows_the_one_that_ran(desk: Desk, runtime: Runtime) -> None:
     view = await submitted(runtime, MIDDLE)
     await decide(runtime, view, "one", FIN)
-    shown = await desk.json("show", view.entity_id)
+    shown = await desk.json("instances", "show", view.entity_id)
     assert (shown["entity"]["state"], shown["instance"]["id"]) == ("active", str(view.id))
     assert shown["instance"]["status"] == "completed"
 
 
 async def test_an_id_that_names_nothing_is_not_found(desk: Desk) -> None:
-    refused = await desk.refusal("show", "01890a5d")
+    refused = await desk.refusal("instances", "show", "01890a5d")
     assert (refused["code"], refused["message"]) == ("NOT_FOUND", "no instance or entity 01890a5d")
 
 
 async def test_data_cannot_steer_the_terminal(desk: Desk, runtime: Runtime) -> None:
     view = await submitted(runtime, {**MIDDLE, "number": "\x1b[2Jgone"})
-    for result in (await desk.run("inbox", user="fin"), await desk.run("show", view.id)):
+    for result in (await desk.run("inbox", user="fin"), await desk.run("instances", "show", view.id)):
         assert "\x1b" not in result.stdout
 
 
 async def test_both_doors_call_the_same_things_by_the_same_names(desk: Desk, runtime: Runtime) -> None:
     view = await submitted(runtime, MIDDLE)
-    started = await desk.json("start", "orders")
+    started = await desk.json("instances", "start", "orders")
     assert set(InstanceBody.model_fields) <= set(started)
     assert set(StepBody.model_fields) <= set(started["steps"][0])
-    shown = await desk.json("show", view.id)
+    shown = await desk.json("instances", "show", view.id)
     assert set(Descriptor.model_fields) <= set(shown["instance"])
     assert set(PossibleStep.model_fields) <= set(shown["instance"]["steps"][0])
     assert set(TimelineStep.model_fields) <= set(shown["instance"]["timeline"][0])
@@ -166,7 +177,7 @@ async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
     desk: Desk, runtime: Runtime
 ) -> None:
     view = await submitted(runtime, MIDDLE)
-    shown = await desk.terminal("list", columns=60)
+    shown = await desk.terminal("instances", "list", columns=60)
     assert "\x1b[32m" in shown
     plain = "".join(_without_colours(shown).split())
     assert all(part in plain for part in str(view.id).split("-"))

@@ -1,4 +1,4 @@
-"""`assent start`: what is given, what comes back, what is refused."""
+"""`assent instances start`: what is given, what comes back, what is refused."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.runtime.flows import rows
 
 
 async def test_a_flow_is_started_and_shown_where_it_came_to_rest(desk: Desk, company) -> None:
-    result = await desk.run("start", "orders", "--data", "order=17")
+    result = await desk.run("instances", "start", "orders", "--data", "order=17")
     (instance,) = await rows(company, "workflow_instances")
     assert lines(result)[0] == ["✓", "started", "orders"]
     assert lines(result)[1] == ["running", "orders", str(instance["id"])]
@@ -28,7 +28,9 @@ async def test_values_are_json_where_they_are_json_and_text_elsewhere(desk: Desk
         "empty=",
         "no=NaN",
     ]
-    started = await desk.json("start", "orders", *[part for pair in given for part in ("-d", pair)])
+    started = await desk.json(
+        "instances", "start", "orders", *[part for pair in given for part in ("-d", pair)]
+    )
     assert started["context"] == {
         **{"total": 500, "paid": True, "tags": [1, 2], "name": "Ann B", "code": "0017", "number": "17"},
         **{"empty": "", "no": "NaN"},
@@ -36,16 +38,18 @@ async def test_values_are_json_where_they_are_json_and_text_elsewhere(desk: Desk
 
 
 async def test_a_number_that_cannot_be_kept_is_refused_and_not_rounded(desk: Desk) -> None:
-    refused = await desk.refusal("start", "orders", "-d", "account=123456789012345678901234567890")
+    refused = await desk.refusal(
+        "instances", "start", "orders", "-d", "account=123456789012345678901234567890"
+    )
     assert refused["path"] == ["data", "account"]
 
 
 async def test_data_comes_from_a_file_or_standard_input_and_a_pair_wins(desk: Desk, tmp_path) -> None:
     file = tmp_path / "order.json"
     file.write_text('{"order": 1, "note": "from the file"}')
-    from_file = await desk.json("start", "orders", "--json-data", file, "-d", "order=2")
+    from_file = await desk.json("instances", "start", "orders", "--json-data", file, "-d", "order=2")
     assert from_file["context"] == {"order": 2, "note": "from the file"}
-    piped = await desk.run("start", "orders", "--json-data", "-", "--json", text='{"order": 3}')
+    piped = await desk.run("instances", "start", "orders", "--json-data", "-", "--json", text='{"order": 3}')
     assert json.loads(piped.stdout)["context"] == {"order": 3}
 
 
@@ -58,38 +62,38 @@ async def test_data_comes_from_a_file_or_standard_input_and_a_pair_wins(desk: De
     ],
 )
 async def test_data_that_cannot_be_read_is_a_usage_error(desk: Desk, arguments, told) -> None:
-    assert told in (await desk.run("start", "orders", *arguments, code=2)).stderr
+    assert told in (await desk.run("instances", "start", "orders", *arguments, code=2)).stderr
 
 
 async def test_a_file_that_holds_no_object_is_a_usage_error(desk: Desk) -> None:
-    result = await desk.run("start", "orders", "--json-data", "-", text="[1]", code=2)
+    result = await desk.run("instances", "start", "orders", "--json-data", "-", text="[1]", code=2)
     assert "expected a JSON object in -, found list" in result.stderr
 
 
 async def test_the_same_key_answers_with_the_instance_of_before(desk: Desk, company) -> None:
-    first = await desk.json("start", "orders", "--key", "order-17")
-    again = await desk.json("start", "orders", "--key", "order-17")
+    first = await desk.json("instances", "start", "orders", "--key", "order-17")
+    again = await desk.json("instances", "start", "orders", "--key", "order-17")
     assert first["id"] == again["id"]
     assert len(await rows(company, "workflow_instances")) == 1
 
 
 async def test_whoever_lacks_the_capability_starts_nothing(desk: Desk, company) -> None:
-    refused = await desk.refusal("start", "orders", user="fin")
+    refused = await desk.refusal("instances", "start", "orders", user="fin")
     assert refused["code"] == "POLICY_DENIED"
     assert "it takes orders:start" in refused["message"]
     assert await rows(company, "workflow_instances") == []
 
 
 async def test_a_flow_that_is_not_published_is_not_found(desk: Desk) -> None:
-    assert (await desk.refusal("start", "no.such.flow"))["code"] == "NOT_FOUND"
+    assert (await desk.refusal("instances", "start", "no.such.flow"))["code"] == "NOT_FOUND"
 
 
 async def test_a_step_that_raises_is_told_and_leaves_nothing_behind(desk: Desk, company) -> None:
     from tests.cli.application import shop
 
     shop.is_open = False
-    started = await desk.json("start", "orders")
-    refused = await desk.refusal("advance", started["id"], "go")
+    started = await desk.json("instances", "start", "orders")
+    refused = await desk.refusal("instances", "advance", started["id"], "go")
     assert refused["code"] == "STEP_FAILED"
     assert "RuntimeError: the shop is closed; nothing was changed" in refused["message"]
     (instance,) = await rows(company, "workflow_instances")

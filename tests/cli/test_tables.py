@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from assent.cli.tables import length, one_line, table
+from assent.cli.output import length, one_line, table
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import yaml
 from assent.definitions import publish_flow
 from assent.effects.callback_settings import CallbackSettings
 from assent.http.app import bare_app
-from assent.http.statuses import TITLES
 from assent.model.actor import SYSTEM
 from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
+from assent.refusals import TITLES
 from tests.evidence.asking import Desk
 from tests.http.callers import SETTINGS
 from tests.runtime.flows import ORG

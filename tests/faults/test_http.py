@@ -54,7 +54,7 @@ def _cases() -> list[Call]:
                 if "/drafts/" in route.path
                 else route.path
             )
-            path = path.replace("{request_id}", "{asked_id}") if "/api/requests/" in path else path
+            path = path.replace("{request_id}", "{asked_id}") if "/api/outside-requests/" in path else path
             changing.append(Call(route.name, user, *route.methods, path, body, tuple(headers.items())))
     return creating + [DONE_HERE.get(call.name, call) for call in changing]
 
@@ -63,16 +63,16 @@ DONE_HERE = {
     call.name: call
     for call in (
         Call(
-            "advance_workflow",
+            "advance_instance",
             "alice",
             "POST",
             "/ui/workflows/{survey_id}/advance",
             {"event": "completed", "input": {"rating": 4}},
         ),
-        Call("retry_workflow", "olga", "POST", "/ui/workflows/{failed_id}/retry", {}),
+        Call("retry_instance", "olga", "POST", "/ui/workflows/{failed_id}/retry", {}),
         Call("emit_event", "olga", "POST", "/api/events/delivery:7", {"data": {}}),
         Call("retry_task", "adam", "POST", "/api/tasks/{dead_task_id}/retry"),
-        Call("resume_workflow", "olga", "POST", "/ui/workflows/{paused_id}/resume", {}),
+        Call("resume_instance", "olga", "POST", "/ui/workflows/{paused_id}/resume", {}),
         Call(
             "reassign_form",
             "alice",

@@ -12,7 +12,7 @@ SOMETHING = str(UUID(int=7))
 DOCUMENT: dict[str, Any] = bare_app(SETTINGS).openapi()
 _NAMES = {
     "entity_type": "expense",
-    "workflow_id": "pair",
+    "flow": "pair",
     "verb": "update",
     "name": "submit",
     "a": "1",

@@ -74,7 +74,7 @@ async def test_no_body_is_read_of_a_caller_who_asks_too_often(furnished, clock):
     alice = bearer(token(clock.now(), "alice"))
     async with client_of(narrow, alice) as client:
         await client.post("/api/entities/expense", json={"data": {}})
-        await client.post("/ui/workflows/none/start", json={})
+        await client.post("/api/flows/none/start", json={})
         await client.post("/api/definitions/check", json={"sources": []})
     writes = [each for each in WRITES if each.is_signed_in]
     found = {str(each): (await answer_without_body(narrow, each, with_body(**alice)))[0] for each in writes}

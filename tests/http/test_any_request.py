@@ -54,7 +54,7 @@ UNLIMITED = HttpSettings(
     rate_failed_sign_ins_per_minute=0,
 )
 ROLES = ["clerk", "approver", "finance_manager", "manager", "operator", "admin"]
-STREAMS = ["stream_workflow", "stream_inbox"]
+STREAMS = ["stream_instance", "stream_inbox"]
 """They have no end; `test_streams` hears them."""
 
 there: dict[str, list[str]] = {}
@@ -115,9 +115,9 @@ def _furnish(url: str) -> None:
         invoice = client.post("/api/entities/invoice", json={"data": INVOICE_DATA}).json()
         moved = client.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit").json()
         expense = client.post("/api/entities/expense", json={"data": {"title": "T", "total": 1}}).json()
-        flows = [client.post(f"/ui/workflows/{flow}/start", json={}).json() for flow in ("pair", "survey")]
-        client.post("/ui/workflows/screening/start", json={"client": "c-1"})
-        (asked,) = client.get("/api/requests").json()["items"]
+        flows = [client.post(f"/api/flows/{flow}/start", json={}).json() for flow in ("pair", "survey")]
+        client.post("/api/flows/screening/start", json={"client": "c-1"})
+        (asked,) = client.get("/api/outside-requests").json()["items"]
     with httpx.Client(base_url=url, headers=_headers("adam"), timeout=60) as client:
         drafts = [client.post("/api/drafts", json={"source": LEAVE | {"flow": flow}}) for flow in ("a", "b")]
         client.post(f"/api/drafts/{drafts[0].json()['id']}/publish", headers={"If-Match": "*"})
@@ -139,7 +139,7 @@ def _furnish(url: str) -> None:
         user_id=["dora"],
         role=["clerk", "nobody"],
         key=["payment:7", "k"],
-        workflow_id=["pair", "survey", "orders.approval"],
+        flow=["pair", "survey", "orders.approval"],
         entity_type=["expense", "invoice"],
         entity_id=[invoice["id"], expense["id"]],
         instance_id=[moved["instance"]["id"], *(flow["id"] for flow in flows)],

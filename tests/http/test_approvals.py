@@ -14,7 +14,7 @@ from tests.runtime.flows import rows
 async def asked(people) -> tuple[str, str]:
     """A flow whose review asks bob and carol: the instance and the request."""
     async with people("alice") as client:
-        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+        found = (await client.post("/api/flows/orders.approval/start", json={"order_id": "1"})).json()
     return found["id"], found["steps"][0]["request_id"]
 
 
@@ -157,7 +157,7 @@ async def test_a_request_that_is_none_is_not_found(people):
 
 async def test_another_partition_is_not_there(people):
     async with people("alice", partition_id="north") as client:
-        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+        found = (await client.post("/api/flows/orders.approval/start", json={"order_id": "1"})).json()
     request_id = found["steps"][0]["request_id"]
     refused = await act(people, "bob", request_id, "decide", {"answer": "approved"}, partition_id="south")
     assert problem(refused, 404)["code"] == "NOT_FOUND"

@@ -25,12 +25,12 @@ WRITES = [
 ]
 UNTOUCHED = {
     "retry_task": "it is not dead",
-    "advance_workflow": "bob is not asked",
+    "advance_instance": "bob is not asked",
     "reassign_form": "adam is not asked, and may not either",
     "roll_definition_back": "it is the version that is published",
     "change_draft_of_org": "it says what it said",
-    "resume_workflow": "it is not paused",
-    "retry_workflow": "nothing failed in it",
+    "resume_instance": "it is not paused",
+    "retry_instance": "nothing failed in it",
     "retire_source_secret": "there is one secret only, and that holds",
 }
 SIGNED_IN_BY_NOBODY = {"push_result_by_callback"}
@@ -43,7 +43,7 @@ CREATING = {
         {"type": "report.build", "input": {"month": "May"}},
         "task.submit",
     ),
-    "start_workflow": ("alice", "POST", "/ui/workflows/orders.approval/start", ORDER, "workflow.start"),
+    "start_flow": ("alice", "POST", "/api/flows/orders.approval/start", ORDER, "workflow.start"),
     "create_entity": ("alice", "POST", "/api/entities/invoice", {"data": INVOICE_DATA}, "invoice.create"),
     "emit_event": ("olga", "POST", "/api/events/payment:7", {"data": {}}, "event.emit"),
     "create_delegation": ("adam", "POST", "/api/delegations", {"to_user": "max"}, "delegation.create"),
@@ -135,7 +135,7 @@ def test_every_route_that_writes_is_tried_here():
 
 async def test_a_command_is_one_row_that_says_what_was_asked(people, furnished):
     async with people("alice") as client:
-        started = (await client.post("/ui/workflows/orders.approval/start", json=ORDER)).json()
+        started = (await client.post("/api/flows/orders.approval/start", json=ORDER)).json()
     async with people("bob") as client:
         request = started["steps"][0]["request_id"]
         body = {"answer": "rejected", "reason": "too much"}
@@ -149,8 +149,8 @@ async def test_a_command_is_one_row_that_says_what_was_asked(people, furnished):
 
 async def test_a_refused_command_leaves_a_row_of_its_refusal_only(people, furnished):
     async with people("alice") as client:
-        started = (await client.post("/ui/workflows/orders.approval/start", json=ORDER)).json()
-        refused = await client.post(f"/ui/workflows/{started['id']}/advance", json={"event": "nonsense"})
+        started = (await client.post("/api/flows/orders.approval/start", json=ORDER)).json()
+        refused = await client.post(f"/api/instances/{started['id']}/advance", json={"event": "nonsense"})
     assert refused.status_code == 422
     assert {row["action"] for row in await entries(furnished)} == {"workflow.start", "command.refused"}
 
@@ -159,7 +159,7 @@ async def test_a_repeat_under_a_key_is_not_audited_twice(people, furnished):
     async with people("alice") as client:
         for _ in range(2):
             headers = {"Idempotency-Key": "k"}
-            await client.post("/ui/workflows/orders.approval/start", json=ORDER, headers=headers)
+            await client.post("/api/flows/orders.approval/start", json=ORDER, headers=headers)
     assert [row["action"] for row in await entries(furnished)] == ["workflow.start"]
 
 
@@ -185,7 +185,7 @@ async def test_what_a_worker_writes_of_an_event_is_the_workflows_own(people, fur
 
 
 async def test_python_is_a_way_too(furnished, door):
-    runtime = door.state.house.runtime
+    runtime = door.state.services.runtime
     actor = Actor("alice", capabilities=frozenset({"*"}))
     await runtime.org("acme", actor).instances.start("orders.approval", ORDER)
     (entry,) = [row for row in await rows(furnished, "audit_log") if row["subject_kind"] == "instance"]

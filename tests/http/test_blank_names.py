@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from assent.effects.named_secrets import put_secret
-from assent.http.api_keys import create_api_key
 from assent.model.actor import Actor
 from assent.model.mutation import Command, Refused
+from assent.people.api_keys import create_api_key
 from assent.people.roles import set_capabilities
 from assent.runtime.event_sources import create_event_source
 from tests.cli.desk import Desk
@@ -76,14 +76,14 @@ AS_OWNER = {
 """The same for what is administered."""
 
 HTTP = {
-    "start flow": ("POST", "/ui/workflows/{}/start", {}),
+    "start flow": ("POST", "/api/flows/{}/start", {}),
     "emit key": ("POST", "/api/events/{}", {}),
     "emit cause": ("POST", "/api/events/paid:7", {"cause": ...}),
     "task type": ("POST", "/api/tasks", {"type": ..., "input": {}}),
     "task key": ("POST", "/api/tasks", {"type": "report.build", "input": {}, "key": ...}),
     "result key": (
         "POST",
-        "/api/requests/00000000-0000-0000-0000-000000000007/results",
+        "/api/outside-requests/00000000-0000-0000-0000-000000000007/results",
         {"key": ..., "items": []},
     ),
     "event source name": ("POST", "/api/event-sources", {"name": ..., "key_prefix": "p:"}),
@@ -164,7 +164,7 @@ async def test_http_refuses_a_blank_name(people, furnished, name):
 async def test_http_refuses_a_blank_key_for_repeats(people, furnished, blank):
     async with people("adam") as client:
         headers = [(b"idempotency-key", blank.encode())]
-        answer = await client.post("/ui/workflows/pair/start", json={}, headers=headers)
+        answer = await client.post("/api/flows/pair/start", json={}, headers=headers)
     assert problem(answer, 422)["problems"][0]["path"] == ["header", "Idempotency-Key"]
     assert await rows(furnished, "workflow_instances") == []
 
@@ -173,7 +173,7 @@ async def test_http_refuses_a_blank_key_for_repeats(people, furnished, blank):
 @pytest.mark.parametrize("claimed", ["org", "partition_id"])
 async def test_http_refuses_a_token_with_a_blank_name(people, blank, claimed):
     async with people("adam", **{claimed: blank}) as client:
-        answer = await client.get("/ui/workflows")
+        answer = await client.get("/api/instances")
     assert problem(answer, 401)["code"] == "TOKEN_REFUSED"
 
 

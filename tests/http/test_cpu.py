@@ -99,7 +99,7 @@ def _things(client: httpx.Client) -> dict[str, str]:
     expense = client.post("/api/entities/expense", json={"data": {"title": "T", "total": 1}}).json()
     invoice = client.post("/api/entities/invoice", json={"data": INVOICE_DATA}).json()
     moved = client.post(f"/api/entities/invoice/{invoice['id']}/transitions/submit").json()
-    survey = client.post("/ui/workflows/survey/start", json={"order": 7}).json()
+    survey = client.post("/api/flows/survey/start", json={"order": 7}).json()
     draft = client.post("/api/drafts", json={"source": LEAVE}).json()
     return {
         "entity_id": expense["id"],

@@ -96,7 +96,7 @@ async def test_several_are_published_together_or_none(people, furnished):
     done = await publish_together(people, leave(flow="a"), leave(flow="b"), PATCH)
     assert [one["definition"]["key"] for one in done.json()["publications"]] == ["invoice", "a", "b"]
     for flow in ("a", "b"):
-        assert (await ask(people, "alice", "POST", f"/ui/workflows/{flow}/start", {})).status_code == 201
+        assert (await ask(people, "alice", "POST", f"/api/flows/{flow}/start", {})).status_code == 201
 
 
 async def test_a_contract_is_not_one_orgs_to_publish(people):
@@ -114,7 +114,7 @@ async def test_a_draft_that_is_published_starts_and_is_a_draft_no_more(people):
         "published",
         False,
     )
-    assert (await ask(people, "alice", "POST", "/ui/workflows/leave.request/start", {})).status_code == 201
+    assert (await ask(people, "alice", "POST", "/api/flows/leave.request/start", {})).status_code == 201
     assert problem(await ask(people, "adam", "GET", f"/api/drafts/{made['id']}"), 404)["code"] == "NOT_FOUND"
     assert problem(await ask(people, "adam", "POST", f"/api/drafts/{made['id']}/publish"), 404)
 
@@ -316,7 +316,7 @@ async def test_versions_are_archived_and_brought_back(people):
     assert (back["definition"]["id"], back["definition"]["status"]) == (first["id"], "published")
     gone = (await ask(people, "adam", "POST", f"/api/definitions/{first['id']}/archive")).json()
     assert gone["status"] == "archived"
-    assert problem(await ask(people, "alice", "POST", "/ui/workflows/leave.request/start", {}), 404)
+    assert problem(await ask(people, "alice", "POST", "/api/flows/leave.request/start", {}), 404)
 
 
 async def test_what_is_everybodys_is_seen_by_all_and_moved_by_none(people):

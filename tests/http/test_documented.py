@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from jsonschema import Draft202012Validator
 
-from assent.http.api_keys import create_api_key
 from assent.http.settings import HttpSettings
-from assent.http.statuses import codes_of
+from assent.people.api_keys import create_api_key
+from assent.refusals import codes_of
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import (
     AUDIENCE,
@@ -36,7 +36,7 @@ OPERATIONS = {
     for method, operation in methods.items()
 }
 BODIES = {
-    "advance_workflow": {"event": "completed"},
+    "advance_instance": {"event": "completed"},
     "create_entity": {"data": {"title": "Taxi", "total": 1}},
     "change_entity": {"data": {}},
     "decide_approval": {"answer": "approved"},
@@ -58,7 +58,7 @@ BODIES = {
     "submit_task": {"type": "report.build", "input": {"month": "May"}},
 }
 NAMES = {
-    "workflow_id": "pair",
+    "flow": "pair",
     "entity_type": "expense",
     "verb": "update",
     "name": "post",
@@ -181,7 +181,7 @@ async def test_a_database_that_is_away(database, clock, name):
 @pytest.mark.parametrize("name", documented(404))
 async def test_something_that_is_not_there(people, name):
     names = {
-        "workflow_id": "no.such",
+        "flow": "no.such",
         "entity_type": "unicorn" if name in ("create_entity", "list_entities_of_type") else "expense",
     }
     async with people(USERS.get(name, "alice")) as client:
@@ -214,9 +214,9 @@ async def _cancelled_task(people) -> dict[str, str]:
 
 async def _answered_form(people) -> dict[str, str]:
     async with people("alice") as client:
-        started = (await client.post("/ui/workflows/survey/start", json={"order": 7})).json()
+        started = (await client.post("/api/flows/survey/start", json={"order": 7})).json()
         answer = {"event": "completed", "input": {"rating": 5}}
-        await client.post(f"/ui/workflows/{started['id']}/advance", json=answer)
+        await client.post(f"/api/instances/{started['id']}/advance", json=answer)
     return {"step_id": started["steps"][0]["step_id"]}
 
 
@@ -229,7 +229,7 @@ async def _definition(people, kind) -> dict[str, str]:
 USERS = {
     **dict.fromkeys(("decide_approval", "claim_approval", "release_approval"), "fin"),
     **dict.fromkeys(
-        ("cancel_workflow", "pause_workflow", "resume_workflow", "retry_workflow", "reassign_approval"),
+        ("cancel_instance", "pause_instance", "resume_instance", "retry_instance", "reassign_approval"),
         "olga",
     ),
     **{
@@ -239,7 +239,7 @@ USERS = {
         & set(operation["tags"])
     },
 }
-ELSEWHERE = {"start_workflow", "show_workflow", "create_entity", "move_entity", "rebuild_instance"}
+ELSEWHERE = {"start_flow", "show_instance", "create_entity", "move_entity", "rebuild_instance"}
 """Here below, in other ways; the next in modules of their own."""
 IN_MODULES = {"create_draft_of_org", "create_source", "retry_dead_letter"} | {
     "change_member_of_org",
@@ -262,7 +262,7 @@ async def test_what_stands_still_is_not_moved(people):
         created = (await client.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
         moved = (await client.post(f"/api/entities/invoice/{created['id']}/transitions/submit")).json()
     async with people("olga") as client:
-        await client.post(f"/ui/workflows/{moved['instance']['id']}/pause", json={})
+        await client.post(f"/api/instances/{moved['instance']['id']}/pause", json={})
     async with people("max") as client:
         given = {"entity_type": "invoice", "entity_id": created["id"], "name": "cancel"}
         assert problem(await call(client, "move_entity", given), 409)["code"] == "WORKFLOW_NOT_ACTIVE"
@@ -275,10 +275,10 @@ async def test_what_is_there_is_not_created_again(people):
     assert problem(answers[1], 409)["code"] == "ALREADY_EXISTS"
 
 
-@pytest.mark.parametrize("name", ["start_workflow", "show_workflow", "rebuild_instance"])
+@pytest.mark.parametrize("name", ["start_flow", "show_instance", "rebuild_instance"])
 async def test_a_definition_that_somebody_touched_does_not_run(people, furnished, name, clock):
     async with people("alice") as client:
-        found = (await client.post("/ui/workflows/pair/start", json={})).json()
+        found = (await client.post("/api/flows/pair/start", json={})).json()
     for row in await rows(furnished, "workflow_definitions"):
         if row["key"] == "pair":
             await tamper(furnished, row["id"], compiled_json={**row["compiled_json"], "name": "touched"})

@@ -186,10 +186,10 @@ async def test_a_transition_goes_through_the_workflow(people):
         moved = (await client.post(f"{place}/transitions/submit", headers={"If-Match": '"1"'})).json()
         assert (moved["entity"]["state"], moved["entity"]["edit_window"]) == ("submitted", "amend_only")
         assert [step["name"] for step in moved["instance"]["steps"]] == ["one"]
-        seen = (await client.get(f"/ui/workflows/{moved['instance']['id']}")).json()
+        seen = (await client.get(f"/api/instances/{moved['instance']['id']}")).json()
         assert seen["transitions"] == []
     async with people("max") as client:
-        seen = (await client.get(f"/ui/workflows/{moved['instance']['id']}")).json()
+        seen = (await client.get(f"/api/instances/{moved['instance']['id']}")).json()
         assert seen["transitions"] == ["cancel"]
         gone = (await client.post(f"{place}/transitions/cancel")).json()
         assert gone["entity"]["state"] == "cancelled"
@@ -268,3 +268,34 @@ async def test_the_trace_of_the_caller_goes_into_the_audit_and_the_outbox(people
         assert audited["trace_id"] == (trace if brought == trace else None)
     events = await rows(furnished, "workflow_events_outbox")
     assert [event["trace_id"] for event in events].count(trace) == 1
+
+
+async def test_the_reply_to_a_transition_is_what_a_read_shows(people, furnished):
+    place = await created(people, INVOICES, {"data": INVOICE_DATA})
+
+    async def moved(user, name) -> dict:
+        async with people(user) as client:
+            reply = await client.post(f"{place}/transitions/{name}")
+            assert reply.status_code == 200, reply.text
+            read = await client.get(place)
+        assert (reply.json()["entity"], reply.headers["etag"]) == (read.json(), read.headers["etag"])
+        return reply.json()
+
+    submitted = await moved("alice", "submit")
+    assert submitted["entity"]["instance_id"] == submitted["instance"]["id"]
+    cancelled = await moved("max", "cancel")
+    assert cancelled["entity"]["instance_id"] is None
+
+
+async def test_a_transition_reads_its_entity_twice_and_not_again_for_its_reply(people, furnished):
+    place = await created(people, INVOICES, {"data": INVOICE_DATA})
+    reads: list[str] = []
+
+    def observe(statement) -> None:
+        if "assent.current_entities" in statement.query or "assent.lock_entities" in statement.query:
+            reads.append(statement.query)
+
+    async with people("alice") as client:
+        with furnished.observe(observe):
+            assert (await client.post(f"{place}/transitions/submit")).status_code == 200
+    assert len(reads) == 2, reads

@@ -3,16 +3,15 @@
 import httpx
 import pytest
 
-from assent.http.api_keys import create_api_key
-from assent.http.entrance import KNOWN_MAX, SignInThrottle
-from assent.http.rates import Rates
+from assent.http.auth.throttle import KNOWN_MAX, Rates, SignInThrottle
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 from tests.http.doors import create_app
 
-LIST = "/ui/workflows"
+LIST = "/api/instances"
 BAD = bearer("ak_" + "x" * 43)
 WRONG = Rejection("API_KEY_REFUSED", "no")
 

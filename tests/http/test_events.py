@@ -14,16 +14,16 @@ async def emit(people, user="olga", key="payment:7", body=None):
 
 async def waiting(people) -> str:
     async with people("alice") as client:
-        found = (await client.post("/ui/workflows/survey/start", json={"order": 7})).json()
+        found = (await client.post("/api/flows/survey/start", json={"order": 7})).json()
         await client.post(
-            f"/ui/workflows/{found['id']}/advance", json={"event": "completed", "input": {"rating": 5}}
+            f"/api/instances/{found['id']}/advance", json={"event": "completed", "input": {"rating": 5}}
         )
     return found["id"]
 
 
 async def status(people, instance_id) -> str:
     async with people("alice") as client:
-        return (await client.get(f"/ui/workflows/{instance_id}")).json()["status"]
+        return (await client.get(f"/api/instances/{instance_id}")).json()["status"]
 
 
 async def test_whoever_waits_goes_on(people, furnished):

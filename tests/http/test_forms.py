@@ -15,7 +15,7 @@ async def ask(people, user, method, path, body=None, **more):
 @pytest.fixture
 async def form(people) -> dict[str, str]:
     """A survey that asks clerks: the step and the instance."""
-    started = (await ask(people, "alice", "POST", "/ui/workflows/survey/start", {"order": 7})).json()
+    started = (await ask(people, "alice", "POST", "/api/flows/survey/start", {"order": 7})).json()
     return {"instance": started["id"], "path": f"/api/forms/{started['steps'][0]['step_id']}"}
 
 
@@ -52,7 +52,7 @@ async def test_a_form_is_handed_on_and_answered_by_whoever_has_it_now(people, fo
     assert problem(await ask(people, "bob", "POST", f"{form['path']}/reassign", body), 403)
     assert (await ask(people, "alice", "POST", f"{form['path']}/reassign", body)).json()["asked"] == ["max"]
     answer = {"event": "completed", "input": {"rating": 3}}
-    done = await ask(people, "max", "POST", f"/ui/workflows/{form['instance']}/advance", answer)
+    done = await ask(people, "max", "POST", f"/api/instances/{form['instance']}/advance", answer)
     assert done.status_code == 200
     assert (await ask(people, "max", "GET", form["path"])).json()["status"] == "answered"
     late = await ask(people, "max", "PUT", f"{form['path']}/draft", {"data": {}})
@@ -67,7 +67,7 @@ async def test_whoever_is_not_asked_does_nothing_about_it(people, form):
 
 async def test_a_form_of_another_partition_is_not_there(people):
     async with people("alice", partition_id="north") as client:
-        started = (await client.post("/ui/workflows/survey/start", json={"order": 8})).json()
+        started = (await client.post("/api/flows/survey/start", json={"order": 8})).json()
     path = f"/api/forms/{started['steps'][0]['step_id']}"
     for method, verb in (("GET", ""), ("POST", "/claim")):
         assert problem(await ask(people, "alice", method, f"{path}{verb}", partition_id="south"), 404)

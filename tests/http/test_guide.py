@@ -2,9 +2,9 @@
 
 import re
 
-from assent.http.scopes import SCOPES
 from assent.http.settings import HttpSettings
-from assent.http.statuses import STATUS_OF
+from assent.people.api_keys import SCOPES
+from assent.refusals import STATUS_OF
 from tests.http.process import ROOT
 from tests.http.route_table import DOCUMENT
 from tests.settings import defaults_of

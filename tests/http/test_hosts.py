@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from assent.http.hosts import AllowedHosts, hosts_of
+from assent.http.middleware import AllowedHosts, hosts_of
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from tests.http.application import app

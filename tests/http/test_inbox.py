@@ -78,7 +78,7 @@ async def test_an_inbox_is_filtered(people, query, number):
 
 async def test_an_inbox_shows_ones_own_partition_only(people):
     async with people("alice", partition_id="north") as client:
-        await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})
+        await client.post("/api/flows/orders.approval/start", json={"order_id": "1"})
     await asked(people)
     for partition, number in (("north", 1), ("south", 0), (None, 2)):
         assert len(await inbox(people, "bob", partition_id=partition)) == number

@@ -9,7 +9,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from assent.http.key_sets import KEY_SET_BYTES_MAX, KeySet, keys_of
+from assent.http.auth.key_sets import KEY_SET_BYTES_MAX, KeySet, keys_of
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from tests.http.application import app
@@ -44,7 +44,7 @@ def signed(clock, key, kid, algorithm="RS256"):
 
 async def status(door, text) -> int:
     async with client_of(door, bearer(text)) as client:
-        return (await client.get("/ui/workflows")).status_code
+        return (await client.get("/api/instances")).status_code
 
 
 async def test_keys_change_and_nobody_restarts_the_server(furnished, clock, tmp_path):
@@ -98,7 +98,7 @@ async def test_what_is_no_set_makes_the_keys_unavailable(clock, tmp_path, text):
 async def test_without_any_key_the_server_says_so_and_blames_nobody(furnished, clock, tmp_path):
     door = door_with(furnished, tmp_path / "not there")
     async with client_of(door, bearer(signed(clock, OLD, "old"))) as client:
-        assert problem(await client.get("/ui/workflows"), 503)["code"] == "KEYS_UNAVAILABLE"
+        assert problem(await client.get("/api/instances"), 503)["code"] == "KEYS_UNAVAILABLE"
 
 
 class Issuer:

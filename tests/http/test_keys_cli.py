@@ -30,7 +30,7 @@ MINE = ("--org", "acme", "--user", "robot", "--name", "nightly import")
 
 async def status(door, text) -> int:
     async with client_of(door, bearer(text)) as client:
-        return (await client.get("/ui/workflows")).status_code
+        return (await client.get("/api/instances")).status_code
 
 
 async def test_a_key_is_made_shown_once_used_and_revoked(keys, door):

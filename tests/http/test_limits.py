@@ -2,9 +2,9 @@
 
 import pytest
 
-from assent.http.api_keys import create_api_key
-from assent.http.rates import BUCKETS_MAX, Rates
+from assent.http.auth.throttle import BUCKETS_MAX, Rates
 from assent.http.settings import HttpSettings
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
 from tests.http.doors import create_app
@@ -51,7 +51,7 @@ async def test_commands_to_workflows_and_writes_of_entities_are_counted_apart(fu
     async with people("alice") as client:
 
         async def start():
-            return await client.post("/ui/workflows/pair/start", json={})
+            return await client.post("/api/flows/pair/start", json={})
 
         assert [(await start()).status_code for _ in range(2)] == [201, 201]
         refused = await start()
@@ -66,9 +66,9 @@ async def test_commands_to_workflows_and_writes_of_entities_are_counted_apart(fu
         clock.advance("30s")
         assert [(await start()).status_code for _ in range(2)] == [201, 429]
     async with people("robot") as client:
-        assert (await client.post("/ui/workflows/pair/start", json={})).status_code == 201
+        assert (await client.post("/api/flows/pair/start", json={})).status_code == 201
     async with people("alice", "globex") as client:
-        assert (await client.post("/ui/workflows/pair/start", json={})).status_code == 201
+        assert (await client.post("/api/flows/pair/start", json={})).status_code == 201
 
 
 async def test_keys_of_one_member_share_a_limit_with_their_token(furnished, clock):
@@ -105,9 +105,9 @@ PREFLIGHT = {
 
 async def test_no_other_page_may_call_by_default(people):
     async with people("alice") as client:
-        answer = await client.get("/ui/workflows", headers={"Origin": "https://app.example.com"})
+        answer = await client.get("/api/instances", headers={"Origin": "https://app.example.com"})
         assert not [header for header in answer.headers if header.startswith("access-control")]
-        assert (await client.options("/ui/workflows", headers=PREFLIGHT)).status_code == 405
+        assert (await client.options("/api/instances", headers=PREFLIGHT)).status_code == 405
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ async def test_no_other_page_may_call_by_default(people):
 async def test_pages_that_the_settings_name_may_call(furnished, clock, origin, allowed):
     people = people_with(furnished, clock, cors_origins=("https://app.example.com",))
     async with people("alice") as client:
-        answer = await client.options("/ui/workflows", headers={**PREFLIGHT, "Origin": origin})
+        answer = await client.options("/api/instances", headers={**PREFLIGHT, "Origin": origin})
         assert (answer.headers.get("access-control-allow-origin") == origin) is allowed
 
 
 async def test_nobody_on_the_way_keeps_an_answer(people):
     async with people("alice") as client:
-        for path in ("/ui/workflows", "/nowhere"):
+        for path in ("/api/instances", "/nowhere"):
             headers = (await client.get(path)).headers
             assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")

@@ -21,9 +21,9 @@ async def ask(people, user, method, path, body=None, **more):
 @pytest.fixture
 async def started(people) -> str:
     """An instance that waits for bob or carol."""
-    return (
-        await ask(people, "alice", "POST", "/ui/workflows/orders.approval/start", {"order_id": "1"})
-    ).json()["id"]
+    return (await ask(people, "alice", "POST", "/api/flows/orders.approval/start", {"order_id": "1"})).json()[
+        "id"
+    ]
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def test_a_row_that_somebody_touched_is_rebuilt_from_its_steps(people, sta
             started,
         )
     assert (await ask(people, "adam", "POST", path)).json()["changed"] is True
-    shown = (await ask(people, "alice", "GET", f"/ui/workflows/{started}")).json()
+    shown = (await ask(people, "alice", "GET", f"/api/instances/{started}")).json()
     assert shown["context"]["order_id"] == "1"
 
 

@@ -26,13 +26,13 @@ DIGEST = (
 """Of everything but the attempts that were refused, which are in the audit log of whoever tried."""
 
 CASES = {
-    "show_workflow": ("alice", None, {}),
-    "list_workflow_steps": ("alice", None, {}),
-    "advance_workflow": ("bob", {"event": "approved"}, {}),
-    "cancel_workflow": ("olga", {"reason": "mine now"}, {}),
-    "pause_workflow": ("olga", {}, {}),
-    "resume_workflow": ("olga", {}, {}),
-    "retry_workflow": ("olga", {}, {}),
+    "show_instance": ("alice", None, {}),
+    "list_instance_steps": ("alice", None, {}),
+    "advance_instance": ("bob", {"event": "approved"}, {}),
+    "cancel_instance": ("olga", {"reason": "mine now"}, {}),
+    "pause_instance": ("olga", {}, {}),
+    "resume_instance": ("olga", {}, {}),
+    "retry_instance": ("olga", {}, {}),
     "show_entity": ("alice", None, {}),
     "change_entity": ("alice", {"data": {"grand_total": 1}}, {"If-Match": "*"}),
     "act_on_entity": ("alice", {"data": {"grand_total": 1}}, {}),
@@ -45,7 +45,7 @@ CASES = {
     "reassign_approval": ("olga", {"from_user": "fin", "to_user": "max"}, {}),
     "claim_approval": ("fin", {}, {}),
     "release_approval": ("olga", {}, {}),
-    "stream_workflow": ("alice", None, {}),
+    "stream_instance": ("alice", None, {}),
     "list_entity_approvals": ("alice", None, {}),
     "revoke_delegation": ("adam", None, {}),
     "show_approval_chain": ("alice", None, {}),
@@ -88,8 +88,8 @@ SECRET_OF_OURS = {"value": "kT8vw-2fQ9xL", "hosts": ["erp.example"]}
 NOTHING_TO_NAME = {
     "healthz",
     "readyz",
-    "start_workflow",
-    "list_workflows",
+    "start_flow",
+    "list_instances_of_org",
     "create_entity",
     "list_entities_of_type",
     "emit_event",
@@ -180,9 +180,9 @@ async def _administered(people, furnished) -> dict[str, str]:
             "task_id": (await made("/api/tasks", {"type": "report.build", "input": {"month": "May"}}))["id"],
         }
     async with people("alice") as client:
-        survey = (await client.post("/ui/workflows/survey/start", json={"order": 7})).json()
-        await client.post("/ui/workflows/screening/start", json={"client": "c-1"})
-        (asked,) = (await client.get("/api/requests")).json()["items"]
+        survey = (await client.post("/api/flows/survey/start", json={"order": 7})).json()
+        await client.post("/api/flows/screening/start", json={"client": "c-1"})
+        (asked,) = (await client.get("/api/outside-requests")).json()["items"]
     async with furnished.transaction(None) as connection:
         letter = await insert_effect(connection, org_id="acme", status="dead_letter", destination="mail")
     return found | {
@@ -198,7 +198,7 @@ async def _administered(people, furnished) -> dict[str, str]:
 async def ask(people, route, theirs, org, **more):
     user, body, headers = CASES[route.name]
     given = theirs | {"definition_id": theirs["draft_id"]} if "/drafts/" in route.path else theirs
-    given = given | {"request_id": theirs["asked_id"]} if "/api/requests/" in route.path else given
+    given = given | {"request_id": theirs["asked_id"]} if "/api/outside-requests/" in route.path else given
     async with people(user, org, **more) as client:
         (method,) = route.methods
         return await client.request(method, route.path.format(**given), json=body, headers=headers)
@@ -235,7 +235,7 @@ async def test_what_is_another_orgs_is_not_there_and_stays_as_it_is(people, furn
 
 async def test_lists_and_events_are_of_ones_own_org(people, furnished, theirs):
     async with people("olga", "globex") as client:
-        assert (await client.get("/ui/workflows")).json()["items"] == []
+        assert (await client.get("/api/instances")).json()["items"] == []
         assert (await client.get("/api/entities/invoice")).json()["items"] == []
     async with people("adam", "globex") as client:
         for path in (
@@ -246,7 +246,7 @@ async def test_lists_and_events_are_of_ones_own_org(people, furnished, theirs):
             "/api/keys?all=true",
             "/api/event-sources",
             "/api/secrets",
-            "/api/requests",
+            "/api/outside-requests",
             "/api/tasks",
             "/api/audit?channel=http",
             "/api/operations/dead-letters",
@@ -293,7 +293,7 @@ def test_every_route_has_a_case():
 
 def test_a_route_that_names_something_is_tried_with_it():
     for route in ROUTES:
-        named = set(route.param_convertors) - {"workflow_id", "entity_type", "key", "role", "token"}
+        named = set(route.param_convertors) - {"flow", "entity_type", "key", "role", "token"}
         if route.name not in (
             "show_template",
             "keep_approval_chain",

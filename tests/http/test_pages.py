@@ -74,7 +74,7 @@ async def somebody(people):
 async def there(people):
     async with people("alice") as alice:
         invoice = (await alice.post("/api/entities/invoice", json={"data": INVOICE_DATA})).json()
-        flow = (await alice.post("/ui/workflows/pair/start", json={})).json()
+        flow = (await alice.post("/api/flows/pair/start", json={})).json()
     return {"entity_id": invoice["id"], "entity_type": "invoice", "instance_id": flow["id"]}
 
 

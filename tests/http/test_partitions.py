@@ -101,10 +101,10 @@ async def theirs(people, furnished) -> dict[str, str]:
         place = f"/api/entities/invoice/{created['id']}"
         await client.patch(place, json={"data": {"grand_total": 2}}, headers={"If-Match": "*"})
         moved = (await client.post(f"{place}/transitions/submit")).json()
-        survey = (await client.post("/ui/workflows/survey/start", json={"order": MARK})).json()
+        survey = (await client.post("/api/flows/survey/start", json={"order": MARK})).json()
         await client.put(f"/api/forms/{survey['steps'][0]['step_id']}/draft", json={"data": {"note": MARK}})
-        await client.post("/ui/workflows/screening/start", json={"client": MARK})
-        (asked,) = (await client.get("/api/requests")).json()["items"]
+        await client.post("/api/flows/screening/start", json={"client": MARK})
+        (asked,) = (await client.get("/api/outside-requests")).json()["items"]
     async with people("adam", **SOUTH) as client:
         body = {"type": "report.build", "input": {"month": MARK}, "key": "monthly"}
         task = (await client.post("/api/tasks", json=body)).json()
@@ -169,8 +169,8 @@ async def test_no_list_stream_count_or_page_of_health_has_another_partitions(peo
 async def test_lists_have_ones_own_partition(people, theirs):
     for path, user, wanted in (
         ("/api/entities/invoice", "alice", "entity_id"),
-        ("/ui/workflows", "adam", "survey_id"),
-        ("/api/requests", "adam", "asked_id"),
+        ("/api/instances", "adam", "survey_id"),
+        ("/api/outside-requests", "adam", "asked_id"),
         ("/api/tasks", "adam", "task_id"),
         ("/api/audit", "adam", "entity_id"),
         ("/api/inbox", "fin", "request_id"),
@@ -186,10 +186,10 @@ async def test_lists_have_ones_own_partition(people, theirs):
 async def test_requests_to_outside_parties_are_listed_in_their_partition_only(people, theirs):
     """FINDINGS: x12."""
     async with people("adam", **NORTH) as client:
-        assert (await client.get("/api/requests")).json()["items"] == []
-        assert (await client.get("/api/requests?status=pending")).json()["items"] == []
+        assert (await client.get("/api/outside-requests")).json()["items"] == []
+        assert (await client.get("/api/outside-requests?status=pending")).json()["items"] == []
     async with people("adam", **SOUTH) as client:
-        assert [one["id"] for one in (await client.get("/api/requests")).json()["items"]] == [
+        assert [one["id"] for one in (await client.get("/api/outside-requests")).json()["items"]] == [
             theirs["asked_id"]
         ]
 
@@ -262,7 +262,7 @@ async def test_a_flow_of_a_partition_writes_no_entity_of_another(people, flows):
     """FINDINGS: B11."""
     target = await expense(people, **SOUTH)
     async with people("alice", **NORTH) as client:
-        started = await client.post("/ui/workflows/touch/start", json={"target": target})
+        started = await client.post("/api/flows/touch/start", json={"target": target})
     assert started.status_code in (201, 404), started.text
     assert MARK not in started.text
     async with people("alice", **SOUTH) as client:
@@ -276,7 +276,7 @@ async def test_a_flow_of_a_partition_sees_another_partitions_entity_as_one_that_
     answers = []
     for one in (target, missing):
         async with people("alice", **NORTH) as client:
-            started = await client.post("/ui/workflows/touch/start", json={"target": one})
+            started = await client.post("/api/flows/touch/start", json={"target": one})
         answers.append((started.status_code, started.text.replace(one, "…")))
     assert answers[0][0] == answers[1][0]
     assert "NOT_FOUND" in answers[0][1] or answers[0][0] == 201
@@ -285,9 +285,9 @@ async def test_a_flow_of_a_partition_sees_another_partitions_entity_as_one_that_
 async def test_a_flow_writes_entities_of_its_own_partition_and_makes_them_there(people, flows):
     target = await expense(people, **NORTH)
     async with people("alice", **NORTH) as client:
-        await client.post("/ui/workflows/touch/start", json={"target": target})
+        await client.post("/api/flows/touch/start", json={"target": target})
         assert (await client.get(f"/api/entities/expense/{target}")).json()["version"] == 2
-        made = (await client.post("/ui/workflows/make/start", json={})).json()["context"]["made"]
+        made = (await client.post("/api/flows/make/start", json={})).json()["context"]["made"]
         assert (await client.get(f"/api/entities/expense/{made}")).json()["partition_id"] == "north"
     async with people("alice", **SOUTH) as client:
         assert (await client.get(f"/api/entities/expense/{made}")).status_code == 404
@@ -296,23 +296,23 @@ async def test_a_flow_writes_entities_of_its_own_partition_and_makes_them_there(
 async def test_a_flow_of_the_whole_org_writes_entities_of_every_partition(people, flows):
     target = await expense(people, **SOUTH)
     async with people("alice") as client:
-        await client.post("/ui/workflows/touch/start", json={"target": target})
+        await client.post("/api/flows/touch/start", json={"target": target})
     async with people("alice", **SOUTH) as client:
         assert (await client.get(f"/api/entities/expense/{target}")).json()["version"] == 2
 
 
 async def waiting_for_payment(people, order, **more) -> str:
     async with people("alice", **more) as client:
-        started = (await client.post("/ui/workflows/survey/start", json={"order": order})).json()
+        started = (await client.post("/api/flows/survey/start", json={"order": order})).json()
         body = {"event": "completed", "input": {"rating": 3}}
-        answered = await client.post(f"/ui/workflows/{started['id']}/advance", json=body)
+        answered = await client.post(f"/api/instances/{started['id']}/advance", json=body)
         assert answered.status_code == 200, answered.text
         return started["id"]
 
 
 async def status_of(people, instance_id) -> str:
     async with people("olga") as client:
-        return (await client.get(f"/ui/workflows/{instance_id}")).json()["status"]
+        return (await client.get(f"/api/instances/{instance_id}")).json()["status"]
 
 
 async def tell(people, key, **more):
@@ -415,7 +415,7 @@ async def test_a_signature_is_asked_of_no_request_of_another_partition(people, t
     async with people("adam") as client:
         made = await client.post("/api/event-sources", json={"name": "vendor", "key_prefix": "result:"})
         assert made.status_code == 201, made.text
-    path = f"/api/requests/{theirs['asked_id']}/results"
+    path = f"/api/outside-requests/{theirs['asked_id']}/results"
     body = {"key": "k", "items": [{"cargo": "external://vault/7"}]}
     async with people("olga", **NORTH) as client:
         assert problem(await client.post(path, json=body), 404)["code"] == "NOT_FOUND"
@@ -434,7 +434,7 @@ async def test_an_inbox_stream_does_not_tell_of_another_partition(people, furnis
     before = await first_id(**NORTH), await first_id(**SOUTH)
     async with people("alice", **SOUTH) as client:
         order = {"order_id": "ord-1", "customer_email": "c@example.com", "total_amount": 5}
-        started = await client.post("/ui/workflows/orders.approval/start", json=order)
+        started = await client.post("/api/flows/orders.approval/start", json=order)
         assert started.status_code == 201, started.text
     after = await first_id(**NORTH), await first_id(**SOUTH)
     assert after[0] == before[0]

@@ -7,8 +7,7 @@ import asyncpg
 import httpx
 import pytest
 
-from assent.http.errors import BUSY_STATES
-from assent.http.statuses import STATUS_OF, TITLES, status_of
+from assent.refusals import BUSY_STATES, STATUS_OF, TITLES, status_of
 from assent.store.errors import StoreError
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, problem, token
@@ -59,7 +58,7 @@ def test_every_status_has_a_title():
 async def test_a_path_that_is_none_is_a_problem_too(people):
     async with people("alice") as client:
         assert problem(await client.get("/nowhere"), 404)["code"] == "NO_SUCH_ROUTE"
-        wrong = await client.delete("/ui/workflows")
+        wrong = await client.delete("/api/instances")
         assert (problem(wrong, 405)["code"], wrong.headers["allow"]) == ("METHOD_NOT_ALLOWED", "GET")
 
 
@@ -86,7 +85,7 @@ def _database_error(state):
     return asyncpg.PostgresError.new({"C": state, "M": "secret of the schema", "S": "ERROR"})
 
 
-async def _answer(database, error, clock, path="/ui/workflows"):
+async def _answer(database, error, clock, path="/api/instances"):
     door = create_app(app, Failing(database, error), SETTINGS)
     transport = httpx.ASGITransport(door, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://assent") as client:
@@ -109,7 +108,7 @@ async def test_a_busy_database_says_when_to_try_again(database, clock, state):
     ],
 )
 async def test_a_database_that_is_away_is_told(database, clock, error):
-    for path in ("/ui/workflows", "/readyz"):
+    for path in ("/api/instances", "/readyz"):
         found = await _answer(database, error, clock, path)
         assert problem(found, 503)["code"] == "UNAVAILABLE"
         assert "secret" not in found.text

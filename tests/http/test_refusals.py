@@ -35,11 +35,11 @@ async def test_a_refused_sign_in_is_a_line_and_a_count(door, caplog, counted):
         async with client_of(door, bearer("ak_" + "x" * 43)) as client:
             await client.post("/api/entities/expense", json=TAXI)
         async with client_of(door) as client:
-            await client.get("/ui/workflows")
+            await client.get("/api/instances")
     lines = [record for record in caplog.records if record.getMessage() == "sign-in refused"]
     assert [(line.code, line.place, line.method, line.path) for line in lines] == [
         ("API_KEY_REFUSED", PLACE, "POST", "/api/entities/expense"),
-        ("NOT_SIGNED_IN", PLACE, "GET", "/ui/workflows"),
+        ("NOT_SIGNED_IN", PLACE, "GET", "/api/instances"),
     ]
     assert "xxxx" not in caplog.text
     assert 'assent_http_refused_total{code="API_KEY_REFUSED",kind="sign_in"} 1.0' in counted()
@@ -50,7 +50,7 @@ async def test_a_flood_of_sign_ins_writes_no_flood_of_lines(furnished, caplog):
     with caplog.at_level(logging.WARNING):
         async with client_of(door) as client:
             for _ in range(50):
-                await client.get("/ui/workflows")
+                await client.get("/api/instances")
     assert len([record for record in caplog.records if record.getMessage() == "sign-in refused"]) == 3
 
 
@@ -83,7 +83,7 @@ COMMANDS = [
     ("alice", "POST", "/api/members", {"user_id": "x", "name": "X"}, {}),
     ("alice", "POST", "/api/keys", {"name": "x", "user": "robot"}, {}),
     ("alice", "POST", "/api/event-sources", {"name": "x", "key_prefix": "y"}, {}),
-    ("alice", "POST", "/ui/workflows/nothing/start", {}, {}),
+    ("alice", "POST", "/api/flows/nothing/start", {}, {}),
     ("alice", "POST", "/api/tasks", {"type": "report.build", "input": {}}, {}),
 ]
 
@@ -107,7 +107,7 @@ async def test_what_is_taken_read_or_too_many_is_no_row(furnished, clock):
         found = [(await client.post("/api/entities/expense", json=TAXI)).status_code for _ in range(20)]
         assert found == [201, 201] + [429] * 18
         assert (await client.get("/api/entities/dossier")).status_code == 403
-        await client.post("/ui/workflows/pair/start", content=b"{")
+        await client.post("/api/flows/pair/start", content=b"{")
     assert await refusals(furnished) == []
 
 
@@ -122,11 +122,11 @@ async def test_a_refused_command_is_of_its_org_only(people, furnished):
 async def test_each_request_is_a_line_of_the_log_without_what_is_secret(people, caplog):
     with caplog.at_level(logging.INFO):
         async with people("alice") as client:
-            await client.get("/ui/workflows?subject=secret")
+            await client.get("/api/instances?subject=secret")
             await client.post("/callbacks/secret", content=b"secret")
     lines = [record for record in caplog.records if record.getMessage() == "request"]
     assert [(line.method, line.path, line.status, line.place) for line in lines] == [
-        ("GET", "/ui/workflows", 200, PLACE),
+        ("GET", "/api/instances", 200, PLACE),
         ("POST", "/callbacks/…", 401, PLACE),
     ]
     assert (lines[0].org, lines[0].actor) == ("acme", "alice")
@@ -137,12 +137,12 @@ async def test_the_access_log_can_be_turned_off(furnished, clock, caplog):
     door = create_app(app, furnished, SETTINGS.replace(access_log="off"), CALLBACKS)
     with caplog.at_level(logging.INFO):
         async with client_of(door, bearer(token(clock.now(), "alice"))) as client:
-            assert (await client.get("/ui/workflows")).status_code == 200
+            assert (await client.get("/api/instances")).status_code == 200
     assert [record for record in caplog.records if record.getMessage() == "request"] == []
 
 
 async def test_a_server_writes_its_log_as_json(database_url):
     async with server(database_url, ASSENT_HTTP_ACCESS_LOG="on") as served, served.client("alice") as alice:
-        await alice.get("/ui/workflows")
+        await alice.get("/api/instances")
         line = await served.line("request")
-    assert (line["path"], line["status"], line["actor"]) == ("/ui/workflows", 200, "alice")
+    assert (line["path"], line["status"], line["actor"]) == ("/api/instances", 200, "alice")

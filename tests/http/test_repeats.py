@@ -39,7 +39,7 @@ async def test_the_same_key_and_body_give_the_same_answer_to_the_byte(people, fu
 async def test_the_same_key_with_another_request_is_refused(people, furnished):
     await create(people, "k1")
     other_body = await create(people, "k1", {"data": {"title": "Bus", "total": 5}})
-    other_path = await create(people, "k1", {}, path="/ui/workflows/pair/start")
+    other_path = await create(people, "k1", {}, path="/api/flows/pair/start")
     assert [problem(found, 422)["code"] for found in (other_body, other_path)] == [
         "IDEMPOTENCY_KEY_REUSED"
     ] * 2
@@ -125,14 +125,14 @@ async def test_the_same_body_to_another_path_is_another_request(people, furnishe
 
 
 async def test_a_start_under_a_key_starts_once(people, furnished):
-    answers = [await create(people, "k1", {"a": 1}, path="/ui/workflows/pair/start") for _ in range(3)]
+    answers = [await create(people, "k1", {"a": 1}, path="/api/flows/pair/start") for _ in range(3)]
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert len(await rows(furnished, "workflow_instances")) == 1
 
 
 async def test_a_decision_under_a_key_is_made_once(people, furnished):
     async with people("alice") as client:
-        found = (await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})).json()
+        found = (await client.post("/api/flows/orders.approval/start", json={"order_id": "1"})).json()
     path = f"/api/approvals/{found['steps'][0]['request_id']}/decide"
     answers = [await create(people, "k1", {"answer": "approved"}, "bob", path) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]
@@ -162,7 +162,7 @@ async def test_a_key_that_is_none_is_told(people, key):
 
 
 async def test_another_partition_is_another_request(people):
-    path = "/ui/workflows/pair/start"
+    path = "/api/flows/pair/start"
     await create(people, "k1", {}, path=path, partition_id="north")
     found = await create(people, "k1", {}, path=path, partition_id="south")
     assert problem(found, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
@@ -170,7 +170,7 @@ async def test_another_partition_is_another_request(people):
 
 async def test_rolled_back_work_inside_a_command_leaves_the_rest(people, furnished):
     """A start that cannot begin leaves nothing behind, and its refusal is kept."""
-    path = "/ui/workflows/survey/start"
+    path = "/api/flows/survey/start"
     body = {"x": "a\u0000b"}
     first, again = [await create(people, "k1", body, path=path) for _ in range(2)]
     assert problem(first, 422)["code"] == "TEXT_NOT_KEPT"

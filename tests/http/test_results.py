@@ -40,14 +40,16 @@ BUNDLE = {"key": "evt_1", "items": [item(7, kind="passport")]}
 @pytest.fixture
 async def asked(people) -> UUID:
     """What a vendor was asked, in a workflow that waits for two items."""
-    started = await ask(people, "alice", "POST", "/ui/workflows/screening/start", {"client": "c-1"})
+    started = await ask(people, "alice", "POST", "/api/flows/screening/start", {"client": "c-1"})
     assert started.status_code == 201, started.text
-    (found,) = (await ask(people, "alice", "GET", "/api/requests")).json()["items"]
+    (found,) = (await ask(people, "alice", "GET", "/api/outside-requests")).json()["items"]
     return UUID(found["id"])
 
 
 async def push(people, request_id, body=None, user="olga", **more):
-    return await ask(people, user, "POST", f"/api/requests/{request_id}/results", body or BUNDLE, **more)
+    return await ask(
+        people, user, "POST", f"/api/outside-requests/{request_id}/results", body or BUNDLE, **more
+    )
 
 
 async def call_back(door, text, body=None, **headers):
@@ -97,7 +99,7 @@ async def test_whoever_hands_in_is_in_the_audit_log_and_what_changes_nothing_is_
 async def test_a_request_shows_what_was_asked_and_what_came(people, furnished, asked):
     await push(people, asked, {"key": "k", "items": [item(7, kind="passport"), {"status": "failed"}]})
     await work(furnished)
-    found = (await ask(people, "alice", "GET", f"/api/requests/{asked}")).json()
+    found = (await ask(people, "alice", "GET", f"/api/outside-requests/{asked}")).json()
     assert (found["name"], found["status"], found["received"], found["failed"]) == (
         "screening.vendor",
         "partial",
@@ -115,9 +117,9 @@ async def test_a_request_shows_what_was_asked_and_what_came(people, furnished, a
 
 async def test_requests_are_listed_in_pages_and_by_what_they_are(people, asked):
     for client in ("c-2", "c-3"):
-        await ask(people, "alice", "POST", "/ui/workflows/screening/start", {"client": client})
-    first = (await ask(people, "alice", "GET", "/api/requests?limit=2")).json()
-    rest = (await ask(people, "alice", "GET", f"/api/requests?limit=2&cursor={first['next']}")).json()
+        await ask(people, "alice", "POST", "/api/flows/screening/start", {"client": client})
+    first = (await ask(people, "alice", "GET", "/api/outside-requests?limit=2")).json()
+    rest = (await ask(people, "alice", "GET", f"/api/outside-requests?limit=2&cursor={first['next']}")).json()
     seen = [one["id"] for one in [*first["items"], *rest["items"]]]
     assert (len(set(seen)), seen[-1], rest["next"]) == (3, str(asked), None)
     for query, number in (
@@ -126,7 +128,7 @@ async def test_requests_are_listed_in_pages_and_by_what_they_are(people, asked):
         ("name=screening.vendor", 3),
         (f"instance_id={first['items'][0]['instance_id']}", 1),
     ):
-        found = (await ask(people, "alice", "GET", f"/api/requests?{query}")).json()["items"]
+        found = (await ask(people, "alice", "GET", f"/api/outside-requests?{query}")).json()["items"]
         assert len(found) == number, query
 
 
@@ -222,11 +224,11 @@ async def test_no_token_is_good_for_what_the_other_is_for(furnished, asked, cloc
     door = create_app(app, furnished, same, CallbackSettings(url=CALLBACKS.url, key=SECRET))
     text = Callbacks(CallbackSettings(url=CALLBACKS.url, key=SECRET)).token("acme", asked, clock.now())
     async with client_of(door, {"Authorization": f"Bearer {text}"}) as client:
-        assert problem(await client.get("/api/requests"), 401)["code"] == "TOKEN_REFUSED"
+        assert problem(await client.get("/api/outside-requests"), 401)["code"] == "TOKEN_REFUSED"
     about = {"aud": CALLBACK_AUDIENCE, "org": "acme", "request": str(asked)}
     signs_in = jwt.encode(claims(clock.now(), "olga", **about), SECRET, algorithm="HS256")
     async with client_of(door, {"Authorization": f"Bearer {signs_in}"}) as client:
-        assert (await client.get("/api/requests")).status_code == 200
+        assert (await client.get("/api/outside-requests")).status_code == 200
     assert problem(await call_back(door, signs_in), 401)["code"] == "TOKEN_REFUSED"
     assert problem(await call_back(door, token(clock.now(), "olga")), 401)["code"] == "TOKEN_REFUSED"
 
@@ -268,7 +270,7 @@ async def test_results_of_a_source_that_signs_are_taken_only_with_its_signature(
     assert problem(await call_back(door, token_of(asked)), 403)["code"] == "SIGNATURE_MISSING"
     good = signed(secret, clock.now(), content)
     for path, headers in (
-        (f"/api/requests/{asked}/results", good | {"webhook-id": "other"}),
+        (f"/api/outside-requests/{asked}/results", good | {"webhook-id": "other"}),
         (f"/callbacks/{token_of(asked)}", good | {"webhook-signature": "v1,AAAA"}),
     ):
         async with people("olga") as client:
@@ -279,7 +281,7 @@ async def test_results_of_a_source_that_signs_are_taken_only_with_its_signature(
         taken = await client.post(f"/callbacks/{token_of(asked)}", content=content, headers=good)
     assert taken.status_code == 202
     async with people("olga") as client:
-        again = await client.post(f"/api/requests/{asked}/results", content=content, headers=good)
+        again = await client.post(f"/api/outside-requests/{asked}/results", content=content, headers=good)
     assert (again.status_code, again.json()["outcome"]) == (200, "repeated")
 
 
@@ -292,7 +294,7 @@ async def test_results_that_were_signed_for_another_request_are_refused(  # noqa
     content = json.dumps({**BUNDLE, **named})
     good = signed(secret, furnished.clock.now(), content)
     async with people("olga") as client:
-        pushed = await client.post(f"/api/requests/{asked}/results", content=content, headers=good)
+        pushed = await client.post(f"/api/outside-requests/{asked}/results", content=content, headers=good)
     async with client_of(door) as client:
         called = await client.post(f"/callbacks/{token_of(asked)}", content=content, headers=good)
     for refused in (pushed, called):

@@ -14,13 +14,13 @@ ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 
 
 async def start(client, **more: Any) -> str:
-    started = await client.post("/ui/workflows/orders.approval/start", json={**ORDER, **more})
+    started = await client.post("/api/flows/orders.approval/start", json={**ORDER, **more})
     assert started.status_code == 201, started.text
     return started.json()["id"]
 
 
 async def active(client) -> list[dict[str, Any]]:
-    return (await client.get("/ui/workflows?status=active")).json()["items"]
+    return (await client.get("/api/instances?status=active")).json()["items"]
 
 
 async def test_somebody_leaves_in_the_middle_and_comes_back_later(database_url):
@@ -30,9 +30,9 @@ async def test_somebody_leaves_in_the_middle_and_comes_back_later(database_url):
     async with server(database_url) as second, second.client("bob") as bob:
         (found,) = await active(bob)
         assert (found["id"], found["current_nodes"]) == (instance_id, ["review"])
-        seen = (await bob.get(f"/ui/workflows/{instance_id}")).json()
+        seen = (await bob.get(f"/api/instances/{instance_id}")).json()
         assert seen["steps"][0]["events"] == ["abstained", "approved", "rejected"]
-        done = await bob.post(f"/ui/workflows/{instance_id}/advance", json={"event": "approved"})
+        done = await bob.post(f"/api/instances/{instance_id}/advance", json={"event": "approved"})
         assert done.json()["status"] == "completed"
         assert await active(bob) == []
 
@@ -50,7 +50,7 @@ async def test_the_server_dies_in_a_system_step_and_somebody_tries_again(databas
     """Nothing of the attempt is left: the approval was not given, the operation has not run; then both happen once."""
     async with server(database_url) as first, first.client("alice") as alice, first.client("bob") as bob:
         instance_id = await start(alice, order_id="ord-slow")
-        path = f"/ui/workflows/{instance_id}/advance"
+        path = f"/api/instances/{instance_id}/advance"
         answer = asyncio.create_task(
             bob.post(path, json={"event": "approved"}, headers={"Idempotency-Key": "k1"})
         )
@@ -60,7 +60,7 @@ async def test_the_server_dies_in_a_system_step_and_somebody_tries_again(databas
             await answer
     await gate.execute("SELECT pg_advisory_unlock_all()")
     async with server(database_url) as second, second.client("bob") as bob:
-        seen = (await bob.get(f"/ui/workflows/{instance_id}")).json()
+        seen = (await bob.get(f"/api/instances/{instance_id}")).json()
         assert (seen["status"], seen["current_nodes"]) == ("running", ["review"])
         assert [step["step"] for step in seen["timeline"] if step["status"] == "completed"] == [
             "ctl:start",
@@ -89,10 +89,10 @@ async def test_different_people_advance_different_steps(database_url):
     ):
         assert [item["id"] for item in await active(bob)] == [instance_id]
         assert await active(stranger) == []
-        refused = await alice.post(f"/ui/workflows/{instance_id}/advance", json={"event": "approved"})
+        refused = await alice.post(f"/api/instances/{instance_id}/advance", json={"event": "approved"})
         assert refused.json()["code"] == "SEPARATION_OF_DUTIES"
-        await bob.post(f"/ui/workflows/{instance_id}/advance", json={"event": "approved"})
-        seen = (await alice.get(f"/ui/workflows/{instance_id}")).json()
+        await bob.post(f"/api/instances/{instance_id}/advance", json={"event": "approved"})
+        seen = (await alice.get(f"/api/instances/{instance_id}")).json()
         review = next(step for step in seen["timeline"] if step["step"] == "review")
         assert (seen["status"], seen["subject_id"]) == ("completed", "alice")
         assert (review["actor"], review["finished_by"], review["outcome"]) == ("alice", "bob", "approved")

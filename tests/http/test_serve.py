@@ -19,10 +19,10 @@ async def _said(process) -> tuple[int, str]:
 
 async def test_a_signal_ends_it_after_running_requests_were_answered(database_url, database):
     async with server(database_url) as served, served.client("alice") as alice, served.client("bob") as bob:
-        started = await alice.post("/ui/workflows/orders.approval/start", json={"order_id": "ord-slow"})
+        started = await alice.post("/api/flows/orders.approval/start", json={"order_id": "ord-slow"})
         async with database.transaction(None) as gate:
             await gate.execute("SELECT pg_advisory_xact_lock($1)", CONFIRMING)
-            path = f"/ui/workflows/{started.json()['id']}/advance"
+            path = f"/api/instances/{started.json()['id']}/advance"
             running = asyncio.create_task(bob.post(path, json={"event": "approved"}))
             await wait_until_somebody_is_blocked(gate)
             served.send(signal.SIGTERM)
@@ -37,8 +37,8 @@ async def test_a_signal_ends_it_after_running_requests_were_answered(database_ur
 async def test_with_a_worker_what_waits_in_the_outbox_goes_on(database_url, database):
     variables = {"ASSENT_WORKER_EVENTS_INTERVAL_MS": "50"}
     async with server(database_url, "--with-worker", **variables) as served, served.client("alice") as alice:
-        started = (await alice.post("/ui/workflows/survey/start", json={"order": 7})).json()
-        path = f"/ui/workflows/{started['id']}"
+        started = (await alice.post("/api/flows/survey/start", json={"order": 7})).json()
+        path = f"/api/instances/{started['id']}"
         await alice.post(f"{path}/advance", json={"event": "completed", "input": {"rating": 5}})
         async with served.client("olga") as olga:
             assert (await olga.post("/api/events/payment:7", json={})).status_code == 202

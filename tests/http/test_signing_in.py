@@ -12,14 +12,14 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from assent.http.api_keys import create_api_key, revoke_api_key
 from assent.http.settings import HttpSettings
-from assent.http.statuses import codes_of
+from assent.people.api_keys import create_api_key, revoke_api_key
+from assent.refusals import codes_of
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, SETTINGS, bearer, claims, client_of, problem, token
 from tests.http.doors import create_app
 
-LIST = "/ui/workflows"
+LIST = "/api/instances"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC = ec.generate_private_key(ec.SECP256R1())
 
@@ -316,7 +316,7 @@ async def test_a_key_does_only_what_its_scopes_say(furnished, door, clock):
         assert (await client.post("/api/entities/expense", json=EXPENSE)).status_code == 201
         assert (await client.get(LIST)).status_code == 200
         refusals = [
-            await client.post("/ui/workflows/survey/start", json={}),
+            await client.post("/api/flows/survey/start", json={}),
             await client.get(f"/api/approvals/{uuid4()}"),
             await client.post("/api/events/paid", json={}),
         ]

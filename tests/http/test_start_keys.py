@@ -53,7 +53,7 @@ async def by_cli(people, database, flow, n, key):
 async def by_http(people, database, flow, n, key):
     async with people("alice") as client:
         answer = await client.post(
-            f"/ui/workflows/{flow}/start", json={"n": n}, headers={"Idempotency-Key": key}
+            f"/api/flows/{flow}/start", json={"n": n}, headers={"Idempotency-Key": key}
         )
     return UUID(answer.json()["id"]) if answer.status_code == 201 else problem(answer, 422)["code"]
 
@@ -93,9 +93,7 @@ async def test_key_holds_after_its_instance_was_deleted(people, flows, clock, by
         later = {"exp": clock.now().timestamp() + 3600}
         async with people("alice", **later) as client:
             answers = [
-                await client.post(
-                    f"/ui/workflows/{flow}/start", json={"n": n}, headers={"Idempotency-Key": key}
-                )
+                await client.post(f"/api/flows/{flow}/start", json={"n": n}, headers={"Idempotency-Key": key})
                 for flow, n, key in (("one.flow", 1, "k1"), ("one.flow", 2, "k1"))
             ]
         assert problem(answers[0], 410)["code"] == "INSTANCE_DELETED"
@@ -112,7 +110,7 @@ async def test_http_key_answers_with_the_instance_after_its_reply_was_forgotten(
     clock.advance("30d")
     async with people("alice", exp=clock.now().timestamp() + 3600) as client:
         again = await client.post(
-            "/ui/workflows/one.flow/start", json={"n": 1}, headers={"Idempotency-Key": "k1"}
+            "/api/flows/one.flow/start", json={"n": 1}, headers={"Idempotency-Key": "k1"}
         )
     assert "idempotent-replayed" not in again.headers
     assert (again.status_code, again.json()["id"], again.json()["status"]) == (201, str(started), "completed")
@@ -125,10 +123,10 @@ async def test_key_of_another_shows_an_instance_only_to_readers(people, flows):
     started = await by_http(people, flows, "one.flow", 1, "k1")
     headers = {"Idempotency-Key": "k1"}
     async with people("rea") as client:
-        seen = await client.post("/ui/workflows/one.flow/start", json={"n": 1}, headers=headers)
+        seen = await client.post("/api/flows/one.flow/start", json={"n": 1}, headers=headers)
     assert (seen.status_code, seen.json()["id"]) == (201, str(started))
     async with people("nia") as client:
-        unseen = await client.post("/ui/workflows/one.flow/start", json={"n": 1}, headers=headers)
+        unseen = await client.post("/api/flows/one.flow/start", json={"n": 1}, headers=headers)
     assert problem(unseen, 422)["code"] == "IDEMPOTENCY_KEY_REUSED"
     assert str(started) not in unseen.text
     with pytest.raises(Refused, match="IDEMPOTENCY_KEY_REUSED") as caught:

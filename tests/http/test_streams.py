@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from assent.http import changes, event_stream
-from assent.http.api_keys import create_api_key
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
+from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, problem, token
 
@@ -24,7 +24,7 @@ class Served:
 
     def __init__(self, serving, door, url, now) -> None:
         self.serving = serving
-        self.house = door.state.house
+        self.house = door.state.services
         self._url = url
         self._now = now
 
@@ -93,19 +93,19 @@ async def house(furnished, clock):
 
 async def start(house, **more) -> str:
     async with house.client("alice", **more) as client:
-        made = await client.post("/ui/workflows/orders.approval/start", json={"order_id": "1"})
+        made = await client.post("/api/flows/orders.approval/start", json={"order_id": "1"})
         return made.json()["id"]
 
 
 async def approve(house, instance_id) -> None:
     async with house.client("bob") as client:
-        done = await client.post(f"/ui/workflows/{instance_id}/advance", json={"event": "approved"})
+        done = await client.post(f"/api/instances/{instance_id}/advance", json={"event": "approved"})
         assert done.status_code == 200, done.text
 
 
 async def test_an_instance_says_what_it_is_and_again_when_it_has_changed(house):
     instance_id = await start(house)
-    path = f"/ui/workflows/{instance_id}/events"
+    path = f"/api/instances/{instance_id}/events"
     async with house.stream("alice", path) as stream:
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
         assert await stream.block() == {"retry": "2000"}
@@ -119,9 +119,9 @@ async def test_an_instance_says_what_it_is_and_again_when_it_has_changed(house):
 
 async def test_whoever_comes_back_hears_what_they_missed_and_nothing_twice(house):
     instance_id = await start(house)
-    path = f"/ui/workflows/{instance_id}/events"
+    path = f"/api/instances/{instance_id}/events"
     async with house.client("alice") as client:
-        version = (await client.get(f"/ui/workflows/{instance_id}")).json()["version"]
+        version = (await client.get(f"/api/instances/{instance_id}")).json()["version"]
     async with house.stream("alice", path, str(version)) as stream:
         assert await stream.block() == {"retry": "2000"}
         assert await stream.block() == {"": ""}  # nothing new: a heartbeat
@@ -158,7 +158,7 @@ async def test_many_streams_cost_one_look(furnished, clock, statement_counter, m
     monkeypatch.setattr(changes, "LOOK_EVERY_S", 300)
     async with served(furnished, clock, stream_heartbeat_s=300) as house:
         instance_id = await start(house)
-        path = f"/ui/workflows/{instance_id}/events"
+        path = f"/api/instances/{instance_id}/events"
         async with (
             house.stream("alice", path) as one,
             house.stream("bob", path) as other,
@@ -212,15 +212,15 @@ async def test_whoever_does_not_read_is_dropped(furnished, clock, monkeypatch):
     async with asyncio.timeout(WAIT_S):
         await door(scope, asyncio.Event().wait, send)
     assert sent == ["http.response.start"] + ["http.response.body"] * 2
-    assert door.state.house.changes._topics == {}
+    assert door.state.services.changes._topics == {}
 
 
 async def test_what_is_another_orgs_or_partitions_is_not_there(house):
     instance_id = await start(house)
     for path, more in (
-        (f"/ui/workflows/{uuid4()}/events", {}),
-        (f"/ui/workflows/{instance_id}/events", {"org": "globex"}),
-        (f"/ui/workflows/{instance_id}/events", {"partition_id": "north"}),
+        (f"/api/instances/{uuid4()}/events", {}),
+        (f"/api/instances/{instance_id}/events", {"org": "globex"}),
+        (f"/api/instances/{instance_id}/events", {"partition_id": "north"}),
     ):
         async with house.client("alice", **more) as client:
             assert problem(await client.get(path), 404)["code"] == "NOT_FOUND"

@@ -125,7 +125,7 @@ async def test_an_answer_that_fails_after_the_decision_never_says_that_nothing_w
     answer = problem(await post(people, path, body, user="fin"), 503)
     assert (answer["code"], answer["detail"]) == (
         "OUTCOME_UNKNOWN",
-        "this was carried out, but its answer could not be read",
+        "the command was carried out, but its reply could not be read",
     )
     assert len(await rows(furnished, "approval_decisions")) == 1
 

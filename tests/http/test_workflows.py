@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.http.callers import problem
+from assent.http.app import NEW_PREFIXES, OLD_PREFIX, ROUTERS, aliases
+from tests.http.callers import client_of, problem
 from tests.runtime.flows import rows
 
 ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
@@ -10,9 +11,9 @@ ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 
 async def started(people, flow="orders.approval", user="alice", data=ORDER) -> dict:
     async with people(user) as client:
-        response = await client.post(f"/ui/workflows/{flow}/start", json=data)
+        response = await client.post(f"/api/flows/{flow}/start", json=data)
     assert response.status_code == 201, response.text
-    assert response.headers["location"] == f"/ui/workflows/{response.json()['id']}"
+    assert response.headers["location"] == f"/api/instances/{response.json()['id']}"
     return response.json()
 
 
@@ -34,47 +35,47 @@ async def test_start_answers_with_where_it_stands(people):
 
 
 async def test_a_flow_that_nobody_published_is_not_found(people):
-    found = await post(people, "alice", "/ui/workflows/no.such/start", {})
+    found = await post(people, "alice", "/api/flows/no.such/start", {})
     assert problem(found, 404)["code"] == "NOT_FOUND"
 
 
 async def test_start_takes_the_capability_that_the_flow_asks_for(people, furnished):
-    found = await post(people, "bob", "/ui/workflows/orders.approval/start", ORDER)
+    found = await post(people, "bob", "/api/flows/orders.approval/start", ORDER)
     assert problem(found, 403)["code"] == "POLICY_DENIED"
     assert await rows(furnished, "workflow_instances") == []
 
 
 async def test_start_without_a_body_is_a_start_with_nothing(people):
     async with people("alice") as client:
-        assert (await client.post("/ui/workflows/survey/start")).json()["context"] == {}
+        assert (await client.post("/api/flows/survey/start")).json()["context"] == {}
 
 
 async def test_whoever_is_asked_sees_what_they_can_answer_and_others_do_not(people):
     found = await started(people)
-    seen = (await get(people, "bob", f"/ui/workflows/{found['id']}")).json()
+    seen = (await get(people, "bob", f"/api/instances/{found['id']}")).json()
     assert seen["steps"][0]["events"] == ["abstained", "approved", "rejected"]
     for user in ("alice", "olga"):
-        theirs = (await get(people, user, f"/ui/workflows/{found['id']}")).json()
+        theirs = (await get(people, user, f"/api/instances/{found['id']}")).json()
         assert (theirs["steps"][0]["name"], theirs["steps"][0]["events"]) == ("review", [])
-    refused = await get(people, "max", f"/ui/workflows/{found['id']}")  # takes no part in it
+    refused = await get(people, "max", f"/api/instances/{found['id']}")  # takes no part in it
     assert problem(refused, 403)["code"] == "POLICY_DENIED"
 
 
 async def test_a_form_is_shown_to_whoever_may_fill_it_in(people):
     found = await started(people, "survey", data={"order": 7})
-    mine = (await get(people, "alice", f"/ui/workflows/{found['id']}")).json()
+    mine = (await get(people, "alice", f"/api/instances/{found['id']}")).json()
     assert mine["steps"][0]["events"] == ["completed"]
     assert mine["steps"][0]["form"]["rating"]["type"] == "integer"
-    theirs = (await get(people, "olga", f"/ui/workflows/{found['id']}")).json()
+    theirs = (await get(people, "olga", f"/api/instances/{found['id']}")).json()
     assert (theirs["steps"][0]["events"], theirs["steps"][0]["form"]) == ([], {})
-    assert problem(await get(people, "bob", f"/ui/workflows/{found['id']}"), 403)
+    assert problem(await get(people, "bob", f"/api/instances/{found['id']}"), 403)
 
 
 async def test_looking_changes_nothing(people, furnished):
     found = await started(people)
     before = [await rows(furnished, table) for table in ("workflow_instances", "workflow_step_executions")]
     for user in ("alice", "bob"):
-        await get(people, user, f"/ui/workflows/{found['id']}")
+        await get(people, user, f"/api/instances/{found['id']}")
     assert [
         await rows(furnished, table) for table in ("workflow_instances", "workflow_step_executions")
     ] == before
@@ -82,7 +83,7 @@ async def test_looking_changes_nothing(people, furnished):
 
 async def test_advance_of_an_approval_is_the_decision_with_all_its_rules(people):
     found = await started(people)
-    path = f"/ui/workflows/{found['id']}/advance"
+    path = f"/api/instances/{found['id']}/advance"
     refused = await post(people, "alice", path, {"event": "approved"})
     assert problem(refused, 403)["code"] == "SEPARATION_OF_DUTIES"
     refused = await post(people, "max", path, {"event": "approved"})
@@ -94,8 +95,8 @@ async def test_advance_of_an_approval_is_the_decision_with_all_its_rules(people)
 
 async def test_the_timeline_says_who_started_and_who_approved(people):
     found = await started(people)
-    await post(people, "bob", f"/ui/workflows/{found['id']}/advance", {"event": "approved"})
-    seen = (await get(people, "alice", f"/ui/workflows/{found['id']}")).json()
+    await post(people, "bob", f"/api/instances/{found['id']}/advance", {"event": "approved"})
+    seen = (await get(people, "alice", f"/api/instances/{found['id']}")).json()
     steps = {step["step"]: step for step in seen["timeline"]}
     review = steps["review"]
     assert (review["actor"], review["finished_by"], review["outcome"]) == ("alice", "bob", "approved")
@@ -106,20 +107,20 @@ async def test_the_timeline_says_who_started_and_who_approved(people):
 
 async def test_an_event_that_nothing_answers(people):
     found = await started(people, "survey")
-    refused = await post(people, "alice", f"/ui/workflows/{found['id']}/advance", {"event": "dance"})
+    refused = await post(people, "alice", f"/api/instances/{found['id']}/advance", {"event": "dance"})
     assert problem(refused, 422)["code"] == "INVALID_TRANSITION"
 
 
 async def test_a_form_tells_each_field_that_is_wrong(people):
     found = await started(people, "survey")
     body = {"event": "completed", "input": {"rating": 9, "colour": "red"}}
-    refused = problem(await post(people, "alice", f"/ui/workflows/{found['id']}/advance", body), 422)
+    refused = problem(await post(people, "alice", f"/api/instances/{found['id']}/advance", body), 422)
     assert {tuple(each["path"]) for each in refused["problems"]} == {("input", "rating"), ("input", "colour")}
 
 
 async def test_where_several_steps_wait_the_caller_names_one(people):
     found = await started(people, "pair")
-    path = f"/ui/workflows/{found['id']}/advance"
+    path = f"/api/instances/{found['id']}/advance"
     refused = await post(people, "alice", path, {"event": "completed"})
     assert problem(refused, 422)["code"] == "AMBIGUOUS_STEP"
     assert (await post(people, "alice", path, {"event": "completed", "step": "left"})).status_code == 200
@@ -128,33 +129,33 @@ async def test_where_several_steps_wait_the_caller_names_one(people):
 
 async def test_what_has_ended_takes_no_answer(people):
     found = await started(people, "pair")
-    await post(people, "alice", f"/ui/workflows/{found['id']}/cancel", {"reason": "no need"})
+    await post(people, "alice", f"/api/instances/{found['id']}/cancel", {"reason": "no need"})
     for command, body in (("advance", {"event": "completed"}), ("cancel", {})):
-        refused = await post(people, "alice", f"/ui/workflows/{found['id']}/{command}", body)
+        refused = await post(people, "alice", f"/api/instances/{found['id']}/{command}", body)
         assert problem(refused, 409)["code"] == "WORKFLOW_NOT_ACTIVE"
 
 
 async def test_whoever_started_it_may_cancel_and_operators_may(people):
     mine, theirs = await started(people), await started(people)
-    refused = await post(people, "bob", f"/ui/workflows/{mine['id']}/cancel", {})
+    refused = await post(people, "bob", f"/api/instances/{mine['id']}/cancel", {})
     assert problem(refused, 403)["code"] == "POLICY_DENIED"
-    assert (await post(people, "alice", f"/ui/workflows/{mine['id']}/cancel", {})).json()[
+    assert (await post(people, "alice", f"/api/instances/{mine['id']}/cancel", {})).json()[
         "status"
     ] == "cancelled"
     body = {"reason": "fraud"}
-    assert (await post(people, "olga", f"/ui/workflows/{theirs['id']}/cancel", body)).json()[
+    assert (await post(people, "olga", f"/api/instances/{theirs['id']}/cancel", body)).json()[
         "status"
     ] == "cancelled"
-    seen = (await get(people, "alice", f"/ui/workflows/{theirs['id']}")).json()
+    seen = (await get(people, "alice", f"/api/instances/{theirs['id']}")).json()
     assert (seen["timeline"][-1]["actor"], seen["timeline"][-1]["reason"]) == ("olga", "fraud")
 
 
 async def test_pause_resume_and_retry_are_for_operators(people):
     found = await started(people, "pair")
     for command in ("pause", "resume", "retry"):
-        refused = await post(people, "alice", f"/ui/workflows/{found['id']}/{command}")
+        refused = await post(people, "alice", f"/api/instances/{found['id']}/{command}")
         assert problem(refused, 403)["code"] == "POLICY_DENIED"
-    path = f"/ui/workflows/{found['id']}"
+    path = f"/api/instances/{found['id']}"
     assert problem(await post(people, "olga", f"{path}/resume"), 409)["code"] == "WORKFLOW_NOT_PAUSED"
     assert problem(await post(people, "olga", f"{path}/retry"), 409)["code"] == "NOTHING_FAILED"
     assert (await post(people, "olga", f"{path}/pause", {"reason": "audit"})).json()["status"] == "paused"
@@ -185,13 +186,13 @@ async def test_the_list_is_filtered(people, query, count):
         last = await started(people, "pair")
         end = {0: "cancel", 1: "pause"}.get(_)
         if end:
-            await post(people, "olga", f"/ui/workflows/{last['id']}/{end}")
-    found = (await get(people, "olga", f"/ui/workflows?{query}")).json()
+            await post(people, "olga", f"/api/instances/{last['id']}/{end}")
+    found = (await get(people, "olga", f"/api/instances?{query}")).json()
     assert len(found["items"]) == count
 
 
 async def test_a_word_that_is_no_status_is_told(people):
-    refused = problem(await get(people, "bob", "/ui/workflows?status=asleep"), 422)
+    refused = problem(await get(people, "bob", "/api/instances?status=asleep"), 422)
     assert refused["problems"][0]["path"][:2] == ["query", "status"]
 
 
@@ -199,7 +200,7 @@ async def test_pages_show_everything_once_also_when_new_ones_come_meanwhile(peop
     ids = [(await started(people, "pair"))["id"] for _ in range(5)]
     seen, cursor = [], ""
     for _ in range(3):
-        page = (await get(people, "olga", f"/ui/workflows?limit=2{cursor}")).json()
+        page = (await get(people, "olga", f"/api/instances?limit=2{cursor}")).json()
         seen += [item["id"] for item in page["items"]]
         await started(people, "pair")
         cursor = f"&cursor={page['next']}"
@@ -209,20 +210,20 @@ async def test_pages_show_everything_once_also_when_new_ones_come_meanwhile(peop
 
 async def test_steps_come_in_pages(people):
     found = await started(people)
-    await post(people, "bob", f"/ui/workflows/{found['id']}/advance", {"event": "approved"})
-    path, seen, cursor = f"/ui/workflows/{found['id']}/steps", [], ""
+    await post(people, "bob", f"/api/instances/{found['id']}/advance", {"event": "approved"})
+    path, seen, cursor = f"/api/instances/{found['id']}/steps", [], ""
     while cursor is not None:
         page = (await get(people, "alice", f"{path}?limit=2{cursor}")).json()
         seen += [item["id"] for item in page["items"]]
         cursor = f"&cursor={page['next']}" if page["next"] else None
-    timeline = (await get(people, "alice", f"/ui/workflows/{found['id']}")).json()["timeline"]
+    timeline = (await get(people, "alice", f"/api/instances/{found['id']}")).json()["timeline"]
     assert seen[::-1] == [step["id"] for step in timeline]
 
 
 @pytest.mark.parametrize("cursor", ["x", "bm8", "WzFd", "%00", "ÿ", "e30", "a" * 400])
 async def test_a_cursor_of_ones_own_making_is_refused(people, cursor):
     found = await started(people)
-    for path in ("/ui/workflows", f"/ui/workflows/{found['id']}/steps"):
+    for path in ("/api/instances", f"/api/instances/{found['id']}/steps"):
         assert problem(await get(people, "bob", f"{path}?cursor={cursor}"), 422)["code"] in (
             "BAD_CURSOR",
             "INVALID_REQUEST",
@@ -231,12 +232,12 @@ async def test_a_cursor_of_ones_own_making_is_refused(people, cursor):
 
 async def test_a_partition_is_a_world_of_its_own(people):
     async with people("alice", partition_id="north") as client:
-        found = (await client.post("/ui/workflows/pair/start", json={})).json()
-    path = f"/ui/workflows/{found['id']}"
+        found = (await client.post("/api/flows/pair/start", json={})).json()
+    path = f"/api/instances/{found['id']}"
     for partition, status in (("north", 200), ("south", 404), (None, 200)):
         more = {"partition_id": partition} if partition else {}
         assert (await get(people, "alice", path, **more)).status_code == status
-        listed = (await get(people, "alice", "/ui/workflows", **more)).json()["items"]
+        listed = (await get(people, "alice", "/api/instances", **more)).json()["items"]
         assert len(listed) == (status == 200)
     for command, body in (("advance", {"event": "completed", "step": "left"}), ("cancel", {}), ("pause", {})):
         refused = await post(people, "olga", f"{path}/{command}", body, partition_id="south")
@@ -245,7 +246,7 @@ async def test_a_partition_is_a_world_of_its_own(people):
 
 async def test_a_step_that_raises_leaves_everything_as_it_was(people, furnished, door, clock):
     found = await started(people, data={**ORDER, "order_id": "ord-broken"})
-    path = f"/ui/workflows/{found['id']}"
+    path = f"/api/instances/{found['id']}"
     answer = await post(people, "bob", f"{path}/advance", {"event": "approved"})
     assert problem(answer, 500)["code"] == "STEP_FAILED"
     assert "warehouse" not in answer.text  # what went wrong inside is for the log
@@ -269,7 +270,7 @@ async def test_a_step_that_raises_leaves_everything_as_it_was(people, furnished,
 )
 async def test_a_body_that_is_not_as_expected_is_told_by_field(people, body, path):
     found = await started(people, "pair")
-    refused = problem(await post(people, "alice", f"/ui/workflows/{found['id']}/advance", body), 422)
+    refused = problem(await post(people, "alice", f"/api/instances/{found['id']}/advance", body), 422)
     assert (refused["code"], refused["problems"][0]["path"]) == ("INVALID_REQUEST", path)
 
 
@@ -278,12 +279,12 @@ async def test_a_body_that_is_no_json_is_told(people, content):
     found = await started(people, "pair")
     async with people("alice") as client:
         headers = {"content-type": "application/json"}
-        answer = await client.post(f"/ui/workflows/{found['id']}/advance", content=content, headers=headers)
+        answer = await client.post(f"/api/instances/{found['id']}/advance", content=content, headers=headers)
     assert answer.status_code in (400, 413, 422)
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("path", ["/ui/workflows", "/api/entities/expense"])
+@pytest.mark.parametrize("path", ["/api/instances", "/api/entities/expense"])
 async def test_a_list_costs_the_same_however_long_it_is(people, statement_counter, path):
     async def cost() -> int:
         statement_counter.clear()
@@ -297,3 +298,32 @@ async def test_a_list_costs_the_same_however_long_it_is(people, statement_counte
         await started(people, "pair")
         await post(people, "alice", "/api/entities/expense", body)
     assert await cost() == empty
+
+
+ALIASED = [route for router in ROUTERS for route in router.routes if route.path.startswith(NEW_PREFIXES)]
+
+
+@pytest.mark.parametrize("route", ALIASED, ids=lambda route: route.name)
+def test_flows_and_instances_have_the_same_handlers_under_their_old_prefix(route):
+    (method,) = route.methods
+    prefix = next(prefix for prefix in NEW_PREFIXES if route.path.startswith(prefix))
+    path = OLD_PREFIX + route.path.removeprefix(prefix)
+    found = [each for each in aliases().routes if (each.path, each.methods) == (path, {method})]
+    assert [each.endpoint for each in found] == [route.endpoint]
+    assert not found[0].include_in_schema
+
+
+async def test_the_old_prefix_serves_a_whole_walk(people, door):
+    async with people("alice") as client:
+        started = await client.post("/ui/workflows/orders.approval/start", json=ORDER)
+        assert started.headers["location"] == f"/api/instances/{started.json()['id']}"
+        path = f"/ui/workflows/{started.json()['id']}"
+        assert (await client.get(path)).json() == (await client.get(started.headers["location"])).json()
+        assert started.json()["id"] in {
+            row["id"] for row in (await client.get("/ui/workflows")).json()["items"]
+        }
+    async with people("bob") as client:
+        advanced = await client.post(f"{path}/advance", json={"event": "approved"})
+        assert advanced.status_code == 200, advanced.text
+    async with client_of(door) as client:
+        assert problem(await client.post(f"{path}/cancel", json={}), 401)["code"] == "NOT_SIGNED_IN"

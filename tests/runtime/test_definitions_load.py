@@ -105,7 +105,7 @@ async def test_unknown_names_are_refused_with_what_to_do(database, definitions, 
             await getattr(definitions, asked)(connection, "acme", "invoice")
     assert (caught.value.code, caught.value.rejection.hint) == (
         "NOT_FOUND",
-        "publish one with `assent publish`",
+        "publish one with `assent definitions publish`",
     )
     assert "`invoice`" in caught.value.rejection.message
 

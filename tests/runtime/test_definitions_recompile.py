@@ -73,7 +73,7 @@ async def test_stale_flow_is_refused_until_it_is_recompiled(database, definition
     async with database.transaction("acme") as connection:
         with pytest.raises(Refused) as caught:
             await definitions.for_flow(connection, "acme", "hello")
-    assert (caught.value.code, "assent recompile" in caught.value.rejection.hint) == (
+    assert (caught.value.code, "assent definitions recompile" in caught.value.rejection.hint) == (
         "WORKFLOW_COMPILER_STALE",
         True,
     )

@@ -141,7 +141,7 @@ async def test_application_and_command_line_do_not_publish_directly(
         await publish_application(database, ORG, [Source("given", dict(FLOW))])
     file = tmp_path / "leave.yaml"
     file.write_text(str(FLOW))
-    refused = run("publish", str(file), "--org", ORG, url=database_url)
+    refused = run("definitions", "publish", str(file), "--org", ORG, url=database_url)
     assert refused.returncode == 1
     assert "FOUR_EYES_REQUIRED" in refused.stderr
     assert await _own(database) == []

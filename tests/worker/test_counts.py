@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from assent.cli.report import console
+from assent.cli.output import console
 from assent.cli.worker_table import WorkerTable
 from assent.model.problems import Invalid
 from assent.worker.duty import DutyRun, RunResult

@@ -35,7 +35,7 @@ class AuditEntry:
     entity_id: UUID | None = None
     trace: str | None = None
     on_behalf_of: Sequence[str] = ()
-    """The people for whom the actor acted."""
+    """The people in whose place the actor acted."""
 
 
 async def write_entries(connection: Connection, notes: Sequence[AuditEntry], now: datetime) -> list[UUID]:

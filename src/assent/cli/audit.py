@@ -1,15 +1,13 @@
 """`assent audit`: who did what, to what, when, by which way and why."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,8 +47,7 @@ def audit(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
     from assent.audit.search import AuditFilter
-    from assent.cli.report import console, print_json
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_json, print_table
 
     wanted = AuditFilter(
         entity_id=entity,
@@ -86,7 +83,7 @@ async def _search(
 
 
 def _table(found: "list[Row]") -> "Table":
-    from assent.cli.tables import moment, one_line, table
+    from assent.cli.output import moment, one_line, table
 
     rows = (
         [
@@ -105,7 +102,7 @@ def _table(found: "list[Row]") -> "Table":
 
 
 def _who(row: "Row") -> str:
-    """Return the actor, and the people for whom they acted."""
+    """Return the actor, and the people in whose place they acted."""
     return (
         f"{row['actor_id']} for {', '.join(row['on_behalf_of'])}" if row["on_behalf_of"] else row["actor_id"]
     )
@@ -121,8 +118,8 @@ def _what(row: "Row") -> str:
     changed = [
         f"{name}: {_plain(before)} → {_plain(after)}" for name, (before, after) in row["changes"].items()
     ]
-    told = {name: value for name, value in (row["details"] or {}).items() if value is not None}
-    asked = [f"{name}={_plain(value)}" for name, value in told.items()]
+    details = {name: value for name, value in (row["details"] or {}).items() if value is not None}
+    asked = [f"{name}={_plain(value)}" for name, value in details.items()]
     return ", ".join([*asked, *changed])
 
 

@@ -1,26 +1,33 @@
-"""`assent definitions`: every version of what was published, and of what is being written."""
-
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+"""`assent definitions`: publish what authors wrote, list every version, recompile after a release."""
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.database import migrated_database
-from assent.cli.options import JsonOption
+from assent.cli.options import JsonOption, named
+from assent.cli.session import migrated_database, operator
 
 if TYPE_CHECKING:
-    from assent.definitions import DefinitionVersion
+    from assent.compiler.source import Source
+    from assent.definitions import DefinitionVersion, Publication, Recompiled
+    from assent.definitions.publish_sources import PublishedSources
+    from assent.model.problems import Problem
 
 
-def definitions(
+app = typer.Typer(no_args_is_help=True, help="Definitions: publish, list and recompile them.")
+
+
+@app.command("list")
+def list_definitions(
     org: Annotated[str | None, typer.Option("--org", help="Only of this org; '*' means everybody.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Also what was archived.")] = False,
     json: JsonOption = False,
 ) -> None:
     """List the definitions that are published or in draft, with version, hash and compiler."""
-    from assent.cli.report import console, print_json
+    from assent.cli.output import console, print_json
     from assent.store.errors import StoreError
 
     try:
@@ -33,7 +40,7 @@ def definitions(
         print_json([version.to_json() for version in shown])
     else:
         lines = [f"{version.status:<9}  {one_line(version)}" for version in shown]
-        typer.echo("\n".join(lines) or "Nothing is published yet; see `assent publish --help`.")
+        typer.echo("\n".join(lines) or "Nothing is published yet; see `assent definitions publish --help`.")
 
 
 async def _list(org_id: str | None) -> "list[DefinitionVersion]":
@@ -47,3 +54,145 @@ def one_line(version: "DefinitionVersion") -> str:
     """A definition as the commands print it: whose, what, which version, and what it compiled to."""
     compiled = f"  {version.compiled_hash}" if version.compiled_hash else ""
     return f"{version.org_id}  {version.definition_kind}  {version.key} {version.version}{compiled}"
+
+
+OrgOption = Annotated[
+    str,
+    typer.Option(
+        "--org", help="The org that patches and flows are for; '*' means everybody.", callback=named
+    ),
+]
+
+
+@app.command()
+def publish(
+    paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
+    org: OrgOption,
+    json: JsonOption = False,
+) -> None:
+    """Publish contracts for everybody, patches and flows for an org: all of them, or none.
+
+    Prints every problem with its line, and ends with 1, where there is one.
+    """
+    from assent.cli.output import print_json
+    from assent.cli.refusals import exit_with
+    from assent.cli.sources import sources_at
+    from assent.model.problems import Invalid
+
+    sources = sources_at(paths)
+    try:
+        done = asyncio.run(_publish(org, sources))
+    except Invalid as invalid:
+        _show_problems(invalid.problems, sources, json=json)
+        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
+    if json:
+        print_json({"problems": [], "published": [_publication_json(found) for found in done.publications]})
+    else:
+        typer.echo("\n".join(_lines(done)) or "There is nothing to publish.")
+
+
+def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *, json: bool) -> None:
+    from assent.cli.output import counted, print_json, print_problems, print_summary
+
+    if json:
+        print_json({"problems": [problem.to_json() for problem in problems]})
+        return
+    print_problems(problems, sources, stderr=True)
+    print_summary(problems, f"{counted(len(sources), 'document')}; nothing was published", stderr=True)
+
+
+async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
+    from assent.definitions.publish_sources import publish_sources
+    from assent.model.actor import SYSTEM
+    from assent.store.connect import Connection
+
+    async with migrated_database() as database:
+
+        async def work(connection: Connection) -> "PublishedSources":
+            return await publish_sources(connection, org_id, sources, SYSTEM, database.clock.now())
+
+        return await database.run(work, org_id=None, by=operator())
+
+
+def _lines(done: "PublishedSources") -> list[str]:
+    lines = [line for publication in done.publications for line in _lines_of(publication)]
+    return [
+        *dict.fromkeys(lines),
+        *(f"skipped    {name}: runs without a workflow" for name in done.without_workflow),
+    ]
+
+
+def _lines_of(publication: "Publication") -> list[str]:
+
+    verb = "published" if publication.changed else "unchanged"
+    found = dict.fromkeys(part for part in (publication.source, publication.effective) if part)
+    return [f"{verb}  {one_line(part)}" for part in found]
+
+
+def _publication_json(publication: "Publication") -> dict[str, object]:
+    effective = publication.effective
+    return {
+        "source": publication.source.to_json(),
+        "effective": effective.to_json() if effective else None,
+        "changed": publication.changed,
+    }
+
+
+@app.command()
+def recompile(json: JsonOption = False) -> None:
+    """Compile stale definitions again, and move their instances where the graph is the same.
+
+    Ends with 1 where something stays stale: its source has problems now, or its instances cannot move.
+    """
+    from assent.cli.output import print_json
+    from assent.cli.refusals import exit_with
+
+    try:
+        found = asyncio.run(_recompile())
+    except Exception as error:
+        exit_with(error)
+    if json:
+        print_json([_recompiled_json(one) for one in found])
+    else:
+        typer.echo("\n\n".join(map(_text, found)) or "Nothing is stale.")
+    raise typer.Exit(1 if any(one.new is None or one.staying for one in found) else 0)
+
+
+async def _recompile() -> "list[Recompiled]":
+    from assent.app import App
+    from assent.definitions import recompile
+    from assent.runtime.operation_commands import repin
+
+    async with migrated_database() as database:
+        # Moving an instance runs none of its steps, so no application has to be named.
+        advancing = App().runtime(database).core.advancing
+        return await recompile(database, lambda moves: repin(database, advancing, moves))
+
+
+def _text(one: "Recompiled") -> str:
+    from assent.cli.output import counted
+
+    lines = [f"stale       {one_line(one.old)}"]
+    if one.new is not None:
+        lines.append(f"recompiled  {one_line(one.new)}")
+    lines += [f"problem     {problem}" for problem in one.problems]
+    if one.moved:
+        lines.append(f"moved       {counted(one.moved, 'instance')}")
+    if one.staying:
+        why = "the graph differs" if one.new else "there is nothing to move to"
+        lines.append(f"staying     {counted(len(one.staying), 'instance')}: {why}")
+        lines += [f"            {org_id}  {instance_id}" for org_id, instance_id in one.staying]
+    return "\n".join(lines)
+
+
+def _recompiled_json(one: "Recompiled") -> dict[str, object]:
+    return {
+        "old": one.old.to_json(),
+        "new": one.new.to_json() if one.new else None,
+        "same_graph": one.same_graph,
+        "problems": [problem.to_json() for problem in one.problems],
+        "moved": one.moved,
+        "staying": [{"org_id": org_id, "instance_id": str(found)} for org_id, found in one.staying],
+    }

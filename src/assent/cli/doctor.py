@@ -1,7 +1,5 @@
 """`assent doctor`: what keeps this program from working on its database, and what repairs it."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.report import console, print_json, safe
+from assent.cli.output import console, print_json, safe
 
 if TYPE_CHECKING:
     from assent.store.checkup import Checkup

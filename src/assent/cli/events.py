@@ -1,6 +1,4 @@
-"""`assent events`: tell whoever waits that something happened, and see what is still to be processed."""
-
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+"""`assent events`: emit an event under a key, and list what is still to be processed."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
-from assent.cli.data_options import DataOption, JsonDataOption, given_data
-from assent.cli.options import JsonOption
+from assent.cli.options import DataOption, JsonDataOption, JsonOption, given_data
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Events: tell that something happen
 
 CauseOption = Annotated[
     str | None,
-    typer.Option("--cause", help="What it comes of, such as the sender's own id: one cause is told once."),
+    typer.Option("--cause", help="What it comes of, such as the sender's own id: one cause is one event."),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each queue.")]
 
@@ -38,17 +35,15 @@ def emit_event(  # noqa: PLR0913, PLR0917
     cause: CauseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell whoever waits for a key, or will, that it has come. Takes the capability `events:emit`."""
-    from assent.cli.report import console, print_json
+    """Emit an event to the steps that wait for a key, now or later. Takes the capability `events:emit`."""
+    from assent.cli.output import console, print_json
 
     given = given_data(data, json_data)
     new = act(ActorOptions(app, org, user, json), lambda session: _emit(session, key, given, cause))
     if json:
         print_json({"key": key, "new": new})
     else:
-        said = (
-            "told; a worker takes it from here" if new else "this cause had told it before; nothing happens"
-        )
+        said = "emitted; a worker processes it" if new else "this cause was emitted before; nothing happens"
         console().print(f"{key}: {said}")
 
 
@@ -56,7 +51,7 @@ async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: st
     from assent.runtime.rights import may_emit
 
     may_emit(session.actor)
-    events = session.runtime.org(session.org_id, session.actor).events
+    events = session.commands.events
     return await events.emit(key, data or None, cause=cause)
 
 
@@ -64,12 +59,11 @@ async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: st
 def list_events(
     app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 50, json: JsonOption = False
 ) -> None:
-    """List what is open, queue by queue: events to process, effects to send, events kept for whoever will wait.
+    """List what is open, queue by queue: events to process, effects to send, events kept for steps that will wait.
 
     Takes the capability `workflows:retry`. `assent health` counts them.
     """
-    from assent.cli.report import console, print_json
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_json, print_table
 
     found, now = act(ActorOptions(app, org, user, json), lambda session: _read(session, limit))
     if json:
@@ -90,7 +84,7 @@ async def _read(session: ActorSession, limit: int) -> "tuple[Sequence[OpenItem],
 
 
 def _table(found: "Sequence[OpenItem]", now: datetime) -> "Table":
-    from assent.cli.tables import Cell, length, moment, one_line, status_text, table
+    from assent.cli.output import Cell, length, moment, one_line, status_text, table
 
     rows: list[list[Cell]] = [
         [

@@ -1,7 +1,5 @@
 """`assent expression`: what an expression means — its tree, its type, and why its value is what it is."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +21,7 @@ def expression(
 ) -> None:
     """Print an expression's tree and type, and explain its value for the variables given with --set."""
     from assent.cli.expression_report import explained, explained_json, read, scope_at, variables_from
-    from assent.cli.report import print_json, print_problems
+    from assent.cli.output import print_json, print_problems
 
     scope, variables = scope_at(contract), variables_from(settings or [])
     source, reading, problems = read(text, scope)

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from assent.cli.files import sources_at
+from assent.cli.sources import sources_at
 from assent.compiler.source import Source, read_source
 from assent.language import (
     OPEN,

@@ -1,6 +1,4 @@
-"""`assent health`: how the queues stand, how fast they go, what stands still and what was given up."""
-
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+"""`assent health`: how the queues stand, how fast they go, what is stuck and what is dead."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +19,7 @@ OrgOption = Annotated[
 
 def health(org: OrgOption = None, json: JsonOption = False) -> None:
     """Say how everything goes. Ends with 1 when something is wrong, and says what."""
-    from assent.cli.report import console, print_json
+    from assent.cli.output import console, print_json
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
@@ -38,7 +36,7 @@ def health(org: OrgOption = None, json: JsonOption = False) -> None:
 
 
 async def _look(org: str | None) -> "Health":
-    from assent.cli.database import migrated_database
+    from assent.cli.session import migrated_database
     from assent.operations.health import HealthLimits, health
 
     limits = HealthLimits()
@@ -47,8 +45,7 @@ async def _look(org: str | None) -> "Health":
 
 
 def _show(found: "Health") -> None:
-    from assent.cli.report import console, safe
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_table, safe
 
     out = console()
     print_table(_queues(found))
@@ -66,7 +63,7 @@ def _show(found: "Health") -> None:
 def _queues(found: "Health") -> "Table":
     from datetime import timedelta
 
-    from assent.cli.tables import length, table
+    from assent.cli.output import length, table
 
     headings = ("queue", "due", "oldest", "delayed", "dead")
     rows = [

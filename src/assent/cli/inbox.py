@@ -1,13 +1,11 @@
-"""`assent inbox`: what waits for somebody."""
-
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
+"""`assent inbox`: what waits for a member."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 from assent.cli.options import JsonOption
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,8 +34,8 @@ def inbox(  # noqa: PLR0913, PLR0917
     cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """See what waits for somebody: their own, that of their roles, and that of whom they stand in for."""
-    from assent.cli.report import print_json
+    """Show what waits for a member: their own, that of their roles, and that of the people they stand in for."""
+    from assent.cli.output import print_json
     from assent.cli.shapes import inbox_item_json
     from assent.people.inbox import InboxQuery
 
@@ -63,8 +61,7 @@ async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage
 
 
 def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
-    from assent.cli.report import console
-    from assent.cli.tables import print_table
+    from assent.cli.output import console, print_table
 
     out = console()
     if page.items:
@@ -79,7 +76,7 @@ def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
 def _table(items: "tuple[InboxItem, ...]") -> "Table":
     from rich.text import Text
 
-    from assent.cli.tables import length, moment, one_line, table
+    from assent.cli.output import length, moment, one_line, table
 
     rows = (
         [

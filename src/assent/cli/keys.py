@@ -1,7 +1,5 @@
 """`assent keys`: API keys of members — made and shown once, listed, revoked."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -9,11 +7,11 @@ from uuid import UUID
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
-    from assent.http.api_keys import ApiKey
+    from assent.people.api_keys import ApiKey
     from assent.store.database import Connection
 
 app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
@@ -51,8 +49,8 @@ def create(  # noqa: PLR0913, PLR0917
     length = _length(expires_in)
 
     async def work(connection: "Connection", now: datetime) -> "tuple[str, ApiKey]":
-        from assent.http.api_keys import create_api_key
         from assent.http.settings import HttpSettings
+        from assent.people.api_keys import create_api_key
 
         terms: dict[str, Any] = {
             "scopes": tuple(scope) if scope else None,
@@ -75,7 +73,7 @@ def list_keys(org: OrgOption, json: JsonOption = False) -> None:
     """List the keys of an org, newest first."""
 
     async def work(connection: "Connection", now: datetime) -> "list[ApiKey]":
-        from assent.http.api_keys import list_api_keys
+        from assent.people.api_keys import list_api_keys
 
         return await list_api_keys(connection, org)
 
@@ -90,10 +88,10 @@ def list_keys(org: OrgOption, json: JsonOption = False) -> None:
 def revoke(
     key_id: Annotated[UUID, typer.Argument(metavar="ID", help="The key's id, as listed.")], org: OrgOption
 ) -> None:
-    """Revoke a key, and those that were made with it: from now on nobody signs in with them."""
+    """Revoke a key, and those that were made with it: they no longer sign in."""
 
     async def work(connection: "Connection", now: datetime) -> None:
-        from assent.http.api_keys import revoke_api_key
+        from assent.people.api_keys import revoke_api_key
 
         await revoke_api_key(connection, org, key_id, now)
 

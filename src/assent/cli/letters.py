@@ -1,30 +1,29 @@
-"""Dead letters of all queues as one: events and results not taken, effects not sent, tasks not done."""
+"""Dead letters of all queues in one list: events, effects, results and tasks."""
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.cli.actor_options import ActorSession
-from assent.cli.ids import GivenId
-from assent.cli.progress import Bar
+from assent.cli.output import Bar
 from assent.cli.refusals import as_json, rejection_from
-from assent.cli.targets import find_seen_instance
+from assent.cli.session import ActorSession
 from assent.model.mutation import Refused, Rejection
 from assent.operations.dead_letters import DeadLetter, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
-Kind = Literal["event", "effect", "result", "task", "instance"]
+Kind = Literal["event", "effect", "result", "task"]
 
 BATCH: Final = 500
-"""How many dead letters are asked for at a time."""
+"""How many dead letters are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """An event, an effect, a result or a task that was given up."""
+    """An event, an effect, a result or a task that is dead."""
 
     id: UUID
     kind: Kind
@@ -35,27 +34,38 @@ class Letter:
     instance_id: UUID | None
     error: str | None
     awaited: bool = False
-    """Whether a step waited for it; that step has failed, and is what is tried again."""
+    """Whether a step waited for it; that step has failed, and is retried instead."""
 
 
 @dataclass(slots=True)
 class Retried:
-    """What was tried again, and what was not."""
+    """How many were retried, and which were refused."""
 
     counts: Counter[Kind] = field(default_factory=Counter)
     refused: list[tuple[str, Rejection]] = field(default_factory=list)
-    """What stays as it is, and why."""
+    """Id and reason of each that stays dead."""
 
     def to_json(self) -> dict[str, Any]:
-        kinds: tuple[Kind, ...] = ("event", "effect", "result", "task", "instance")
+        kinds: tuple[Kind, ...] = ("event", "effect", "result", "task")
         return {f"{kind}s": self.counts[kind] for kind in kinds} | {
             "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
         }
 
     async def note(self, text: str, attempt: Awaitable[Kind]) -> None:
-        """One that is refused must not keep the others from being tried."""
-        try:
+        """Count an attempt, or note why it was refused, so that the others are retried too."""
+        with self.noting(text):
             self.counts[await attempt] += 1
+
+    async def note_all(self, kind: Kind, attempt: Awaitable[int]) -> None:
+        """Count the letters of a kind that are retried at once."""
+        with self.noting(f"all {kind}s"):
+            self.counts[kind] += await attempt
+
+    @contextmanager
+    def noting(self, text: str) -> Iterator[None]:
+        """Keep the reason of what fails: the command has more to say than that."""
+        try:
+            yield
         except Exception as error:
             rejection = rejection_from(error)
             if rejection is None:
@@ -64,35 +74,31 @@ class Retried:
 
 
 async def dead_letters(session: ActorSession, limit: int) -> list[Letter]:
-    """The newest of all kinds together."""
+    """Return dead letters of all kinds together, newest first."""
     may_operate(session.actor, "retry")
     async with session.reading() as connection:
         found = await page_of_dead_letters(connection, session.org_id, None, None, limit)
     return [_letter(letter) for letter in found]
 
 
-async def retry_each(session: ActorSession, ids: Sequence[GivenId]) -> Retried:
-    """Try some again: dead letters by their ids, instances by the beginning of theirs."""
+async def retry_each(session: ActorSession, ids: Sequence[UUID]) -> Retried:
+    """Retry dead letters by their ids."""
     may_operate(session.actor, "retry")
     done = Retried()
-    for given in ids:
-        await done.note(given.text, _retry(session, given))
+    for letter_id in ids:
+        await done.note(str(letter_id), _retry(session, letter_id))
     return done
 
 
 async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
-    """Try every dead letter of the org again, all but events in one go and each event by itself."""
+    """Retry every dead letter of the org: each event by itself, the other kinds in one statement each."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.runtime.org(session.org_id, session.actor).dead_letters.retry_all(
-        "effect"
-    )
-    done.counts["result"] += await session.runtime.org(session.org_id, session.actor).dead_letters.retry_all(
-        "result"
-    )
-    done.counts["task"] += await session.runtime.org(session.org_id, session.actor).tasks.retry_all()
+    await done.note_all("effect", session.commands.dead_letters.retry_all("effect"))
+    await done.note_all("result", session.commands.dead_letters.retry_all("result"))
+    await done.note_all("task", session.commands.tasks.retry_all())
     tried: set[UUID] = set()
-    with Bar("events", shown=shown) as bar:
+    with done.noting("all events"), Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
             bar.expect(len(letters))
             for letter in letters:
@@ -103,41 +109,29 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
 
 
 async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[Letter]:
-    """The next ones; what was refused is still there, before or behind them."""
-    rows = await session.runtime.org(session.org_id).dead_letters.list("event", limit=BATCH + len(tried))
+    """Return the next ones; those that were refused are still in the list."""
+    rows = await session.commands.dead_letters.list("event", limit=BATCH + len(tried))
     return [_letter(row) for row in rows if row.id not in tried]
 
 
 async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
     try:
-        await session.runtime.org(session.org_id, session.actor).dead_letters.retry(letter.id, "event")
+        await session.commands.dead_letters.retry(letter.id, "event")
     except Refused as refused:
-        # Letters of one instance are tried again together: the others are gone when their turn comes.
+        # Events of one instance are retried together: the others are no longer dead when their turn comes.
         if refused.code != "NOT_FOUND" or letter.instance_id is None:
             raise
     return "event"
 
 
-async def _retry(session: ActorSession, given: GivenId) -> Kind:
-    async with session.reading() as connection:
-        instance_id = await find_seen_instance(session, connection, given)
-    if instance_id is not None:
-        await session.runtime.org(session.org_id, session.actor).instances.retry(instance_id)
-        return "instance"
-    if given.first != given.last:
-        hint = "a dead letter is named by its whole id"
-        raise Refused(Rejection("NOT_FOUND", f"no instance {given.text}", ("id",), hint=hint))
-    return await _retry_letter(session, given.first)
-
-
-async def _retry_letter(session: ActorSession, letter_id: UUID) -> Kind:
+async def _retry(session: ActorSession, letter_id: UUID) -> Kind:
     try:
-        return await session.runtime.org(session.org_id, session.actor).dead_letters.retry(letter_id)
+        return await session.commands.dead_letters.retry(letter_id)
     except Refused as refused:
         if refused.code != "NOT_FOUND":
             raise
-        message = f"no dead letter or instance {letter_id}"
-        raise Refused(Rejection("NOT_FOUND", message, ("id",))) from None
+        hint = "an instance is retried by `assent instances retry`"
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("id",), hint=hint)) from None
 
 
 def _letter(letter: DeadLetter) -> Letter:

@@ -1,6 +1,6 @@
 """The command line: the one list of its commands.
 
-Each command lives in a file of its own and imports what it needs when it runs, so that `assent --help` waits
+There is one file per noun; a command imports what it needs when it runs, so that `assent --help` waits
 neither for the compiler nor for a database driver.
 """
 
@@ -10,34 +10,25 @@ import typer
 
 from assent import __version__
 from assent.cli import (
-    advance,
-    approve,
+    approvals,
     audit,
-    check,
-    compile,
+    authoring,
+    dead_letters,
     definitions,
     demo,
-    diagram,
-    diff,
-    dlq,
     doctor,
     events,
     expression,
     health,
     inbox,
+    instances,
     keys,
-    list,
     members,
     migrate,
-    publish,
     rebuild,
-    recompile,
     roles,
-    schema,
     secrets,
     serve,
-    show,
-    start,
     templates,
     test,
     worker,
@@ -48,6 +39,7 @@ app = typer.Typer(
     help="Workflows for business documents.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -69,24 +61,19 @@ def _main(
 
 PEOPLE = "For people with work to do"
 AUTHORS = "For authors of workflows"
-OPERATORS = "For whoever runs it"
+OPERATORS = "For operators"
 
-app.command(rich_help_panel=PEOPLE)(start.start)
 app.command(rich_help_panel=PEOPLE)(inbox.inbox)
-app.command(rich_help_panel=PEOPLE)(approve.approve)
-app.command(rich_help_panel=PEOPLE)(advance.advance)
-app.command("list", rich_help_panel=PEOPLE)(list.list_)
-app.command(rich_help_panel=PEOPLE)(show.show)
-app.command(rich_help_panel=AUTHORS)(check.check)
+app.add_typer(instances.app, name="instances", rich_help_panel=PEOPLE)
+app.add_typer(approvals.app, name="approvals", rich_help_panel=PEOPLE)
+app.command(rich_help_panel=AUTHORS)(authoring.check)
 app.command("test", rich_help_panel=AUTHORS)(test.run_tests)
-app.command("compile", rich_help_panel=AUTHORS)(compile.compile_)
-app.command(rich_help_panel=AUTHORS)(diagram.diagram)
-app.command(rich_help_panel=AUTHORS)(diff.diff)
-app.command(rich_help_panel=AUTHORS)(publish.publish)
-app.command(rich_help_panel=AUTHORS)(definitions.definitions)
-app.command(rich_help_panel=AUTHORS)(recompile.recompile)
-app.command(rich_help_panel=AUTHORS)(schema.schema)
+app.command("compile", rich_help_panel=AUTHORS)(authoring.compile_)
+app.command(rich_help_panel=AUTHORS)(authoring.diagram)
+app.command(rich_help_panel=AUTHORS)(authoring.diff)
+app.command(rich_help_panel=AUTHORS)(authoring.schema)
 app.command(rich_help_panel=AUTHORS)(expression.expression)
+app.add_typer(definitions.app, name="definitions", rich_help_panel=AUTHORS)
 app.add_typer(templates.app, name="templates", rich_help_panel=AUTHORS)
 app.command(rich_help_panel=OPERATORS)(demo.demo)
 app.command(rich_help_panel=OPERATORS)(migrate.migrate)
@@ -100,5 +87,5 @@ app.command(rich_help_panel=OPERATORS)(audit.audit)
 app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
 app.add_typer(secrets.app, name="secrets", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
-app.add_typer(dlq.app, name="dlq", rich_help_panel=OPERATORS)
+app.add_typer(dead_letters.app, name="dead-letters", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)

@@ -1,7 +1,5 @@
 """`assent members`: the people and service accounts of an org — taken in, listed, changed, let go."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from assent.people.members import KeptMember
@@ -23,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Members: taken in, listed, changed
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="As tokens and keys name them.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="What people call them.")]
 EmailOption = Annotated[str | None, typer.Option("--email", help="Where messages reach them.")]
-ManagerOption = Annotated[str | None, typer.Option("--manager", help="Whom they report to: a member.")]
+ManagerOption = Annotated[str | None, typer.Option("--manager", help="The member they report to.")]
 RoleOption = Annotated[
     list[str] | None, typer.Option("--role", help="A role that they hold; may be given several times.")
 ]
@@ -40,7 +38,7 @@ def add(  # noqa: PLR0913, PLR0917
     service: Annotated[bool, typer.Option("--service", help="A program, not a person.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Take somebody in. What their roles may do is said by contracts, and by `assent roles`."""
+    """Add a member. Contracts and `assent roles` say what their roles may do."""
 
     async def work(connection: "Connection", now: datetime) -> "KeptMember":
         from assent.model.actor import SYSTEM
@@ -97,7 +95,7 @@ def remove(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None
 
 @app.command()
 def restore(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Take a member back whom somebody let go."""
+    """Make a removed member active again."""
     _change(org, user, {"active": True}, "took back", json)
 
 

@@ -1,11 +1,23 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and what they mean: applications, data, ids."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
+import importlib
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from uuid import UUID
 
 import typer
+
+if TYPE_CHECKING:
+    from assent.app import App
+    from assent.store.database import Connection
+
+    Find = Callable[[Connection, str, UUID, UUID, int], Awaitable[Sequence[UUID]]]
+
 
 PathArgument = Annotated[Path, typer.Argument(help="A file, a folder, or - for standard input.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -18,3 +30,113 @@ def named(text: str | None) -> str | None:
     if text is not None and is_blank(text):
         raise typer.BadParameter(f"expected a text with something to see in it, found {text!r}")
     return text
+
+
+OptionalAppOption = Annotated[
+    str | None,
+    typer.Option("--app", envvar="ASSENT_APP", help="The application, as module:name of its App object."),
+]
+
+
+def load_app(place: str) -> "App":
+    """The App at `module:name`; a usage error says what was found instead. Modules are also looked for here."""
+    from assent.app import App
+
+    module_name, colon, name = place.partition(":")
+    if not (module_name and colon and name):
+        raise typer.BadParameter(f"expected module:name, such as shop.main:app, found {place!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise typer.BadParameter(
+            f"no module {error.name!r}: run this where {module_name!r} can be imported"
+        ) from error
+    found = getattr(module, name, None)
+    if not isinstance(found, App):
+        raise typer.BadParameter(f"expected an App under {place!r}, found {type(found).__name__}")
+    return found
+
+
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        "-d",
+        metavar="KEY=VALUE",
+        help="A value, as JSON where it is JSON (500, true, [1]), else as text; may be given several times.",
+    ),
+]
+JsonDataOption = Annotated[
+    Path | None,
+    typer.Option("--json-data", metavar="FILE", help="A file with a JSON object, or - for standard input."),
+]
+
+
+def given_data(pairs: list[str] | None, file: Path | None) -> dict[str, Any]:
+    """What the options say together; a pair wins over the file."""
+    found: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise typer.BadParameter(f"expected KEY=VALUE, found {pair!r}", param_hint="--data")
+        if key in found:
+            raise typer.BadParameter(f"{key!r} is given twice", param_hint="--data")
+        found[key] = _value(value)
+    return (_object_in(file) if file is not None else {}) | found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _object_in(file: Path) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = json.loads(text, parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"expected JSON in {file}: {error}", param_hint="--json-data") from error
+    if not isinstance(found, dict):
+        what = f"expected a JSON object in {file}, found {type(found).__name__}"
+        raise typer.BadParameter(what, param_hint="--json-data")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DIGITS: Final = re.compile(r"[0-9a-f]{4,32}")
+_SHOWN_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GivenId:
+    """What was typed, and the first and the last id that begin so."""
+
+    text: str
+    first: UUID
+    last: UUID
+
+
+def given_id(text: str) -> GivenId:
+    digits = text.strip().lower().replace("-", "")
+    if not _DIGITS.fullmatch(digits):
+        raise typer.BadParameter(f"expected an id or at least 4 digits of its beginning, found {text!r}")
+    return GivenId(text, UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f")))
+
+
+async def find_one(
+    connection: "Connection", org_id: str, noun: str, given: GivenId, find: "Find"
+) -> UUID | None:
+    """The one that is meant, if there is one; refuses where there are several."""
+    from assent.model.mutation import Refused, Rejection
+
+    found = await find(connection, org_id, given.first, given.last, _SHOWN_MAX)
+    if len(found) > 1:
+        message = f"several begin with {given.text}: {', '.join(map(str, found))}"
+        raise Refused(Rejection("AMBIGUOUS_ID", message, (noun,), hint="type more of the id"))
+    return found[0] if found else None

@@ -1,15 +1,12 @@
 """`assent rebuild`: fold the steps of instances into their rows again; steps are the truth."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.actor_options import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
-from assent.cli.ids import GivenId, given_id
-from assent.cli.options import JsonOption
+from assent.cli.options import GivenId, JsonOption, given_id
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -43,7 +40,7 @@ def rebuild(  # noqa: PLR0913, PLR0917
 
     Takes the capability `workflows:repair`.
     """
-    from assent.cli.report import print_json
+    from assent.cli.output import print_json
 
     given = [given_id(text) for text in ids or []]
     if bool(given) == all_stuck:
@@ -78,7 +75,7 @@ async def _rebuild(
     *,
     shown: bool,
 ) -> "list[Rebuilt]":
-    from assent.cli.progress import Bar
+    from assent.cli.output import Bar
     from assent.cli.rebuild_instance import named_instances, rebuild_one, stuck_instances
     from assent.runtime.rights import may_operate
 
@@ -94,7 +91,7 @@ async def _rebuild(
 
 
 def _print(found: "Sequence[Rebuilt]") -> None:
-    from assent.cli.report import console
+    from assent.cli.output import console
 
     out = console()
     for one in found:

@@ -8,15 +8,12 @@ from uuid import UUID
 
 from rich.text import Text
 
-from assent.cli.actor_options import ActorSession
-from assent.cli.ids import GivenId
+from assent.cli.options import GivenId
+from assent.cli.output import one_line, safe
 from assent.cli.refusals import as_json, as_text, rejection_from
-from assent.cli.report import safe
-from assent.cli.tables import one_line
-from assent.cli.targets import find_meant
+from assent.cli.session import ActorSession, find_instance_meant
 from assent.engine.instance import Instance
-from assent.kernel.read import read_entity
-from assent.model.mutation import Refused, Rejection
+from assent.model.mutation import Rejection
 from assent.operations.stuck import find_stuck
 
 STUCK_MAX: Final = 10_000
@@ -65,18 +62,7 @@ def _shown(value: Any) -> str:
 
 async def named_instances(session: ActorSession, given: Sequence[GivenId]) -> list[UUID]:
     async with session.reading() as connection:
-        return [await _instance(session, connection, one) for one in given]
-
-
-async def _instance(session: ActorSession, connection: Any, given: GivenId) -> UUID:
-    meant = await find_meant(session, connection, given)
-    if meant.instance_id is not None:
-        return meant.instance_id
-    assert meant.entity_id is not None
-    entity = await read_entity(connection, session.org_id, meant.entity_id)
-    if entity is None or entity.instance_id is None:
-        raise Refused(Rejection("NOT_FOUND", f"no instance runs for entity {given.text}", ("id",)))
-    return entity.instance_id
+        return [await find_instance_meant(session, connection, one) for one in given]
 
 
 async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[UUID]:
@@ -86,14 +72,14 @@ async def stuck_instances(session: ActorSession, still_for: timedelta) -> list[U
 
 
 async def rebuild_one(session: ActorSession, instance_id: UUID, *, check: bool) -> Rebuilt:
-    """One that cannot be rebuilt must not keep the others from it."""
+    """Rebuild an instance; return an error instead of raising it, so that the others are rebuilt."""
     try:
-        kept, rebuilt = await session.runtime.org(session.org_id).operations.fold(instance_id)
+        kept, rebuilt = await session.commands.operations.fold(instance_id)
         differences = differences_of(kept, rebuilt)
         if check or not differences:
             return Rebuilt(instance_id, differences)
-        # Under its lock now: whoever was at work on it meanwhile may have brought it in order.
-        changed = await session.runtime.org(session.org_id, session.actor).operations.rebuild(instance_id)
+        # Under its lock now: a command that ran meanwhile may have corrected it.
+        changed = await session.commands.operations.rebuild(instance_id)
         return Rebuilt(instance_id, differences if changed else {}, changed)
     except Exception as error:
         surprise = Rejection("UNEXPECTED", f"{type(error).__name__}: {error}")

@@ -1,43 +1,41 @@
-"""Why a command did nothing, told to a person or to a program."""
+"""Why a command failed: the text or JSON that it prints on standard error, and its exit code."""
 
-import asyncpg
+from typing import Final, NoReturn
+
+import typer
 from rich.text import Text
 
-from assent.cli.report import console, print_json, safe
-from assent.model.mutation import Refused, Rejection
-from assent.model.problems import Invalid, format_path
-from assent.runtime.errors import ReceiptTaken, StepFailed
-from assent.store.errors import StoreError
-from assent.store.retry import LOST_AGAINST_OTHERS
+from assent import refusals
+from assent.cli.output import console, print_json, safe
+from assent.model.mutation import Rejection
+from assent.model.problems import format_path
+from assent.store.errors import OutcomeUnknown
 
-_BUSY_STATES = LOST_AGAINST_OTHERS | {"55P03", "57014"}
-"""Lost against others too often, or waited too long: nothing was written, and later it may well work."""
+FAILED: Final = 1
+UNKNOWN: Final = 3
+"""Exit codes. After UNKNOWN the command may have been carried out or not."""
 
 
 def rejection_from(error: Exception) -> Rejection | None:
-    """What an error says to whoever ran the command; nothing, where it is a surprise."""
-    if isinstance(error, Refused):
-        return error.rejection
-    if isinstance(error, Invalid):
-        return Rejection.of(error.problems)
-    if isinstance(error, StepFailed):
-        why = f"{type(error.error).__name__}: {error.error}"
-        return Rejection("STEP_FAILED", f"the step `{error.node_id}` raised {why}; nothing was changed")
-    if isinstance(error, ReceiptTaken):
-        hint = f"run `assent rebuild {error.instance_id}`"
-        return Rejection("PROJECTION_BEHIND", str(error), ("instance_id",), hint=hint)
-    return _of_database(error)
+    """Return what an error means for the operator, with its text; None for an unexpected error."""
+    if isinstance(error, OutcomeUnknown):
+        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
+        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
+    return refusals.rejection_from(error, reveals_errors=True)
 
 
-def _of_database(error: Exception) -> Rejection | None:
-    if isinstance(error, asyncpg.PostgresError) and error.sqlstate in _BUSY_STATES:
-        message = "others are at work on the same thing; nothing was changed"
-        return Rejection("BUSY", message, hint="try again")
-    if isinstance(error, asyncpg.DataError):
-        return Rejection("BAD_VALUE", str(error))
-    if isinstance(error, StoreError | ConnectionError | asyncpg.InterfaceError):
-        return Rejection("UNAVAILABLE", str(error))
-    return None
+def exit_code(rejection: Rejection) -> int:
+    """Return the exit code of a command that ends with this rejection."""
+    return UNKNOWN if rejection.code == "OUTCOME_UNKNOWN" else FAILED
+
+
+def exit_with(error: Exception) -> NoReturn:
+    """Print the error and exit with its code; raise it again where it is a mistake of ours."""
+    rejection = rejection_from(error)
+    if rejection is None:
+        raise error
+    console(stderr=True).print(str(error) or type(error).__name__, style="red", markup=False)
+    raise typer.Exit(exit_code(rejection)) from None
 
 
 def print_rejection(rejection: Rejection, *, json: bool) -> None:

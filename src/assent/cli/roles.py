@@ -1,7 +1,5 @@
 """`assent roles`: what the roles of an org carry, beside what contracts grant them."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
@@ -10,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption, run_in_org
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
     from assent.people.roles import Role
@@ -45,7 +43,7 @@ def list_(org: OrgOption, json: JsonOption = False) -> None:
 
 @app.command()
 def grant(role: RoleArgument, capabilities: CapabilitiesArgument, org: OrgOption) -> None:
-    """Have a role carry more; a role that nobody has heard of is made by this."""
+    """Give a role more capabilities; a role that is new is created."""
     _set(org, role, lambda carried: carried | set(capabilities))
 
 

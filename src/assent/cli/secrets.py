@@ -1,7 +1,5 @@
 """`assent secrets`: credentials for receivers, by the names that definitions call them."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
@@ -10,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from assent.cli.database import migrated_database, operator
 from assent.cli.options import JsonOption
-from assent.cli.org_transaction import OrgOption
-from assent.cli.report import console, print_json
+from assent.cli.output import console, print_json
+from assent.cli.session import OrgOption, migrated_database, operator
 
 if TYPE_CHECKING:
     from assent.effects.named_secrets import SecretRecord
@@ -88,9 +85,8 @@ def _value() -> str:
 
 
 def _as_owner(work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """The application's role has no right to secrets. Ends with 1 when it is refused."""
-    from assent.model.mutation import Refused
-    from assent.store.errors import StoreError
+    """Do it as the owner, for the application's role has no right to secrets; exit if it fails."""
+    from assent.cli.refusals import exit_with
 
     async def run() -> T:
         async with migrated_database() as database, database.transaction(None, by=operator()) as connection:
@@ -98,9 +94,8 @@ def _as_owner(work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
 
     try:
         return asyncio.run(run())
-    except (StoreError, Refused) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
 
 
 def _print_table(secrets: "list[SecretRecord]") -> None:

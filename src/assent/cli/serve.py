@@ -1,7 +1,5 @@
 """`assent serve`: the HTTP door, alone or with a worker in the same process."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 import logging
 import os
@@ -11,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.application import AppOption, load_app
-from assent.cli.database import migrated_database
-from assent.cli.report import console
+from assent.cli.options import OptionalAppOption, load_app
+from assent.cli.output import console
+from assent.cli.session import migrated_database
 
 if TYPE_CHECKING:
     from socket import socket
@@ -38,7 +36,7 @@ WorkerOption = Annotated[
 
 
 def serve(
-    app: AppOption = None,
+    app: OptionalAppOption = None,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     with_worker: WorkerOption = False,

@@ -1,7 +1,5 @@
 """`assent test`: run scenarios, and say of each that fails which step it was and who was waited for."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.application import AppOption, load_app
-from assent.cli.options import JsonOption
+from assent.cli.options import JsonOption, OptionalAppOption, load_app
 
 if TYPE_CHECKING:
     from assent.app import App
@@ -32,14 +29,14 @@ def run_tests(
     word: WordOption = None,
     fail_fast: FailFastOption = False,
     json: JsonOption = False,
-    app: AppOption = None,
+    app: OptionalAppOption = None,
 ) -> None:
     """Run scenarios: each in a database of its own, with a clock that moves by itself.
 
     A scenario uses the contracts, patches and flows in its own file, those that it names with `uses`, or those beside
     it. Exit code 1 means that one failed.
     """
-    from assent.cli.report import print_json
+    from assent.cli.output import print_json
     from assent.store.errors import StoreError
 
     found = _chosen(paths or [Path()], word)
@@ -91,7 +88,7 @@ async def _run(
 
 
 def _print(outcomes: "Sequence[ScenarioResult]", found: "Sequence[FoundScenario]") -> None:
-    from assent.cli.report import console, print_problems
+    from assent.cli.output import console, print_problems
 
     out = console()
     sources = [one.source for one in found] + [source for one in found for source in one.definitions]
@@ -105,7 +102,7 @@ def _print(outcomes: "Sequence[ScenarioResult]", found: "Sequence[FoundScenario]
 
 
 def _summary(outcomes: "Sequence[ScenarioResult]", count: int) -> str:
-    from assent.cli.report import counted
+    from assent.cli.output import counted
 
     failed = sum(not outcome.passed for outcome in outcomes)
     left = f", {count - len(outcomes)} not run" if len(outcomes) < count else ""

@@ -1,7 +1,5 @@
 """`assent worker`: run the background duties, until a signal or until nothing is left to do."""
 
-# ruff: noqa: PLC0415 - imported when the command runs, see cli/main.py
-
 import asyncio
 import logging
 import os
@@ -12,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.application import AppOption, load_app
-from assent.cli.options import JsonOption
-from assent.cli.report import console, print_json
+from assent.cli.options import JsonOption, OptionalAppOption, load_app
+from assent.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from assent.app import App
@@ -43,7 +40,7 @@ OnceOption = Annotated[
 
 
 def worker(
-    only: OnlyOption = None, once: OnceOption = False, json: JsonOption = False, app: AppOption = None
+    only: OnlyOption = None, once: OnceOption = False, json: JsonOption = False, app: OptionalAppOption = None
 ) -> None:
     """Run the background duties: events, effects, timers, timeouts and the sweeps.
 

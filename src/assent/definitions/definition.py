@@ -72,6 +72,11 @@ class DefinitionVersion:
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def is_everybodys(self) -> bool:
+        """Return whether all orgs have it."""
+        return self.org_id == EVERYBODY
+
     @classmethod
     def of(cls, row: Row) -> Self:
         return cls(**{field.name: row[field.name] for field in fields(cls)})

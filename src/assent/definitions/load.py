@@ -72,7 +72,7 @@ def _workflow_in(content: Mapping[str, Any], expected_hash: str) -> Workflow | N
 
 def _stale(row: Row, compiled_by: str) -> Rejection:
     message = f"was compiled by compiler {compiled_by}, this is {COMPILER_VERSION}"
-    return _refused(row, "WORKFLOW_COMPILER_STALE", message, "run `assent recompile`")
+    return _refused(row, "WORKFLOW_COMPILER_STALE", message, "run `assent definitions recompile`")
 
 
 def _refused(row: Row, code: str, message: str, hint: str) -> Rejection:
@@ -177,4 +177,4 @@ def _either(pin: Pin, found: dict[DefinitionKey, Loaded]) -> Loaded | None:
 def _nothing_for(wanted: DefinitionRef) -> Rejection:
     what = "workflow for entity type" if wanted.kind == "effective" else "flow"
     message = f"no {what} `{wanted.key}` is published for org {wanted.org_id}"
-    return Rejection("NOT_FOUND", message, ("key",), hint="publish one with `assent publish`")
+    return Rejection("NOT_FOUND", message, ("key",), hint="publish one with `assent definitions publish`")

@@ -1,5 +1,5 @@
-"""The HTTP door: sign-in, problems, paging, keys for repeats, and one file of routes per noun.
+"""The HTTP API. `routing` tells how a request is handled; `routes` has one module for each noun.
 
-Nothing is decided here that the kernel or the runtime decides; a route turns a request into a command, and what
-comes of it into an answer.
+Nothing is decided here that the kernel or the runtime decides: a handler turns a request into a command, and its result
+into a body.
 """

@@ -1,17 +1,23 @@
-"""The application that uvicorn serves: the one list of its routes, and what lies around them."""
+"""The application that uvicorn serves: its routers, its middleware and its exception handlers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from assent.app import App
 from assent.effects.callback_settings import CallbackSettings
-from assent.http import (
+from assent.http.context import Services, Transaction
+from assent.http.errors import handle_errors
+from assent.http.middleware import ANY, AccessLog, AllowedHosts, LimitsMiddleware, TracingMiddleware
+from assent.http.openapi import add_document, add_reference, document_of
+from assent.http.replies import REPLAYED
+from assent.http.routes import (
     approvals,
     audit,
     chains,
@@ -22,54 +28,40 @@ from assent.http import (
     entity_history,
     event_sources,
     events,
-    evidence,
     forms,
     health,
     inbox,
+    instances,
     keys,
     members,
-    metrics,
-    operating,
+    operations,
     outside_requests,
-    results,
     roles,
     secrets,
     streams,
     tasks,
     templates,
-    workflow_control,
-    workflows,
 )
-from assent.http.access_log import AccessLog
-from assent.http.desk import Services
-from assent.http.errors import handle_errors
-from assent.http.examples import add_examples
-from assent.http.hosts import ANY, AllowedHosts
-from assent.http.limits import LimitsMiddleware
-from assent.http.problems import ProblemBody
-from assent.http.reference import add_document, add_reference
-from assent.http.replies import REPLAYED
+from assent.http.routes.readable import ReadObject, show_again
+from assent.http.routing import Route
 from assent.http.settings import HttpSettings
-from assent.http.showing import show_again
-from assent.http.tracing import TracingMiddleware
+from assent.runtime.rights import may_read_definitions
 from assent.store.database import Database
 from assent.telemetry.configure import use_metrics
 
 ROUTERS: Final[Sequence[APIRouter]] = (
     health.router,
-    workflows.router,
-    workflow_control.router,
+    instances.router,
+    instances.control,
     entities.router,
     entity_history.router,
     approvals.router,
     events.router,
     outside_requests.router,
-    results.router,
     inbox.router,
     delegations.router,
     chains.router,
     forms.router,
-    evidence.router,
     definitions.router,
     drafts.router,
     templates.router,
@@ -80,14 +72,51 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     secrets.router,
     tasks.router,
     audit.router,
-    operating.router,
-    metrics.router,
+    operations.router,
     streams.router,
 )
 
+
+OLD_PREFIX: Final = "/ui/workflows"
+NEW_PREFIXES: Final = ("/api/flows", "/api/instances")
+
+
+def aliases() -> APIRouter:
+    """Return the routes of flows and instances under the prefix that the first clients used, with the same handlers."""
+    router = APIRouter(route_class=Route)
+    for route in (route for each in ROUTERS for route in each.routes if isinstance(route, APIRoute)):
+        for prefix in NEW_PREFIXES:
+            if route.path.startswith(prefix):
+                path = OLD_PREFIX + route.path.removeprefix(prefix)
+                methods = sorted(route.methods or ())
+                router.add_api_route(
+                    path, route.endpoint, methods=methods, name=route.name, include_in_schema=False
+                )
+    return router
+
+
+async def _read_entity(tx: Transaction, name: str) -> object:
+    entity_type, _, entity_id = name.partition("/")
+    return await entities.read_visible_entity(tx, entity_type, UUID(entity_id))
+
+
+async def _read_definitions(tx: Transaction, name: str) -> None:
+    may_read_definitions(tx.actor)
+
+
+READERS: Final[Mapping[str, ReadObject]] = {
+    "entity": _read_entity,
+    "instance": lambda tx, name: instances.read_instance(tx, UUID(name)),
+    "approval": lambda tx, name: approvals.read_approval(tx, UUID(name)),
+    "form": lambda tx, name: forms.read_visible_form(tx, UUID(name)),
+    "task": lambda tx, name: tasks.read_visible_task(tx, UUID(name)),
+    "definitions": _read_definitions,
+}
+"""How the objects that a kept reply shows are read again."""
+
 _DESCRIPTION: Final = """
-Workflows for business documents. Every answer that is no success is `application/problem+json` with a stable `code`.
-Lists come in pages: `next` of one is `cursor` of the next. A write with an `Idempotency-Key` does nothing twice.
+Workflows for business documents. Every error is `application/problem+json` with a stable `code`.
+Lists have pages: `next` of one is `cursor` of the next. A command with an `Idempotency-Key` runs once.
 """
 
 
@@ -97,18 +126,18 @@ def create_app(
     settings: HttpSettings | None = None,
     callbacks: CallbackSettings | None = None,
 ) -> FastAPI:
-    """The HTTP door of an application on an open database, which stays the caller's to close."""
+    """Return the HTTP application on an open database, which the caller closes."""
     settings = settings or HttpSettings()
     callbacks = callbacks or CallbackSettings()
     if settings.metrics != "off":
         use_metrics()
     door = bare_app(settings)
-    door.state.house = Services(app, database, settings, callbacks, show_again)
+    door.state.services = Services(app, database, settings, callbacks, partial(show_again, READERS))
     return door
 
 
 def bare_app(settings: HttpSettings) -> FastAPI:
-    """The routes and what lies around them; without a house behind it, good for its document only."""
+    """Return the routes with their middleware; without services it can only make its document."""
     door = FastAPI(
         title="Assent",
         version=version("assent"),
@@ -122,6 +151,7 @@ def bare_app(settings: HttpSettings) -> FastAPI:
     )
     for router in ROUTERS:
         door.include_router(router)
+    door.include_router(aliases())
     add_document(door)
     if settings.docs == "on":
         add_reference(door)
@@ -147,23 +177,9 @@ def bare_app(settings: HttpSettings) -> FastAPI:
         door.add_middleware(AllowedHosts, hosts=settings.allowed_hosts)
     if settings.access_log == "on":
         door.add_middleware(AccessLog)
-    door.openapi = lambda: _openapi(door)  # type: ignore[method-assign]
+    door.openapi = lambda: document_of(door)  # type: ignore[method-assign]
     return door
 
 
 def _operation_id(route: APIRoute) -> str:
     return route.name
-
-
-def _openapi(door: FastAPI) -> dict[str, Any]:
-    """The document, with the one shape that all problems have."""
-    if door.openapi_schema is None:
-        found = get_openapi(
-            title=door.title, version=door.version, description=door.description, routes=door.routes
-        )
-        schemas = found["components"]["schemas"]
-        problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= problem.pop("$defs") | {"ProblemBody": problem}
-        add_examples(found)
-        door.openapi_schema = found
-    return door.openapi_schema

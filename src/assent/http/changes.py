@@ -1,8 +1,8 @@
-"""Hearing of changes, once for all streams of a process: which instances and inboxes are not what they were.
+"""The feed of changes of instances and inboxes, for all streams of a process.
 
-One connection listens, one statement for each kind of thing looks, however many streams there are. A look is taken
-when the outboxes are notified, and every second: a command that emits nothing notifies nobody, and to have each of them
-notify would have their commits wait for each other.
+One connection listens, and one statement for each kind of topic reads, however many streams there are. It reads when
+the outboxes are notified, and every second: a command that emits nothing sends no notification, and if each command
+sent one, their commits would wait for each other.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _SQL: Final = load_queries("assent.http", "changes.sql")
 CHANNELS: Final = ("assent_events", "assent_effects")
 LOOK_EVERY_S: Final = 1.0
 LOOK_PAUSE_S: Final = 0.1
-"""However much is notified, no more looks than that."""
+"""The pause between two reads, however many notifications arrive."""
 STREAMS_MAX: Final = 1_000
 STREAMS_OF_CALLER_MAX: Final = 20
 
@@ -39,16 +39,16 @@ AWAY: Final = (StoreError, OSError, asyncpg.PostgresError, asyncpg.InterfaceErro
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a stream is about: an instance, or somebody's inbox."""
+    """The topic of a stream: an instance, or the inbox of a user."""
 
     org_id: str
     what: UUID | str
     partition_id: str | None = None
-    """Of an inbox, the one part of the org that its owner sees; everything without it."""
+    """Of an inbox, the one partition that its owner sees; None for all."""
 
 
 class Watched:
-    """What was last seen of a topic; None before the first look."""
+    """The last known state of a topic; None before the first read."""
 
     def __init__(self) -> None:
         self.seen: str | None = None
@@ -67,7 +67,7 @@ class Watched:
         self._changed.set()
 
     async def change(self, after: str | None, timeout_s: float) -> bool:
-        """Wait until it is not what it was; false when the time is over, or it is watched no more."""
+        """Wait for a change; return False at the timeout, or when the topic is no longer watched."""
         if self.seen == after and not self._stopped:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
@@ -76,7 +76,7 @@ class Watched:
 
 
 class ChangeFeed:
-    """The one watch of a process. It runs while there are streams, and ends with the last of them."""
+    """The watch of a process. It runs while there are streams, and ends with the last of them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -87,7 +87,7 @@ class ChangeFeed:
 
     @contextmanager
     def watching(self, topic: Topic, caller: str) -> Iterator[Watched]:
-        """Inside, a topic is watched for one stream of a caller; raises `Refused` where there are too many."""
+        """Watch a topic for one stream of a caller inside the block; raise `Refused` if there are too many."""
         self._refuse_too_many(caller)
         watched = self._topics.setdefault(topic, Watched())
         watched.streams += 1
@@ -100,7 +100,7 @@ class ChangeFeed:
             self._leave(topic, watched, caller)
 
     def stop(self) -> None:
-        """Have every stream end now."""
+        """End every stream now."""
         self.stopped = True
         for watched in self._topics.values():
             watched.stop()
@@ -131,7 +131,9 @@ class ChangeFeed:
                         await asyncio.sleep(LOOK_PAUSE_S)
                         await listener.wait(LOOK_EVERY_S)
             except AWAY as error:
-                _log.warning("changes are not heard", extra={"error": f"{type(error).__name__}: {error}"})
+                _log.warning(
+                    "the feed of changes has no database", extra={"error": f"{type(error).__name__}: {error}"}
+                )
                 await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look(self) -> None:
@@ -148,7 +150,7 @@ class ChangeFeed:
 
 
 async def look_at_instances(connection: Connection, topics: Sequence[Topic]) -> Mapping[Topic, str]:
-    """How far each has come; one that is gone is left out."""
+    """Return the version of each instance; a deleted one is left out."""
     if not topics:
         return {}
     rows = await connection.fetch(_SQL.look_at_instances, *_columns(topics))
@@ -158,7 +160,7 @@ async def look_at_instances(connection: Connection, topics: Sequence[Topic]) -> 
 async def look_at_inboxes(
     connection: Connection, topics: Sequence[Topic], now: datetime
 ) -> Mapping[Topic, str]:
-    """What lies in each, in a word that changes when something comes or goes."""
+    """Return a text for each inbox that changes when an item is added or removed."""
     if not topics:
         return {}
     partitions = [topic.partition_id for topic in topics]

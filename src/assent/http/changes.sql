@@ -1,12 +1,12 @@
 -- name: look_at_instances
--- How far each of these instances has come.
+-- The version of each instance.
 SELECT i.org_id, i.id, i.version
   FROM unnest($1::text[], $2::uuid[]) AS asked (org_id, id)
   JOIN assent.workflow_instances i ON i.org_id = asked.org_id AND i.id = asked.id;
 
 -- name: look_at_inboxes
--- Of each of these people, how many open seats they and those for whom they stand in have, and the newest. It is one look
--- into the index of open seats for each of them; what exactly waits is read by whoever hears that it is not what it was.
+-- For each user, the number of open seats of their own and of their delegators, and the newest. It is one read of the
+-- index of open seats for each user; a stream that sees a change reads the inbox itself.
 SELECT asked.org_id, asked.user_id, asked.partition_id, sum(open.seats)::bigint AS seats, max(open.newest) AS newest
   FROM unnest($1::text[], $2::text[], $4::text[]) AS asked (org_id, user_id, partition_id)
  CROSS JOIN LATERAL (

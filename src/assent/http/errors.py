@@ -1,4 +1,4 @@
-"""Whatever goes wrong becomes a problem: refusals, bad requests, a busy database, and mistakes of ours."""
+"""Exception handlers: every exception becomes a problem, by the mapping of `assent.refusals`."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -9,21 +9,19 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from assent.http.context import services_of
 from assent.http.problems import RefusedByHttp, problem_reply, summary_of
 from assent.http.refusals import note_command
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import PROBLEMS_MAX, Problem
-from assent.runtime.errors import StepFailed
+from assent.refusals import rejection_from
+from assent.runtime.errors import ReceiptTaken, StepFailed
 from assent.store.errors import OutcomeUnknown, StoreError
-from assent.store.outage import is_outage
-from assent.store.retry import LOST_AGAINST_OTHERS
 from assent.telemetry import hooks
 
 _log = logging.getLogger(__name__)
 
-BUSY_STATES: Final = LOST_AGAINST_OTHERS | {"55P03", "57014"}
-"""Lost against others too often, or waited too long: nothing was written, and later it may well work."""
-
+_RETRY_AFTER_S: Final[Mapping[str, str]] = {"BUSY": "1", "UNAVAILABLE": "5"}
 _SEND_A_KEY: Final = "with an `Idempotency-Key`, a repeat is safe"
 
 _CODES: Final[Mapping[str, str]] = {
@@ -49,6 +47,7 @@ _OF_HTTP: Final[Mapping[int, str]] = {
 
 
 def handle_errors(app: FastAPI) -> None:
+    """Register the exception handlers."""
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
 
@@ -57,7 +56,7 @@ async def _refused(request: Request, error: Any) -> Response:
     headers = error.headers if isinstance(error, RefusedByHttp) else {}
     caller = getattr(request.state, "caller", None)
     if caller is not None and request.method not in ("GET", "HEAD"):
-        await note_command(request.app.state.house.database, caller, request, error.rejection)
+        await note_command(services_of(request).database, caller, request, error.rejection)
     return _problem(request, error.rejection, headers=headers)
 
 
@@ -71,11 +70,11 @@ async def _bad_request(request: Request, error: Any) -> Response:
 
 
 def _field_problem(found: Mapping[str, Any]) -> Problem:
-    """The place begins with where it is: a part of the body goes without, the others are named."""
+    """Return a problem of a field; the path of a part of the body has no prefix."""
     where, *rest = found["loc"]
     path = tuple(rest) if where == "body" else (str(where), *rest)
     kind = found["type"]
-    code = kind if kind.isupper() else _CODES.get(kind, "WRONG_TYPE")  # upper-case kinds are our own codes
+    code = kind if kind.isupper() else _CODES.get(kind, "WRONG_TYPE")  # upper-case types are our own codes
     return Problem(code, str(found["msg"]), path, found.get("ctx", {}).get("hint"))
 
 
@@ -85,42 +84,42 @@ async def _http(request: Request, error: Any) -> Response:
     return _problem(request, rejection, status=error.status_code, headers=error.headers)
 
 
-async def _database(request: Request, error: Any) -> Response:
-    if _is_done(request) or is_outage(error):
-        return await _no_database(request, error)
-    if error.sqlstate in BUSY_STATES:
-        return _busy(request)
-    return await _unexpected(request, error)
-
-
-async def _no_database(request: Request, error: Any) -> Response:
-    _log.warning("the database cannot be used", extra={"error": str(error), "path": request.url.path})
-    if _is_done(request):
-        return _done_without_reply(request)
-    message = "the database cannot be used now; nothing was changed"
-    return _problem(request, Rejection("UNAVAILABLE", message), headers={"retry-after": "5"})
+async def _failed(request: Request, error: Any) -> Response:
+    """Reply to an exception that the shared mapping knows; every other one is an internal error."""
+    rejection = rejection_from(error)
+    if isinstance(error, StepFailed | ReceiptTaken):
+        _log.error("a step failed", exc_info=error, extra={"path": request.url.path})
+    elif isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | StoreError | OSError):
+        if rejection is not None or _is_done(request):
+            _log.warning("the database failed", extra={"error": str(error), "path": request.url.path})
+        if _is_done(request):
+            return _done_without_reply(request)
+    if rejection is None:
+        return await _unexpected(request, error)
+    headers = {"retry-after": _RETRY_AFTER_S[rejection.code]} if rejection.code in _RETRY_AFTER_S else {}
+    return _problem(request, rejection, headers=headers)
 
 
 async def _outcome_unknown(request: Request, error: Any) -> Response:
-    """Say that a command may have been carried out or not, and how to find out."""
+    """Reply that a command may have been carried out or not, and how to find out."""
     if request.method in ("GET", "HEAD") or _is_done(request):
-        return await _no_database(request, error)
+        return await _failed(request, error)
     about = {"path": request.url.path, "org_id": error.org_id, "audit_id": str(error.audit_id or "")}
     _log.error("the outcome of a command is unknown", extra=about)
-    message = "the database was lost while this was being written; it may have been carried out or not"
+    message = "the database was lost at the commit; the command may have been carried out or not"
     if "idempotency-key" in request.headers:
-        hint = "repeat the same request with the same `Idempotency-Key`: it is carried out once"
+        hint = "repeat the same request with the same `Idempotency-Key`: it runs once"
     elif error.audit_id is not None:
         hint = f"it was carried out if the audit log has the entry {error.audit_id}; {_SEND_A_KEY}"
     else:
-        hint = f"look at what it would have changed before you repeat it; {_SEND_A_KEY}"
+        hint = f"read what it changes before you repeat it; {_SEND_A_KEY}"
     return _problem(request, Rejection("OUTCOME_UNKNOWN", message, hint=hint), headers={"retry-after": "5"})
 
 
 def _done_without_reply(request: Request) -> Response:
-    message = "this was carried out, but its answer could not be read"
+    message = "the command was carried out, but its reply could not be read"
     hint = (
-        "read what it changed; a repeat with the same `Idempotency-Key`, where one was sent, gives the answer"
+        "read what it changed; a repeat with the same `Idempotency-Key`, if one was sent, returns the reply"
     )
     return _problem(request, Rejection("OUTCOME_UNKNOWN", message, hint=hint), headers={"retry-after": "5"})
 
@@ -130,26 +129,15 @@ def _is_done(request: Request) -> bool:
     return getattr(request.state, "is_done", False) is True
 
 
-def _busy(request: Request) -> Response:
-    message = "others are at work on the same thing; nothing was changed"
-    return _problem(request, Rejection("BUSY", message), headers={"retry-after": "1"})
-
-
-async def _step_failed(request: Request, error: Any) -> Response:
-    _log.error("a step raised", exc_info=error, extra={"node": error.node_id, "path": request.url.path})
-    message = f"the step `{error.node_id}` raised an error; nothing was changed"
-    return _problem(request, Rejection("STEP_FAILED", message, hint="the server's log says more"))
-
-
 async def _unexpected(request: Request, error: Any) -> Response:
     _log.error("a request failed", exc_info=error, extra={"path": request.url.path})
     hooks.report(error, door="http")
     became = (
-        "this was carried out, but its answer could not be made"
+        "the command was carried out, but its reply could not be made"
         if _is_done(request)
         else "nothing was changed"
     )
-    return _problem(request, Rejection("UNEXPECTED", f"something went wrong here; {became}"))
+    return _problem(request, Rejection("UNEXPECTED", f"an internal error; {became}"))
 
 
 def _problem(
@@ -166,12 +154,13 @@ _HANDLERS: Final[Mapping[type[Exception], Any]] = {
     Refused: _refused,
     RequestValidationError: _bad_request,
     HTTPException: _http,
-    StepFailed: _step_failed,
-    asyncpg.PostgresError: _database,
-    asyncpg.InterfaceError: _no_database,
+    StepFailed: _failed,
+    ReceiptTaken: _failed,
+    asyncpg.PostgresError: _failed,
+    asyncpg.InterfaceError: _failed,
     OutcomeUnknown: _outcome_unknown,
-    StoreError: _no_database,
-    ConnectionError: _no_database,
-    TimeoutError: _no_database,
+    StoreError: _failed,
+    ConnectionError: _failed,
+    TimeoutError: _failed,
     Exception: _unexpected,
 }

@@ -1,7 +1,7 @@
-"""Server-sent events: what something is now, whenever it has changed.
+"""Server-sent events: the current state of an object, whenever it has changed.
 
-Only the newest state is sent, however many were between; so a stream needs no memory, and one that comes back with
-`Last-Event-ID` hears at once whether it missed something. Whoever does not read is dropped.
+Only the newest state is sent, however many were between; so a stream needs no memory, and a client that reconnects with
+`Last-Event-ID` knows at once whether it missed a change. A client that does not read is disconnected.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from fastapi import Response
 from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from assent.http.callers import Caller
+from assent.http.auth.callers import Caller
 from assent.http.changes import AWAY, Topic, Watched
-from assent.http.desk import RequestContext
-from assent.http.scopes import Scope as KeyScope
+from assent.http.context import RequestContext, Transaction
 from assent.model.mutation import Refused
+from assent.people.api_keys import Scope as KeyScope
 
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "text/event-stream"
 SEND_WITHIN_S: Final = 10.0
 RETRY_MS: Final = 2_000
-"""When a client that lost us comes back."""
+"""How long a client waits before it reconnects."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What something is now."""
+    """The current state of an object."""
 
     id: str
     event: str
@@ -43,28 +43,28 @@ class StreamState:
         return f"id: {self.id}\nevent: {self.event}\ndata: {self.data.model_dump_json()}\n\n"
 
 
-Read = Callable[[RequestContext], Awaitable[StreamState]]
+ReadState = Callable[[Transaction], Awaitable[StreamState]]
 
 
 class EventStream(Response):
-    """The states of a topic, one after the other, until it ends, the caller goes or may not see it any more."""
+    """The states of a topic, until it ends, the client disconnects or the caller may no longer read it."""
 
     def __init__(
-        self, desk: RequestContext, topic: Topic, scope: KeyScope, read: Read, last_id: str | None
+        self, context: RequestContext, topic: Topic, scope: KeyScope, read: ReadState, last_id: str | None
     ) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._desk = desk
+        self._context = context
         self._topic = topic
         self._scope = scope
         self._read = read
         self._last_id = last_id
-        self._heartbeat_s = desk.house.settings.stream_heartbeat_s
-        self._open_s = desk.house.settings.stream_s_max
+        self._heartbeat_s = context.services.settings.stream_heartbeat_s
+        self._open_s = context.services.settings.stream_s_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        whose = f"{self._desk.org_id} {self._desk.caller.key}"
-        with self._desk.house.changes.watching(self._topic, whose) as watched:
+        whose = f"{self._context.org_id} {self._context.caller.key}"
+        with self._context.services.changes.watching(self._topic, whose) as watched:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             sending = asyncio.create_task(self._send(watched, send), name="stream")
             gone = asyncio.create_task(_until_gone(receive), name="stream client")
@@ -84,7 +84,9 @@ class EventStream(Response):
                     async with asyncio.timeout(SEND_WITHIN_S):
                         await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
         except TimeoutError:
-            _log.warning("a stream was dropped: nobody reads it", extra={"caller": self._desk.caller.key})
+            _log.warning(
+                "a stream was dropped: the client does not read", extra={"caller": self._context.caller.key}
+            )
             return
         except AWAY as error:
             _log.warning("a stream ended: the database is away", extra={"error": type(error).__name__})
@@ -94,7 +96,7 @@ class EventStream(Response):
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._open_s
         yield f"retry: {RETRY_MS}\n\n"
-        while not self._desk.house.changes.stopped and loop.time() < ends_at:
+        while not self._context.services.changes.stopped and loop.time() < ends_at:
             seen = watched.seen
             state = await self._allowed_state()
             if state is None:
@@ -106,16 +108,18 @@ class EventStream(Response):
                 return
             wait_s = min(self._heartbeat_s, max(0.0, ends_at - loop.time()))
             if not await watched.change(seen, wait_s):
-                yield ": \n\n"  # a comment: we are still here
+                yield ": \n\n"  # a comment, as a heartbeat
 
     async def _allowed_state(self) -> StreamState | None:
-        """What it is now, for whoever may still see it: rights, tokens and keys may have ended meanwhile."""
-        request, house = self._desk.request, self._desk.house
-        caller = await house.sign_in.caller(request.headers.get("authorization"), self._desk.caller.place)
+        """Return the current state; None if the caller may no longer read it: rights, tokens and keys can end."""
+        request, services = self._context.request, self._context.services
+        caller = await services.sign_in.caller(
+            request.headers.get("authorization"), self._context.caller.place
+        )
         if not isinstance(caller, Caller) or caller.may_use(self._scope) is not None:
             return None
         try:
-            return await self._read(replace(self._desk, caller=caller))
+            return await replace(self._context, caller=caller).read(self._read)
         except Refused:
             return None
 

@@ -1,39 +1,40 @@
-"""Pages of lists: so many items, or so many bytes, and an opaque cursor to what comes after them.
+"""Pages of lists: a limit of items and of bytes, and an opaque cursor to the next page.
 
-A cursor names the last item by what never changes, so that a list that moves meanwhile shows nothing twice.
+A cursor names the last item by a key that never changes, so a list that changes meanwhile shows no item twice.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import orjson
-from fastapi import Query, Response
+from fastapi import Query
 from pydantic import BaseModel, Field
 
-from assent.http.reply import JSON
+from assent.http.replies import Reply
 from assent.model.cursor import CURSOR_LENGTH_MAX, cursor_of
 
 T = TypeVar("T")
+B = TypeVar("B", bound=BaseModel)
 V = TypeVar("V")
 
 ITEMS_DEFAULT: Final = 50
 ITEMS_MAX: Final = 200
 PAGE_BYTES_MAX: Final = 2_097_152
-"""A page ends with the item that reaches it: writing more would hold up everybody else for too long."""
+"""A page ends with the item that reaches it: writing more would block the event loop for too long."""
 
 LimitQuery = Annotated[
     int,
     Query(
         ge=1,
         le=ITEMS_MAX,
-        description="How many items at most; a page of large items ends earlier, with `next`.",
+        description="The maximum number of items; a page of large items ends earlier, with `next`.",
     ),
 ]
 CursorQuery = Annotated[
     str | None,
     Query(
         max_length=CURSOR_LENGTH_MAX,
-        description="What `next` of the page before said; the first page without it.",
+        description="The value of `next` of the previous page; none for the first page.",
     ),
 ]
 
@@ -46,19 +47,19 @@ class Page(BaseModel, Generic[T]):
 
 
 def page_of(
-    rows: Sequence[V], limit: int, shown: Callable[[V], BaseModel], position: Callable[[V], Any]
-) -> Response:
-    """A page of rows of which one more was read than is shown: whether it is there says whether there is more.
+    rows: Sequence[V], limit: int, body_of: Callable[[V], B], position: Callable[[V], Any]
+) -> Reply[Page[B]]:
+    """Return a page of rows that were read with a limit of one more: the extra row says that there is a next page.
 
-    Where a page ended by its bytes, the rows may have ended by theirs: then only the next page says that there is none.
+    Where a page ends by its bytes, only the next page says whether there are more rows.
     """
-    texts: list[bytes] = []
+    texts: list[str] = []
     size = 0
     for row in rows[:limit]:
-        texts.append(shown(row).model_dump_json(by_alias=True).encode())
-        size += len(texts[-1])
+        texts.append(body_of(row).model_dump_json(by_alias=True))
+        size += len(texts[-1].encode())
         if size >= PAGE_BYTES_MAX:
             break
     is_last = size < PAGE_BYTES_MAX and len(rows) <= limit
     after = None if is_last else cursor_of(position(rows[len(texts) - 1]))
-    return Response(b'{"items":[%b],"next":%b}' % (b",".join(texts), orjson.dumps(after)), media_type=JSON)
+    return Reply(200, f'{{"items":[{",".join(texts)}],"next":{orjson.dumps(after).decode()}}}')

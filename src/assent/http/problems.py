@@ -1,22 +1,24 @@
-"""Problems as RFC 9457 wants them: `application/problem+json`, with our stable `code` and a place for each field."""
+"""Problems in the format of RFC 9457: `application/problem+json`, with a stable `code` and a path for each field."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
-from assent.http.reply import PROBLEM_JSON, Reply
-from assent.http.statuses import TITLES, codes_of, status_of
+from assent.http.replies import PROBLEM_JSON, Reply, T_co
+from assent.model.canonical import NotCanonical
 from assent.model.mutation import Refused, Rejection
-from assent.model.problems import PROBLEMS_MAX, Path, Problem, first_problems
+from assent.model.problems import PROBLEMS_MAX, Invalid, Path, Problem, first_problems
+from assent.refusals import TITLES, codes_of, status_of
 
 Names = Mapping[str, str]
-"""What the kernel and the engine call a part of a command → what the request's body calls it; empty: the body."""
+"""The name of a part in the kernel or the engine → its name in the request's body; empty for the body itself."""
 
 
 class FieldProblem(BaseModel):
-    """One thing that is wrong with what was sent, and where."""
+    """One error in the request, with its path."""
 
     code: str = Field(examples=["MISSING_FIELD"])
     message: str = Field(examples=["`number` is required"])
@@ -27,20 +29,20 @@ class FieldProblem(BaseModel):
 
 
 class ProblemBody(BaseModel):
-    """Why a request did nothing."""
+    """The reason why a request changed nothing."""
 
     type: str = Field(examples=["urn:assent:problem:NOT_FOUND"])
     title: str = Field(examples=["Not found"])
     status: int = Field(examples=[404])
     code: str = Field(description="Stable; programs match on it.", examples=["NOT_FOUND"])
     detail: str = Field(examples=["no instance 01890a5d-ac96-774b-bcce-b302099a8057"])
-    instance: str = Field(description="The path that was asked for.", examples=["/ui/workflows/…"])
+    instance: str = Field(description="The path of the request.", examples=["/api/instances/…"])
     hint: str | None = None
-    problems: Annotated[list[FieldProblem], Field(description="Each at its field.")] = []
+    problems: Annotated[list[FieldProblem], Field(description="One for each field.")] = []
 
 
 class RefusedByHttp(Refused):
-    """A refusal with something to say in headers."""
+    """A refusal with headers."""
 
     def __init__(self, rejection: Rejection, **headers: str) -> None:
         super().__init__(rejection)
@@ -54,8 +56,8 @@ def problem_reply(
     names: Names | None = None,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Reply:
-    """A rejection as an answer; `names` says what the request calls the parts that it talks about."""
+) -> Reply[Any]:
+    """Return the reply to a rejection; `names` translates the first name of each path."""
     status = status or status_of(rejection.code)
     (alone,) = first_problems([Problem(rejection.code, rejection.message, rejection.path, rejection.hint)])
     body = ProblemBody(
@@ -71,16 +73,40 @@ def problem_reply(
     return Reply(status, body.model_dump_json(exclude_none=True), headers or {}, PROBLEM_JSON)
 
 
-def shown_once(reply: Reply, path: str, message: str) -> Reply:
-    """Return an answer that holds a secret; a repeat under the same key gets a problem in place of the secret."""
-    hint = "the first answer showed it; replace it where that answer was lost"
+def shown_once(reply: Reply[T_co], path: str, message: str) -> Reply[T_co]:
+    """Return a reply that holds a secret; a repeat under the same key gets a problem in place of the secret."""
+    hint = "only the first reply has it; replace the secret if that reply was lost"
     return replace(reply, again=problem_reply(Rejection("SHOWN_ONCE", message, hint=hint), path))
 
 
 def summary_of(number: int, each: str) -> str:
-    """What an answer says of several problems."""
-    told = f"; the first {PROBLEMS_MAX} are told" if number > PROBLEMS_MAX else ""
-    return f"{number} problems, each at its {each}{told}"
+    """Return the message for several problems."""
+    listed = f"; the first {PROBLEMS_MAX} are listed" if number > PROBLEMS_MAX else ""
+    return f"{number} problems, each at its {each}{listed}"
+
+
+@contextmanager
+def reporting_problems(*path: str) -> Iterator[None]:
+    """Turn the problems of a declaration into one refusal; `path` leads to the declaration in the body."""
+    try:
+        yield
+    except NotCanonical as error:
+        raise _refused([Problem(error.code, str(error), (*path, *error.path))]) from None
+    except Invalid as invalid:
+        raise _refused([_with_source(problem).under(*path) for problem in invalid.problems]) from None
+
+
+def _with_source(problem: Problem) -> Problem:
+    """Return a problem whose message names its text: where several were sent, a path alone is ambiguous."""
+    if problem.source is None:
+        return problem
+    line = f":{problem.position.line}" if problem.position else ""
+    return replace(problem, message=f"{problem.source}{line}: {problem.message}")
+
+
+def _refused(problems: Sequence[Problem]) -> Refused:
+    message = problems[0].message if len(problems) == 1 else summary_of(len(problems), "place")
+    return Refused(Rejection("INVALID_DECLARATION", message, problems=problems))
 
 
 def _problems(problems: Sequence[Problem], names: Names) -> list[FieldProblem]:
@@ -101,35 +127,37 @@ def _renamed(path: Path, names: Names) -> list[str | int]:
 _ALWAYS: Final = (401, 403, 429, 503)
 _DESCRIPTIONS: Final[Mapping[int, str]] = {
     400: "The body is not JSON.",
-    401: "There is no token or API key, or it is refused.",
-    403: "Whoever asks may not do this.",
-    404: "There is no such thing in this org and partition.",
-    409: "It cannot be done as things stand; nothing was changed.",
-    410: "It was there, has ended and was deleted since.",
-    412: "It is not any more what `If-Match` names.",
-    413: "The request is larger than is taken.",
-    422: "What was sent is not what was expected; `problems` has each field.",
+    401: "The token or API key is missing or refused.",
+    403: "The caller may not do this.",
+    404: "There is no such object in this org and partition.",
+    409: "The current state does not allow it; nothing was changed.",
+    410: "The object has ended and was deleted.",
+    412: "The object is not the version that `If-Match` names.",
+    413: "The request is too large.",
+    422: "The request is invalid; `problems` has each field.",
     428: "`If-Match` is missing.",
     429: "Too many requests; `Retry-After` says when to try again.",
-    503: "Busy or not ready; nothing was changed, and trying again may help.",
+    503: "Busy or not ready; nothing was changed, and a repeat may work.",
 }
+_UNSEEN: Final = {"description": "It was done; the caller may not read the object."}
 
 
 _LIMITED: Final = {
     "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."},
-    "RateLimit": {"schema": {"type": "string"}, "description": "What is left, and when there is more."},
-    "RateLimit-Policy": {"schema": {"type": "string"}, "description": "Which limit, and how much it takes."},
+    "RateLimit": {
+        "schema": {"type": "string"},
+        "description": "The remaining requests, and the seconds until there are more.",
+    },
+    "RateLimit-Policy": {"schema": {"type": "string"}, "description": "The name of the limit, and its size."},
 }
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides what it is for, for its documentation."""
-    return {status: _documented(status) for status in sorted({*_ALWAYS, *statuses})}
-
-
-def documented_alone(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The same for a route without sign-in."""
-    return {status: _documented(status) for status in statuses}
+def documented(*statuses: int, signs_in: bool = True) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of the replies of a route besides its success; 204 is for callers who may not read."""
+    always = _ALWAYS if signs_in else ()
+    return {
+        status: _UNSEEN if status == 204 else _documented(status) for status in sorted({*always, *statuses})
+    }
 
 
 def _documented(status: int) -> dict[str, Any]:
@@ -148,6 +176,6 @@ def _example(status: int, code: str) -> dict[str, Any]:
         "status": status,
         "code": code,
         "detail": "…",
-        "instance": "/ui/workflows",
+        "instance": "/api/instances",
         "problems": [],
     }

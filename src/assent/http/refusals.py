@@ -1,7 +1,7 @@
-"""Refusals leave a trace: one line in the log and a count, and a row of the audit log where a person was signed in.
+"""The record of refusals: a line in the log, a metric, and an audit entry if the caller was signed in.
 
-The row has a transaction of its own, for the command's changes nothing. Rates limit the rows as they limit commands:
-what is refused as too many is counted only.
+The entry has its own transaction, for the command's changes nothing. Rates limit the entries as they limit commands:
+a request beyond its rate is counted only.
 """
 
 import logging
@@ -11,10 +11,10 @@ import asyncpg
 from fastapi import Request
 
 from assent.audit.write import RefusalEntry, write_refusals
-from assent.http.callers import Caller
-from assent.http.statuses import status_of
+from assent.http.auth.callers import Caller
 from assent.model.mutation import Rejection
 from assent.model.origin import Origin
+from assent.refusals import status_of
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.telemetry import current_trace, hooks
@@ -26,13 +26,14 @@ _AUDITED: Final = frozenset({403, 404, 409, 412, 413, 422, 428})
 
 
 def note_sign_in(request: Request, rejection: Rejection, place: str | None) -> None:
-    """Somebody did not get in."""
+    """Record a refused sign-in."""
     count_refusal("sign_in", rejection.code)
     about = {"code": rejection.code, "place": place, "method": request.method, "path": _path(request)}
     _log.warning("sign-in refused", extra=about)
 
 
 def count_refusal(kind: str, code: str) -> None:
+    """Count a refusal in the metrics."""
     if hooks.metrics is not None:
         hooks.metrics.refused(kind, code)
 
@@ -40,7 +41,7 @@ def count_refusal(kind: str, code: str) -> None:
 async def note_command(
     database: Database, caller: Caller, request: Request, rejection: Rejection, reason: str | None = None
 ) -> None:
-    """A command of a caller who is signed in was refused, and has changed nothing."""
+    """Record a refused command of a caller who is signed in."""
     if status_of(rejection.code) not in _AUDITED:
         return
     count_refusal("command", rejection.code)

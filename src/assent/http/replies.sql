@@ -1,14 +1,14 @@
 -- name: lock_reply
--- Requests under one key go one after the other: whoever waited here finds the reply.
+-- Serializes requests under one key: a request that waited here finds the reply of the first.
 SELECT pg_advisory_xact_lock(hashtextextended($1, 4));
 
 -- name: find_reply
--- What was answered under this key, if it is still remembered.
+-- The kept reply under a key, if it has not expired.
 SELECT request_hash, status, headers, media_type, body, about FROM assent.http_replies
  WHERE org_id = $1 AND actor_id = $2 AND key = $3 AND expires_at > $4;
 
 -- name: keep_reply
--- Remembers a reply, in place of one that was to be forgotten, and forgets a few others whose time is over.
+-- Stores a reply, in place of one that has expired, and deletes a few others that have expired.
 WITH forgotten AS (
   DELETE FROM assent.http_replies r
    USING (SELECT org_id, actor_id, key FROM assent.http_replies

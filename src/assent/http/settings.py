@@ -39,57 +39,57 @@ class HttpSettings(EnvironmentSettings):
     """By how much another machine's clock may differ from ours."""
     jwks_keep_s: int = number(600, 1, 86_400)
     jwks_retry_s: int = number(30, 1, 3_600)
-    """How long an unknown key waits at most until the set is read again."""
+    """The shortest time between two reads of the set because of an unknown key."""
 
     claim_org: str = "org_id"
     claim_user: str = "sub"
     claim_roles: str = "roles"
     claim_partition: str = "partition_id"
     roles_from: Literal["members", "token", "both"] = "members"
-    """Who says which roles somebody has: our `members`, the `token`, or `both` together."""
+    """The source of a caller's roles: our `members`, the `token`, or `both` together."""
 
     keys_of_member_max: int = number(20, 1, 10_000)
     """How many valid API keys a member may have."""
     key_days_max_by_token: int = number(0, 0, 3_650)
-    """How many days an API key holds at most that was made by token; zero means no longer than the token."""
+    """The longest life of an API key that was made by token, in days; zero means no longer than the token."""
 
     request_bytes_max: int = number(2_097_152, 1_024, 268_435_456)
-    """Of a request to a route that takes documents: entities, definitions, forms, tasks, events, results."""
+    """The size of a request with a document: entities, definitions, forms, tasks, events, results."""
     small_request_bytes_max: int = number(65_536, 1_024, 268_435_456)
-    """Of every other request."""
+    """The size of every other request."""
     request_elements_max: int = number(30_000, 100, 10_000_000)
-    """How many values a body may hold, all levels together; parsing them holds up everybody else."""
+    """The number of values in a body, all levels together; parsing blocks the event loop."""
     rate_workflows_per_minute: int = number(600, 0, 1_000_000)
     """Commands to workflows and approvals, by one member; zero, here and below, means no limit."""
     rate_entities_per_minute: int = number(1_200, 0, 1_000_000)
     rate_reads_per_minute: int = number(6_000, 0, 1_000_000)
     rate_checks_per_minute: int = number(60, 0, 1_000_000)
-    """Checks of definitions, which compile what they are given."""
+    """Checks of definitions, which compile their sources."""
     rate_failed_sign_ins_per_minute: int = number(60, 0, 1_000_000)
-    """By one address, requests without credentials too; what is over is refused without a look at the credentials."""
+    """By one address, requests without credentials too; beyond it, credentials are not checked."""
     idempotency_keep_hours: int = number(24, 1, 8_760)
     stream_heartbeat_s: int = number(15, 1, 300)
-    """How often a stream of events says that it is still there, and asks whether its caller may still hear it."""
+    """The interval at which a stream sends a comment and checks the rights of its caller."""
     stream_s_max: int = number(900, 1, 86_400)
-    """How long a stream stays open; clients come back by themselves, and sign in anew."""
+    """The longest life of a stream; clients reconnect and sign in again."""
     metrics: Literal["off", "operators", "everybody"] = "off"
-    """Who may read `/metrics`, which counts for all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
+    """The readers of `/metrics`, which counts all orgs: `off`, `operators` with `operations:metrics`, `everybody`."""
     docs: OnOff = "on"
-    """Whether `/docs` shows the API to people: `on` or `off`. It tells no more than `/openapi.json`."""
+    """Whether `/docs` exists: `on` or `off`. It shows no more than `/openapi.json`."""
     cors_origins: Texts = ()
-    """Whose pages may call from a browser, separated by commas; nobody's by default."""
+    """The origins of pages that may call from a browser, separated by commas; none by default."""
     trusted_proxies: Texts = ()
-    """Addresses or networks whose word on the caller's address is taken, separated by commas."""
+    """Addresses or networks of proxies whose `X-Forwarded-For` is trusted, separated by commas."""
     allowed_hosts: Texts = ()
-    """What this server is called in `Host`, separated by commas: names, `*.example.com`, or `*` for any.
+    """The names of the server in `Host`, separated by commas: names, `*.example.com`, or `*` for any.
 
-    Without it: names of this machine where only this machine reaches the server, and any elsewhere or behind a proxy.
+    Without it: loopback names for a server on loopback, and any name elsewhere or behind a proxy.
     """
     head_timeout_s: int = number(10, 1, 3_600)
-    """How long the head of a request may take to come."""
+    """The time limit for the head of a request."""
     body_timeout_s: int = number(60, 1, 86_400)
     connections_max: int = number(2_000, 1, 1_000_000)
-    """At one time; never more than the process has file descriptors for. One with nothing to say makes room."""
+    """At one time, bounded by the file descriptors of the process. Idle connections are closed for new ones."""
     access_log: OnOff = "on"
     """Whether each request is a line in the log: `on` or `off`."""
     grace_period_s: int = number(25, 0, 3_600)
@@ -121,7 +121,7 @@ def _contradictions(settings: HttpSettings) -> Iterator[Problem]:
 
 
 def is_safe_place(place: str) -> bool:
-    """Whether nobody on the way to a key set can change it: https, a file, or this machine."""
+    """Return whether a key set cannot be changed on its way: https, a file, or this machine."""
     url = urlsplit(place)
     if "://" not in place or url.scheme == "https":
         return True
@@ -129,10 +129,10 @@ def is_safe_place(place: str) -> bool:
 
 
 def _key_problems(key: str, algorithm: str) -> Iterator[Problem]:
-    """The key itself is never shown."""
+    """Yield the problems of a key; the key itself is never shown."""
     is_pem = key.lstrip().startswith("-----BEGIN")
     if algorithm == "HS256" and is_pem:
-        # Whoever holds the public key, and that is everybody, could sign with it.
+        # A public key is known to all: anyone could sign with it as a secret.
         yield HttpSettings.bad("jwt_key", "expected a secret for HS256, found a key in PEM")
     elif algorithm == "HS256" and len(key.encode()) < SECRET_BYTES_MIN:
         yield HttpSettings.bad(

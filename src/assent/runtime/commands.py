@@ -166,7 +166,7 @@ def _require_taken(job: Execution) -> None:
 
 def view_of_execution(job: Execution) -> InstanceView:
     """Return the state to which a command led."""
-    return view_of(job.run.plan, job.run.instance, job.run.world.asked)
+    return view_of(job.run.plan, job.run.instance, job.run.world.asked, job.run.world.entity)
 
 
 def check_data(data: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from uuid import UUID
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
 from assent.model.approval import SeatedRequest
+from assent.model.mutation import Entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,17 @@ class InstanceView:
     subject_id: str = ""
     """Who started it."""
     entity_type: str | None = None
+    entity: Entity | None = None
+    """The instance's entity as the command left it, if the command loaded it."""
 
 
 def view_of(
-    plan: Plan, instance: Instance, asked: Mapping[UUID, SeatedRequest] | None = None
+    plan: Plan,
+    instance: Instance,
+    asked: Mapping[UUID, SeatedRequest] | None = None,
+    entity: Entity | None = None,
 ) -> InstanceView:
-    """`asked`: of each step, what people are asked there."""
+    """Return the view of an instance; `asked` has the request of each step, `entity` the loaded entity."""
     resting = [token for token in instance.tokens.values() if token.state in ("resting", "failed")]
     return InstanceView(
         org_id=instance.org_id,
@@ -70,6 +76,7 @@ def view_of(
         expires_at=instance.expires_at,
         subject_id=instance.subject_id,
         entity_type=instance.entity_type,
+        entity=entity,
     )
 
 

@@ -230,7 +230,13 @@ async def _pass_through_running(connection: Connection, jobs: Sequence[Execution
 
 
 async def _write_windows(connection: Connection, jobs: Sequence[Execution]) -> None:
-    windows = [row for job in jobs if (row := _window_row(job)) is not None]
+    windows = []
+    for job in jobs:
+        entity, row = job.run.world.entity, _window_row(job)
+        if entity is not None and row is not None:
+            windows.append(row)
+            instance_id = None if row["ended"] else row["instance_id"]
+            job.run.world.entity = entity.evolve(edit_window=row["edit_window"], instance_id=instance_id)
     if windows:
         await connection.execute(_SQL.set_edit_windows, windows)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from assent.cli.files import files_at, sources_at
+from assent.cli.sources import files_at, sources_at
 
 
 def test_a_folder_means_its_yaml_files_in_order(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A problem on the terminal shows the line, marks the column, and cannot steer the terminal."""
 
-from assent.cli.report import in_reading_order, report, summary
+from assent.cli.output import in_reading_order, report, summary
 from assent.compiler.source import Source, read_source
 from assent.model.problems import Position, Problem
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assent.cli.files import sources_at
+from assent.cli.sources import sources_at
 from assent.compiler.declarations import CompiledSources, compile_sources
 from assent.compiler.diagram import diagram
 from assent.compiler.source import read_source

@@ -1,0 +1,223 @@
+"""What a command works with: a database, a member who acts, or a transaction of the operator.
+
+A member acts with the roles and capabilities that the database knows of; the command line grants no rights.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from getpass import getuser
+from socket import gethostname
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from assent.cli.options import GivenId, find_one, given_id, load_app, named
+
+if TYPE_CHECKING:
+    from assent.app import App
+    from assent.model.actor import Actor
+    from assent.model.contract import Contract
+    from assent.model.origin import By, Origin
+    from assent.runtime import Runtime
+    from assent.runtime.runtime import OrgRuntime
+    from assent.store.database import Connection, Database
+
+
+@asynccontextmanager
+async def migrated_database() -> "AsyncIterator[Database]":
+    """Open the database; raise `StoreError` if the schema or a role lacks something."""
+    from assent.store.database import Database
+    from assent.store.migrate import require_ready
+
+    database = await Database.open()
+    try:
+        await require_ready(database)
+        yield database
+    finally:
+        await database.close()
+
+
+def origin() -> "Origin":
+    """Return this host and the user who is logged in, for the audit log."""
+    from assent.model.origin import Origin
+
+    return Origin("cli", f"{getuser()}@{gethostname()}")
+
+
+def operator() -> "By":
+    """Return the operator, who acts without being a member because the database is open to them."""
+    from assent.model.actor import SYSTEM
+    from assent.model.origin import By
+
+    return By(SYSTEM, origin())
+
+
+T = TypeVar("T")
+
+AppOption = Annotated[
+    str,
+    typer.Option("--app", envvar="ASSENT_APP", help="The application, as module:name of its App object."),
+]
+OrgOption = Annotated[str, typer.Option("--org", envvar="ASSENT_ORG", help="The org.", callback=named)]
+UserOption = Annotated[
+    str,
+    typer.Option("--as", metavar="USER", envvar="ASSENT_USER", help="Who acts: a member of the org."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """The options of a command that a member runs."""
+
+    app: str
+    org_id: str
+    user_id: str
+    json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSession:
+    """A member with the runtime of an application."""
+
+    app: "App"
+    runtime: "Runtime"
+    org_id: str
+    actor: "Actor"
+
+    @property
+    def commands(self) -> "OrgRuntime":
+        """Return the commands of the runtime, bound to the org and the member."""
+        return self.runtime.org(self.org_id, self.actor)
+
+    @property
+    def contracts(self) -> "Mapping[str, Contract]":
+        return self.app.registry.contracts
+
+    def now(self) -> "datetime":
+        return self.runtime.database.clock.now()
+
+    @asynccontextmanager
+    async def reading(self) -> "AsyncIterator[Connection]":
+        """Open a read-only transaction that sees one moment."""
+        database = self.runtime.database
+        async with database.transaction(
+            self.org_id, isolation="repeatable_read", read_only=True
+        ) as connection:
+            yield connection
+
+
+def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
+    """Return the result of the work; print a refusal on standard error and exit with its code."""
+    from assent.cli.refusals import exit_code, print_rejection, rejection_from
+
+    application = load_app(who.app)
+    try:
+        return asyncio.run(_act(who, application, work))
+    except Exception as error:
+        rejection = rejection_from(error)
+        if rejection is None:
+            raise
+        print_rejection(rejection, json=who.json)
+        raise typer.Exit(exit_code(rejection)) from None
+
+
+async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSession], Awaitable[T]]) -> T:
+    async with migrated_database() as database:
+        async with database.transaction(who.org_id, read_only=True) as connection:
+            actor = await _actor(connection, who)
+        runtime = application.runtime(database).via(origin())
+        return await work(ActorSession(application, runtime, who.org_id, actor))
+
+
+async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
+    from assent.kernel.read import read_actor
+    from assent.model.actor import SYSTEM
+    from assent.model.mutation import Refused, Rejection
+
+    if who.user_id == SYSTEM.id:
+        message = "the system does not act from outside"
+        raise Refused(Rejection("NOT_A_MEMBER", message, ("as",), hint="name a member of the org"))
+    actor = await read_actor(connection, who.org_id, who.user_id)
+    if actor is None:
+        message = f"{who.user_id} is no active member of {who.org_id}"
+        raise Refused(Rejection("NOT_A_MEMBER", message, ("as",)))
+    return actor
+
+
+def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
+    """Return the result of the work in one transaction of the org; exit if it fails."""
+    from assent.cli.refusals import exit_with
+
+    async def run() -> T:
+        async with migrated_database() as database, database.transaction(org_id, by=operator()) as connection:
+            return await work(connection, database.clock.now())
+
+    try:
+        return asyncio.run(run())
+    except Exception as error:
+        exit_with(error)
+
+
+InstanceArgument = Annotated[
+    GivenId,
+    typer.Argument(
+        metavar="ID", parser=given_id, help="An instance or an entity, by its id or the beginning of it."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTarget:
+    """What an id names: an instance, or an entity."""
+
+    instance_id: UUID | None = None
+    entity_id: UUID | None = None
+
+
+async def find_seen_instance(session: ActorSession, connection: "Connection", given: GivenId) -> UUID | None:
+    """Return the instance that an id names, if there is one; refuse one that the reader may not see."""
+    from assent.runtime.lookup import find_instances
+    from assent.runtime.readers import SeenInstance, may_read_instance
+    from assent.runtime.views import find_instance
+
+    found = await find_one(connection, session.org_id, "instance", given, find_instances)
+    row = await find_instance(connection, session.org_id, found) if found else None
+    if row is not None:
+        await may_read_instance(session.runtime.core, connection, SeenInstance.of(row), session.actor)
+    return found
+
+
+async def find_meant(session: ActorSession, connection: "Connection", given: GivenId) -> CommandTarget:
+    """Return what an id names; refuse what does not exist, and what the reader may not see."""
+    from assent.kernel.lookup import find_entities
+    from assent.kernel.read import read_entity
+    from assent.model.mutation import Refused, Rejection
+    from assent.runtime.rights import may_read
+
+    org_id = session.org_id
+    if instance_id := await find_seen_instance(session, connection, given):
+        return CommandTarget(instance_id=instance_id)
+    if entity_id := await find_one(connection, org_id, "entity", given, find_entities):
+        entity = await read_entity(connection, org_id, entity_id)
+        may_read(session.contracts, entity.type if entity else None, session.actor)
+        return CommandTarget(entity_id=entity_id)
+    raise Refused(Rejection("NOT_FOUND", f"no instance or entity {given.text}", ("id",)))
+
+
+async def find_instance_meant(session: ActorSession, connection: "Connection", given: GivenId) -> UUID:
+    """Return the instance that an id names, or the one that runs for the entity that it names."""
+    from assent.kernel.read import read_entity
+    from assent.model.mutation import Refused, Rejection
+
+    meant = await find_meant(session, connection, given)
+    if meant.instance_id is not None:
+        return meant.instance_id
+    assert meant.entity_id is not None
+    entity = await read_entity(connection, session.org_id, meant.entity_id)
+    if entity is None or entity.instance_id is None:
+        raise Refused(Rejection("NOT_FOUND", f"no instance runs for entity {given.text}", ("id",)))
+    return entity.instance_id

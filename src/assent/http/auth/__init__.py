@@ -1,0 +1,1 @@
+"""Signing in: tokens, API keys, callers and rates."""

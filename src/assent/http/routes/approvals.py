@@ -1,0 +1,215 @@
+"""Approvals: read a request, decide it, reassign it. `/api/approvals`"""
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from pydantic import Field
+
+from assent.approvals.requests import ApprovalDetails, read_request
+from assent.http.context import Transaction
+from assent.http.fields import Data, RequestModel, ResponseModel, ShortText, Text
+from assent.http.replies import About, Reply, reply_with
+from assent.http.routes.instances import InstanceBody, read_instance
+from assent.http.routes.readable import reply_if_readable
+from assent.http.routing import Router
+from assent.model.mutation import Refused, Rejection
+from assent.runtime.readers import may_read_instance, was_asked
+from assent.runtime.view import InstanceView
+
+router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
+
+
+class DecideBody(RequestModel):
+    """An answer to a request."""
+
+    answer: ShortText = Field(
+        description="`approved`, `rejected`, `abstained`, or an outcome that the step defines.",
+        examples=["approved"],
+    )
+    reason: Text | None = Field(None, examples=["Within budget"])
+    on_behalf_of: ShortText | None = Field(None, description="The user for whom a delegate decides.")
+    group: ShortText | None = Field(None, description="The group of the seat, if the user has several seats.")
+    data: Data = Field(default={}, description="The fields of the step's form, if it has one.")
+
+
+class ReassignBody(RequestModel):
+    """Another user is asked instead."""
+
+    from_user: ShortText = Field(examples=["bob"])
+    to_user: ShortText = Field(examples=["carol"])
+    reason: Text | None = Field(None, examples=["On holiday"])
+
+
+class GroupBody(ResponseModel):
+    """How many seats of a group must approve."""
+
+    name: str
+    mode: str = Field(examples=["any"])
+    needed: int
+    stage: int = 0
+
+
+class SeatBody(ResponseModel):
+    """One user who is, was or will be asked."""
+
+    id: UUID
+    user_id: str = Field(examples=["bob"])
+    group: str
+    via: str = Field(examples=["role:approver"])
+    status: str = Field(examples=["open"])
+    note: str | None = None
+
+
+class DecisionBody(ResponseModel):
+    """The answer of one approver."""
+
+    id: UUID
+    seat_id: UUID
+    approver_id: str
+    on_behalf_of: str | None = None
+    answer: str = Field(examples=["approved"])
+    outcome: str | None = None
+    reason: str | None = None
+    decided_at: datetime
+
+
+class ApprovalBody(ResponseModel):
+    """A request for approval: its exact content, its approvers and its state."""
+
+    id: UUID
+    instance_id: UUID
+    node_id: str
+    status: str = Field(examples=["pending"])
+    reason: str | None = Field(None, description="The reason of its end.")
+    mode: str = Field(examples=["any"])
+    title: str | None = None
+    figure: Decimal | None = None
+    requested_by: str
+    created_at: datetime
+    due_at: datetime | None = None
+    decided_at: datetime | None = None
+    applied_at: datetime | None = Field(None, description="When a gate used the approval.")
+    claimed_by: str | None = None
+    entity_type: str | None = None
+    entity_id: UUID | None = None
+    entity_version: int = Field(0, description="The one version that is to be approved.")
+    snapshot: Data | None = Field(None, description="The content of that version.")
+    snapshot_state: str | None = None
+    groups: list[GroupBody]
+    seats: list[SeatBody]
+    decisions: list[DecisionBody]
+
+    @classmethod
+    def of_details(cls, details: ApprovalDetails) -> "ApprovalBody":
+        """Return the body of a request with the content of its version."""
+        found = cls.of(details.request)
+        snapshot = dict(details.snapshot) if details.snapshot is not None else None
+        return found.model_copy(update={"snapshot": snapshot, "snapshot_state": details.state})
+
+
+class DecidedBody(ResponseModel):
+    """A request after a command, and its instance."""
+
+    request: ApprovalBody
+    instance: InstanceBody | None = Field(None, description="If the caller may read it.")
+
+
+async def read_approval(tx: Transaction, request_id: UUID) -> ApprovalDetails:
+    """Return a request that the caller is asked about, or whose instance they may read; else raise `Refused`."""
+    details = await read_request(tx.connection, tx.org_id, request_id)
+    if details is None or not tx.caller.sees(details.request.partition_id):
+        raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
+    user_id = tx.actor.id
+    has_seat = any(seat.user_id == user_id and seat.status != "later" for seat in details.request.seats)
+    if not has_seat and not await was_asked(tx.core, tx.connection, tx.org_id, request_id, user_id):
+        await read_instance(tx, details.request.instance_id)
+    return details
+
+
+async def show_decided(tx: Transaction, request_id: UUID, view: InstanceView) -> Reply[DecidedBody]:
+    """Return the reply with a request after a command, and its instance if the caller may read that too."""
+    await tx.begin_reading()
+    request = ApprovalBody.of_details(await read_approval(tx, request_id))
+    about: tuple[About, ...] = (("approval", str(request_id)),)
+    try:
+        await may_read_instance(tx.core, tx.connection, view, tx.actor)
+    except Refused:
+        return reply_with(DecidedBody(request=request), about=about)
+    body = DecidedBody(request=request, instance=InstanceBody.of(view))
+    return reply_with(body, about=(*about, ("instance", str(view.id))))
+
+
+@router.query("", scope="approvals:read", errors=(404,), summary="Read a request")
+async def show_approval(tx: Transaction, request_id: UUID) -> ApprovalBody:
+    """With the content of exactly the version that is to be approved.
+
+    For its approvers, their delegates, and callers who may read its instance.
+    """
+    return ApprovalBody.of_details(await read_approval(tx, request_id))
+
+
+@router.command(
+    "/decide",
+    scope="approvals:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    names={"event": "answer"},
+    grouped=True,
+    summary="Decide a request",
+)
+async def decide_approval(tx: Transaction, request_id: UUID, body: DecideBody) -> Reply[DecidedBody]:
+    """For its approvers and their delegates. No user approves their own request."""
+    view = await tx.runtime.approvals.decide(
+        request_id,
+        body.answer,
+        reason=body.reason,
+        on_behalf_of=body.on_behalf_of,
+        group=body.group,
+        data=body.data,
+    )
+    return await reply_if_readable(show_decided(tx, request_id, view))
+
+
+@router.command(
+    "/reassign",
+    scope="approvals:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    grouped=True,
+    summary="Reassign a request",
+)
+async def reassign_approval(tx: Transaction, request_id: UUID, body: ReassignBody) -> Reply[DecidedBody]:
+    """The caller's own seat, or another's with `approvals:reassign`. The record keeps both names."""
+    view = await tx.runtime.approvals.reassign(
+        request_id, from_user=body.from_user, to_user=body.to_user, reason=body.reason
+    )
+    return await reply_if_readable(show_decided(tx, request_id, view))
+
+
+@router.command(
+    "/claim",
+    scope="approvals:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    grouped=True,
+    summary="Claim a request",
+)
+async def claim_approval(tx: Transaction, request_id: UUID) -> Reply[DecidedBody]:
+    """Until it is released, no other approver can decide it."""
+    view = await tx.runtime.approvals.claim(request_id)
+    return await reply_if_readable(show_decided(tx, request_id, view))
+
+
+@router.command(
+    "/release",
+    scope="approvals:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    grouped=True,
+    summary="Release a claimed request",
+)
+async def release_approval(tx: Transaction, request_id: UUID) -> Reply[DecidedBody]:
+    """For the user who claimed it, and for holders of `approvals:reassign`."""
+    view = await tx.runtime.approvals.release(request_id)
+    return await reply_if_readable(show_decided(tx, request_id, view))

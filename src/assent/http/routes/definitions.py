@@ -1,0 +1,217 @@
+"""Definitions: versions, differences, diagrams, publishing and archiving. `/api/definitions`"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from fastapi import Response
+from fastapi.responses import PlainTextResponse
+
+from assent.compiler.declarations import DeclarationKind, kind_of
+from assent.compiler.diagram import diagram
+from assent.compiler.source import Source, read_sources
+from assent.definitions import archive, rollback
+from assent.definitions.check import check_sources, published_contracts
+from assent.definitions.compile_thread import aside
+from assent.definitions.definition import Kind, Status
+from assent.definitions.publish_sources import publish_sources
+from assent.definitions.views import DefinitionFilter, definition_seen, page_of_definitions, workflow_in
+from assent.http.context import RequestContext, Transaction
+from assent.http.fields import NameQuery
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.problems import reporting_problems
+from assent.http.replies import Reply
+from assent.http.routes.definition_bodies import (
+    CheckedBody,
+    DefinitionBody,
+    DefinitionDiff,
+    DefinitionSummary,
+    PlacedProblem,
+    PublicationBody,
+    PublicationsBody,
+    Sources,
+    WorkflowBody,
+)
+from assent.http.routing import Router
+from assent.model.cursor import id_in, position_of
+from assent.model.mutation import Refused, Rejection
+from assent.runtime.rights import PUBLISH, may_read_definitions
+from assent.store.rows import Row
+
+router = Router(takes_documents=True, prefix="/api/definitions", tags=["definitions"])
+
+MERMAID: Final = "text/vnd.mermaid"
+
+
+class MermaidResponse(PlainTextResponse):
+    media_type = MERMAID
+
+
+_DIAGRAM: dict[str, Any] = {
+    "content": {MERMAID: {"schema": {"type": "string"}, "example": "flowchart TD\n"}},
+    "description": "A flowchart in Mermaid.",
+}
+
+
+async def read_definition(tx: Transaction, definition_id: UUID) -> Row:
+    """Return a definition of the org or of all orgs, with its content, for callers who may read definitions."""
+    row = await definition_seen(tx.connection, tx.org_id, definition_id)
+    may_read_definitions(tx.actor)
+    return row
+
+
+@router.query("", scope="definitions:read", summary="List versions of definitions, newest first")
+async def list_definitions(  # noqa: PLR0913, PLR0917
+    tx: Transaction,
+    kind: Kind | None = None,
+    key: NameQuery = None,
+    status: Status | None = None,
+    entity_type: NameQuery = None,
+    own: bool = False,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[DefinitionSummary]]:
+    """Names and versions of the org's own and of all orgs', drafts too; `own` leaves those of all orgs out."""
+    filters = DefinitionFilter(kind, key, status, entity_type, own)
+    after = position_of(cursor, id_in)
+    versions = await page_of_definitions(tx.connection, tx.org_id, filters, after, limit + 1)
+    return page_of(versions, limit, DefinitionSummary.of, lambda version: str(version.id))
+
+
+@router.query(
+    "/check", method="POST", scope="definitions:read", rate="checks", summary="Check sources of definitions"
+)
+async def check_definitions(context: RequestContext, body: Sources) -> CheckedBody:
+    """Every problem with its line and column, and the compiled result of the rest. Nothing is stored.
+
+    Published contracts need not be sent. Checks have their own rate, because compiling costs more than a write.
+    """
+    sources = await aside(_read, body)
+    contracts = await context.read(_published_contracts, sources)
+    return await aside(_check, sources, contracts)
+
+
+@router.command(
+    "/publish", scope="definitions:write", rate="entities", summary="Publish patches and flows together"
+)
+async def publish_definitions(tx: Transaction, body: Sources) -> PublicationsBody:
+    """For holders of `definitions:publish`, and of what their steps use and run as: all sources, or none.
+
+    Contracts belong to all orgs, and the operator of the server publishes them. Problems name their text.
+    """
+    sources = await aside(_read, body)
+    tx.require(PUBLISH)
+    with reporting_problems():
+        _refuse_contracts(sources)
+        done = await publish_sources(
+            tx.connection,
+            tx.org_id,
+            sources,
+            tx.actor,
+            tx.now(),
+            capabilities=tx.services.app.capabilities,
+        )
+    found = [PublicationBody.of_publication(publication) for publication in done.publications]
+    return PublicationsBody(publications=found)
+
+
+@router.query(
+    "/{definition_id}", scope="definitions:read", errors=(404,), summary="Read a version of a definition"
+)
+async def show_definition(tx: Transaction, definition_id: UUID) -> DefinitionBody:
+    """For holders of `definitions:read`: the org's own or one of all orgs, with its source."""
+    return DefinitionBody.of_row(await read_definition(tx, definition_id))
+
+
+@router.query(
+    "/{definition_id}/diagram",
+    scope="definitions:read",
+    errors=(404, 409),
+    responses={200: _DIAGRAM},
+    response_class=MermaidResponse,
+    summary="Draw a definition",
+)
+async def draw_definition(tx: Transaction, definition_id: UUID) -> Response:
+    """As a flowchart in Mermaid, with steps, edges and slots, for holders of `definitions:read`."""
+    return MermaidResponse(diagram(workflow_in(await read_definition(tx, definition_id))))
+
+
+@router.query(
+    "/{definition_id}/diff/{other_id}",
+    scope="definitions:read",
+    errors=(404, 409),
+    summary="Compare two definitions",
+)
+async def compare_definitions(tx: Transaction, definition_id: UUID, other_id: UUID) -> DefinitionDiff:
+    """The differences of the other one, for holders of `definitions:read`: nodes, edges, windows and settings."""
+    before = workflow_in(await read_definition(tx, definition_id))
+    after = workflow_in(await read_definition(tx, other_id))
+    return DefinitionDiff.between(before, after)
+
+
+@router.command(
+    "/{definition_id}/archive",
+    scope="definitions:write",
+    rate="entities",
+    errors=(404, 409),
+    summary="Archive a definition",
+)
+async def archive_definition(tx: Transaction, definition_id: UUID) -> DefinitionSummary:
+    """For holders of `definitions:publish`. No new instance starts from it; running ones continue."""
+    tx.require(PUBLISH)
+    with reporting_problems():
+        done = await archive(
+            tx.connection,
+            tx.org_id,
+            definition_id,
+            tx.actor,
+            tx.now(),
+            capabilities=tx.services.app.capabilities,
+        )
+    return DefinitionSummary.of(done)
+
+
+@router.command(
+    "/{definition_id}/rollback",
+    scope="definitions:write",
+    rate="entities",
+    errors=(404, 409),
+    summary="Roll back to an earlier version",
+)
+async def roll_definition_back(tx: Transaction, definition_id: UUID) -> PublicationBody:
+    """For holders of `definitions:publish`. It is compiled again, and the current version is archived."""
+    tx.require(PUBLISH)
+    with reporting_problems():
+        done = await rollback(
+            tx.connection,
+            tx.org_id,
+            definition_id,
+            tx.actor,
+            tx.now(),
+            capabilities=tx.services.app.capabilities,
+        )
+    return PublicationBody.of_publication(done)
+
+
+def _read(body: Sources) -> list[Source]:
+    return [source for given in body.sources for source in read_sources(given.text, given.name)]
+
+
+async def _published_contracts(tx: Transaction, sources: list[Source]) -> list[Source]:
+    return await published_contracts(tx.connection, sources)
+
+
+def _refuse_contracts(sources: list[Source]) -> None:
+    """Raise `Refused` for a contract: contracts belong to all orgs, and one org cannot change them."""
+    found = [source for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
+    if found:
+        message = f"`{found[0].name}` declares a contract, which belongs to all orgs"
+        hint = "the operator of the server publishes contracts with `assent definitions publish`"
+        raise Refused(Rejection("POLICY_DENIED", message, ("sources",), hint=hint))
+
+
+def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
+    found = check_sources(sources, contracts)
+    return CheckedBody(
+        problems=PlacedProblem.first_of(found.problems),
+        workflows=[WorkflowBody.of_workflow(workflow) for workflow in found.workflows],
+    )

@@ -1,0 +1,187 @@
+"""The history of an entity: its versions, their differences, its audit trail and its approvals. `/api/entities/…`"""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Path
+from pydantic import Field
+
+from assent.approvals.decision_log import decisions_of_entity
+from assent.http.context import Transaction
+from assent.http.fields import Data, NamePath, ResponseModel
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.replies import Reply
+from assent.http.routes.audit import AuditBody
+from assent.http.routes.entities import read_visible_entity
+from assent.http.routing import Router
+from assent.kernel.listing import list_audit, list_versions, read_two_versions
+from assent.model.approval import Answer, RequestStatus
+from assent.model.cursor import id_in, integer_in, position_of, time_and_id_in
+from assent.model.mutation import Refused, Rejection
+from assent.store.rows import Row
+
+router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
+
+VersionNumber = Annotated[int, Path(ge=1, le=999_999_999)]
+
+
+class VersionBody(ResponseModel):
+    """One version of an entity."""
+
+    id: UUID
+    version: int
+    state: str
+    data: Data
+    created_at: datetime
+    created_by: str
+
+
+class FieldChange(ResponseModel):
+    before: Any = None
+    after: Any = None
+
+
+class DiffBody(ResponseModel):
+    """The differences between two versions."""
+
+    from_version: int
+    to_version: int
+    state: FieldChange | None = Field(None, description="Only if it differs.")
+    fields: dict[str, FieldChange] = Field(examples=[{"grand_total": {"before": 120000, "after": 130000}}])
+
+    @classmethod
+    def between(cls, old: Row, new: Row) -> "DiffBody":
+        """Return the differences between the rows of two versions."""
+        before, after = old["data"], new["data"]
+        names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+        return cls(
+            from_version=old["version"],
+            to_version=new["version"],
+            state=FieldChange(before=old["state"], after=new["state"])
+            if old["state"] != new["state"]
+            else None,
+            fields={name: FieldChange(before=before.get(name), after=after.get(name)) for name in names},
+        )
+
+
+class EntityAuditBody(AuditBody):
+    """An audit entry of a change of an entity."""
+
+    from_version: int | None
+    to_version: int
+    from_state: str | None
+    to_state: str
+
+
+class DecisionRecordBody(ResponseModel):
+    """One decision, the exact content that it was about, and its effect."""
+
+    decision_id: UUID
+    approver_id: str = Field(examples=["fin"])
+    on_behalf_of: str | None
+    answer: Answer
+    outcome: str | None
+    reason: str | None
+    decided_at: datetime
+    group_name: str | None
+    via: str | None = Field(
+        description="The rule that made them an approver.", examples=["role:finance_manager"]
+    )
+    request_id: UUID
+    instance_id: UUID
+    step_id: UUID
+    node_id: str
+    node_name: str
+    requested_by: str
+    asked_at: datetime
+    status: RequestStatus
+    status_reason: str | None = Field(examples=["edited: version 4"])
+    entity_version: int
+    content_hash: str | None
+    snapshot: Data | None = Field(description="The content at that version.")
+    snapshot_hash: str | None
+    is_intact: bool = Field(description="Whether the snapshot still has the hash that was recorded.")
+    state: str | None
+    written_by: str | None
+    applied_at: datetime | None
+    applied_step_id: UUID | None = Field(description="The step of the gate that used the approval.")
+
+
+@router.query(
+    "/versions", scope="entities:read", errors=(404,), summary="List the versions of an entity, newest first"
+)
+async def list_entity_versions(
+    tx: Transaction,
+    entity_type: NamePath,
+    entity_id: UUID,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[VersionBody]]:
+    """Newest first, each with its whole content."""
+    after = position_of(cursor, integer_in)
+    await read_visible_entity(tx, entity_type, entity_id)
+    rows = await list_versions(tx.connection, tx.org_id, entity_id, after, limit + 1)
+    return page_of(rows, limit, VersionBody.of, lambda row: row["version"])
+
+
+@router.query(
+    "/versions/{a}/diff/{b}",
+    scope="entities:read",
+    errors=(404,),
+    summary="Compare two versions of an entity",
+)
+async def compare_entity_versions(
+    tx: Transaction, entity_type: NamePath, entity_id: UUID, a: VersionNumber, b: VersionNumber
+) -> DiffBody:
+    """Field by field, and the state if it differs; the order of the two is the direction."""
+    await read_visible_entity(tx, entity_type, entity_id)
+    found = await read_two_versions(tx.connection, tx.org_id, entity_id, a, b)
+    if missing := {a, b} - found.keys():
+        raise Refused(Rejection("NOT_FOUND", f"no version {min(missing)} of {entity_id}", ("path",)))
+    return DiffBody.between(found[a], found[b])
+
+
+@router.query(
+    "/audit",
+    scope="entities:read",
+    errors=(404,),
+    summary="List the audit entries of an entity, newest first",
+)
+async def list_entity_audit(
+    tx: Transaction,
+    entity_type: NamePath,
+    entity_id: UUID,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[EntityAuditBody]]:
+    """Newest first. Commands to its workflow are in the audit log of the org."""
+    after = position_of(cursor, id_in)
+    await read_visible_entity(tx, entity_type, entity_id)
+    rows = await list_audit(tx.connection, tx.org_id, entity_id, after, limit + 1)
+    return page_of(rows, limit, EntityAuditBody.of, lambda row: str(row["id"]))
+
+
+@router.query(
+    "/approvals",
+    scope="approvals:read",
+    errors=(404,),
+    summary="List the decisions about an entity, oldest first",
+)
+async def list_entity_approvals(
+    tx: Transaction,
+    entity_type: NamePath,
+    entity_id: UUID,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[DecisionRecordBody]]:
+    """Each decision with the version, the hash of its content, and on whose behalf."""
+    after = position_of(cursor, time_and_id_in)
+    await read_visible_entity(tx, entity_type, entity_id)
+    found = await decisions_of_entity(tx.connection, tx.org_id, entity_id, after=after, limit=limit + 1)
+    return page_of(
+        found,
+        limit,
+        DecisionRecordBody.of,
+        lambda decision: (decision.decided_at.isoformat(), str(decision.decision_id)),
+    )

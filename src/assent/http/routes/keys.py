@@ -1,0 +1,140 @@
+"""API keys: create, list, revoke. `/api/keys`
+
+A member makes keys for themselves, and an administrator for service accounts that hold no more than the administrator:
+with a key of another user, the maker could act in that user's name. A key reaches no further than the session that
+makes it.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import Field
+
+from assent.http.context import Transaction
+from assent.http.fields import Moment, NameQuery, RequestModel, ResponseModel, ShortText
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.problems import shown_once
+from assent.http.replies import Reply, reply_with
+from assent.http.routing import Router
+from assent.model.cursor import id_in, position_of
+from assent.model.grants import refuse_not_held, refuse_rights_not_held
+from assent.model.mutation import Refused, Rejection
+from assent.people.api_keys import KeyMaker, create_api_key, page_of_api_keys, revoke_api_key
+from assent.people.members import read_member
+from assent.people.roles import read_carried
+
+router = Router(prefix="/api/keys", tags=["keys"])
+
+MANAGE_KEYS: Final = "keys:manage"
+"""The capability to make keys for service accounts, and to list and revoke all keys."""
+
+
+class NewKey(RequestModel):
+    name: ShortText = Field(description="The purpose of the key.", examples=["nightly import"])
+    user: ShortText | None = Field(None, description="The member whose rights it has; the caller without it.")
+    scopes: Annotated[list[ShortText], Field(max_length=50)] | None = Field(
+        None,
+        description="The scopes of the key; without it, those of the key that makes it.",
+        examples=[["entities:read", "workflows:*"]],
+    )
+    expires_at: Moment | None = Field(
+        None, description="At the latest when the key or token that makes it expires; without it, then."
+    )
+    partition_id: ShortText | None = Field(
+        None, description="The one partition of the org that it sees; without it, what its maker sees."
+    )
+
+
+class KeyBody(ResponseModel):
+    """An API key, without its text."""
+
+    id: UUID
+    user_id: str = Field(examples=["robot"])
+    name: str = Field(examples=["nightly import"])
+    prefix: str = Field(description="The first characters of the key.", examples=["ak_Zx81aQ_p"])
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    partition_id: str | None = Field(description="The one partition of the org that it sees; null for all.")
+    parent_id: UUID | None = Field(description="The key that made it. It is revoked with that key.")
+    created_by: str | None = Field(description="The member who made it; null for an operator.")
+
+
+class MadeKey(KeyBody):
+    key: str = Field(description="The key itself. It is never shown again.")
+
+
+@router.query("", scope="keys:read", summary="List API keys, newest first")
+async def list_keys(
+    tx: Transaction,
+    user: NameQuery = None,
+    all: bool = False,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[KeyBody]]:
+    """The caller's own; another member's, or all (`all=true`), for holders of `keys:manage`."""
+    user_id = None if all else user or tx.actor.id
+    after = position_of(cursor, id_in)
+    if user_id != tx.actor.id:
+        tx.require(MANAGE_KEYS)
+    keys = await page_of_api_keys(tx.connection, tx.org_id, user_id, after, limit + 1)
+    return page_of(keys, limit, KeyBody.of, lambda key: str(key.id))
+
+
+@router.command(
+    "", scope="keys:write", rate="entities", status=201, errors=(404, 409), summary="Create an API key"
+)
+async def create_key(tx: Transaction, body: NewKey) -> Reply[MadeKey]:
+    """For the caller, or with `keys:manage` for a service account. It allows no more than the session that makes it."""
+    user_id = body.user or tx.actor.id
+    await _may_make(tx, user_id)
+    async with tx.connection.transaction():
+        text, made = await create_api_key(
+            tx.connection,
+            tx.org_id,
+            user_id,
+            body.name,
+            tx.now(),
+            scopes=None if body.scopes is None else tuple(body.scopes),
+            expires_at=body.expires_at,
+            partition_id=body.partition_id,
+            maker=_maker(tx),
+            keys_max=tx.services.settings.keys_of_member_max,
+        )
+    reply = reply_with(MadeKey(**KeyBody.of(made).model_dump(), key=text), 201)
+    message = f"the key {made.id} was made under this `Idempotency-Key`"
+    return shown_once(reply, tx.request.url.path, message)
+
+
+@router.command(
+    "/{key_id}/revoke", scope="keys:write", rate="entities", errors=(404,), summary="Revoke an API key"
+)
+async def revoke_key(tx: Transaction, key_id: UUID) -> KeyBody:
+    """The caller's own, or any with `keys:manage`. The keys that were made with it are revoked too."""
+    user_id = None if tx.actor.can(MANAGE_KEYS) else tx.actor.id
+    return KeyBody.of(await revoke_api_key(tx.connection, tx.org_id, key_id, tx.now(), user_id=user_id))
+
+
+def _maker(tx: Transaction) -> KeyMaker:
+    """Return the caller's session; a key that is made by token may outlive the token by as much as the setting says."""
+    maker, days = tx.caller.maker, tx.services.settings.key_days_max_by_token
+    if maker.key_id is not None or maker.expires_at is None or not days:
+        return maker
+    return replace(maker, expires_at=max(maker.expires_at, tx.now() + timedelta(days=days)))
+
+
+async def _may_make(tx: Transaction, user_id: str) -> None:
+    if user_id == tx.actor.id:
+        return
+    tx.require(MANAGE_KEYS)
+    member = await read_member(tx.connection, tx.org_id, user_id)
+    if member.kind != "service_account":
+        message = f"{user_id} makes their own keys: with one of theirs, another user would act in their name"
+        raise Refused(Rejection("SEPARATION_OF_DUTIES", message, ("user",)))
+    if not member.active:
+        raise Refused(Rejection("INACTIVE", f"{user_id} is not active and cannot sign in", ("user",)))
+    refuse_not_held(tx.actor, await read_carried(tx.connection, tx.org_id, member.roles), "user")
+    refuse_rights_not_held(tx.actor, member.roles, tx.contracts, "user")

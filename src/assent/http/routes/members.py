@@ -1,0 +1,130 @@
+"""Members: the users and service accounts of an org. `/api/members`"""
+
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from pydantic import Field
+
+from assent.http.context import Transaction
+from assent.http.fields import NamePath, NameQuery, RequestModel, ResponseModel, ShortText
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.replies import Reply, reply_with
+from assent.http.routing import Router
+from assent.model.cursor import position_of, text_in
+from assent.people.members import (
+    MANAGE_MEMBERS,
+    MemberFilter,
+    MemberKind,
+    NewMember,
+    change_member,
+    create_member,
+    list_members,
+    read_member,
+)
+
+router = Router(prefix="/api/members", tags=["members"])
+
+Roles = Annotated[list[ShortText], Field(max_length=50, examples=[["clerk"]])]
+
+
+class NewMemberBody(RequestModel):
+    user_id: ShortText = Field(description="The id in tokens.", examples=["dora"])
+    name: ShortText = Field(examples=["Dora Diaz"])
+    kind: MemberKind = "user"
+    email: ShortText | None = Field(None, examples=["dora@example.com"])
+    roles: Roles = Field([])
+    manager_id: ShortText | None = None
+
+
+class MemberChanges(RequestModel):
+    """Fields that change; a missing field does not change."""
+
+    # By factories, for a default in the document would be sent by programs that were generated from it.
+    name: ShortText = Field(default_factory=str, examples=["Dora Diaz"])
+    email: ShortText | None = Field(default_factory=lambda: None)
+    roles: Roles = Field(default_factory=list)
+    manager_id: ShortText | None = Field(default_factory=lambda: None)
+    active: bool = Field(default_factory=bool)
+
+
+class MemberBody(ResponseModel):
+    """A member of the org."""
+
+    user_id: str = Field(examples=["dora"])
+    kind: MemberKind
+    name: str = Field(examples=["Dora Diaz"])
+    email: str | None
+    roles: list[str] = Field(examples=[["clerk"]])
+    manager_id: str | None
+    active: bool = Field(description="An inactive member cannot sign in and is not asked.")
+    created_at: datetime
+    updated_at: datetime
+
+
+@router.query("", scope="members:read", summary="List members, by id")
+async def list_members_of_org(
+    tx: Transaction,
+    role: NameQuery = None,
+    active: bool | None = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[MemberBody]]:
+    """For all members of the org; also members who have left."""
+    after = position_of(cursor, text_in)
+    members = await list_members(tx.connection, tx.org_id, MemberFilter(role, active), after, limit + 1)
+    return page_of(members, limit, MemberBody.of, lambda member: member.user_id)
+
+
+@router.query("/{user_id}", scope="members:read", errors=(404,), summary="Read a member")
+async def show_member(tx: Transaction, user_id: NamePath) -> MemberBody:
+    """Also a member who has left; the record of their actions keeps their name."""
+    return MemberBody.of(await read_member(tx.connection, tx.org_id, user_id))
+
+
+@router.command(
+    "", scope="members:write", rate="entities", status=201, errors=(409,), summary="Create a member"
+)
+async def create_member_of_org(tx: Transaction, body: NewMemberBody) -> Reply[MemberBody]:
+    """For holders of `members:manage`, who give only roles whose capabilities they hold themselves."""
+    tx.require(MANAGE_MEMBERS)
+    new = NewMember(**body.model_dump(exclude={"roles"}), roles=tuple(dict.fromkeys(body.roles)))
+    made = await create_member(tx.connection, tx.org_id, new, tx.actor, tx.now(), tx.contracts)
+    location = f"/api/members/{quote(made.user_id, safe='')}"
+    return reply_with(MemberBody.of(made), 201, headers={"location": location})
+
+
+@router.command(
+    "/{user_id}",
+    method="PATCH",
+    scope="members:write",
+    rate="entities",
+    errors=(404, 409),
+    summary="Change a member",
+)
+async def change_member_of_org(tx: Transaction, user_id: NamePath, body: MemberChanges) -> MemberBody:
+    """For holders of `members:manage`: only roles whose capabilities they hold, not their own roles or manager."""
+    tx.require(MANAGE_MEMBERS)
+    changes = body.model_dump(exclude_unset=True)
+    if "roles" in changes:
+        changes["roles"] = tuple(dict.fromkeys(body.roles))
+    return await _change(tx, user_id, changes)
+
+
+@router.command(
+    "/{user_id}/deactivate",
+    scope="members:write",
+    rate="entities",
+    errors=(404, 409),
+    summary="Deactivate a member",
+)
+async def deactivate_member(tx: Transaction, user_id: NamePath) -> MemberBody:
+    """For holders of `members:manage` and of all that the member holds. Their API keys are revoked too."""
+    tx.require(MANAGE_MEMBERS)
+    return await _change(tx, user_id, {"active": False})
+
+
+async def _change(tx: Transaction, user_id: str, changes: dict[str, Any]) -> MemberBody:
+    return MemberBody.of(
+        await change_member(tx.connection, tx.org_id, user_id, changes, tx.actor, tx.now(), tx.contracts)
+    )

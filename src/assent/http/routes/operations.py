@@ -1,0 +1,214 @@
+"""Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import Field
+
+from assent.http.context import RequestContext, Transaction
+from assent.http.fields import RequestModel, ResponseModel, Text
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.replies import Reply, reply_with_list
+from assent.http.routes.instances import InstanceBody, find_visible_instance, show_view
+from assent.http.routes.readable import reply_if_readable
+from assent.http.routing import Router
+from assent.model.cursor import position_of, time_and_id_in
+from assent.model.mutation import Refused, Rejection
+from assent.operations.dead_letters import LetterKind, is_letter_of, page_of_dead_letters
+from assent.operations.health import HealthLimits, health
+from assent.operations.stuck import find_stuck
+from assent.runtime.rights import may_operate
+
+router = Router(prefix="/api/operations", tags=["operations"])
+
+READ_HEALTH: Final = "operations:read"
+StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="The number of seconds without a change.")]
+
+
+class FailureReason(RequestModel):
+    reason: Text = Field(min_length=1, examples=["The vendor is gone for good"])
+
+
+class QueueBody(ResponseModel):
+    name: str = Field(examples=["events"])
+    pending: int = Field(description="Due now.")
+    delayed: int = Field(description="Due later.")
+    oldest_s: float = Field(description="The number of seconds since the oldest was due.")
+    dead: int
+
+
+class LatencyBody(ResponseModel):
+    """From an event's transaction to the end of its processing, in the last hour."""
+
+    events: int
+    p50_s: float | None
+    p95_s: float | None
+
+
+class DeadCount(ResponseModel):
+    queue: str = Field(examples=["effects"])
+    kind: str = Field(examples=["webhook"])
+    number: int
+    recent: int
+
+
+class StuckBody(ResponseModel):
+    """A running instance that nothing will ever continue."""
+
+    instance_id: UUID
+    workflow_id: str = Field(examples=["orders.approval"])
+    entity_type: str | None
+    entity_id: UUID | None
+    current_nodes: list[str]
+    still_since: datetime
+
+
+class HealthReport(ResponseModel):
+    """The health of the org."""
+
+    healthy: bool
+    at: datetime
+    problems: list[str] = Field(description="The problems, as text.")
+    queues: list[QueueBody]
+    latency: LatencyBody
+    stuck: list[StuckBody]
+    dead_letters: list[DeadCount]
+
+
+class LetterBody(ResponseModel):
+    """An event, an effect, a result or a task that is dead: all its attempts failed."""
+
+    id: UUID
+    kind: LetterKind
+    what: str = Field(
+        description="The type of an event or a task, the destination of an effect, the request of a result."
+    )
+    created_at: datetime
+    instance_id: UUID | None
+    attempts: int
+    error: str | None
+    awaited: bool = Field(description="Whether a step waited for it; then the instance is retried instead.")
+    trace_id: str | None
+
+
+class RetriedBody(ResponseModel):
+    id: UUID
+    kind: LetterKind
+
+
+class RebuiltBody(ResponseModel):
+    instance_id: UUID
+    changed: bool = Field(description="Whether the row differed from the state that its steps give.")
+
+
+class EnqueuedBody(ResponseModel):
+    instance_id: UUID
+
+
+@router.query("/health", scope="operations:read", summary="Read the health of the org")
+async def show_health(context: RequestContext) -> HealthReport:
+    """For holders of `operations:read`: queues, latency, stuck instances and dead letters.
+
+    A caller of one partition gets the health of that partition.
+    """
+    context.require(READ_HEALTH)
+    limits, partition_id = HealthLimits(), context.partition_id
+    found = await health(context.database, context.org_id, limits, partition_id=partition_id)
+    return HealthReport.of(found.to_json())
+
+
+@router.query("/dead-letters", scope="operations:read", summary="List dead letters, newest first")
+async def list_dead_letters(
+    tx: Transaction,
+    kind: LetterKind | None = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[LetterBody]]:
+    """For holders of `workflows:retry`."""
+    after = position_of(cursor, time_and_id_in)
+    may_operate(tx.actor, "retry")
+    letters = await page_of_dead_letters(
+        tx.connection, tx.org_id, kind, after, limit + 1, partition_id=tx.partition_id
+    )
+    return page_of(
+        letters, limit, LetterBody.of, lambda letter: (letter.created_at.isoformat(), str(letter.id))
+    )
+
+
+@router.command(
+    "/dead-letters/{letter_id}/retry",
+    scope="operations:write",
+    rate="workflows",
+    errors=(404, 409),
+    summary="Retry a dead letter",
+)
+async def retry_dead_letter(tx: Transaction, letter_id: UUID) -> RetriedBody:
+    """For holders of `workflows:retry`. An effect or a task that a step awaited is retried with its instance."""
+    partition_id = tx.partition_id
+    if partition_id is not None and not await is_letter_of(tx.connection, tx.org_id, letter_id, partition_id):
+        raise _no_letter(letter_id)
+    may_operate(tx.actor, "retry")
+    return RetriedBody(id=letter_id, kind=await tx.runtime.dead_letters.retry(letter_id))
+
+
+def _no_letter(letter_id: UUID) -> Refused:
+    return Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
+
+
+@router.query("/stuck", scope="operations:read", summary="List stuck instances")
+async def list_stuck(
+    tx: Transaction, still_s: StillQuery = 900, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[list[StuckBody]]:
+    """For holders of `workflows:repair`: running instances that nothing will ever continue."""
+    may_operate(tx.actor, "repair")
+    still = timedelta(seconds=still_s)
+    found = await find_stuck(tx.connection, tx.org_id, still, limit, tx.partition_id)
+    return reply_with_list([StuckBody.of(stuck) for stuck in found])
+
+
+@router.command(
+    "/instances/{instance_id}/rebuild",
+    scope="operations:write",
+    rate="workflows",
+    errors=(404, 409),
+    summary="Rebuild an instance from its steps",
+)
+async def rebuild_instance(tx: Transaction, instance_id: UUID) -> RebuiltBody:
+    """For holders of `workflows:repair`. The steps are the source of truth; the row is computed from them."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    changed = await tx.runtime.operations.rebuild(instance_id)
+    return RebuiltBody(instance_id=instance_id, changed=changed)
+
+
+@router.command(
+    "/instances/{instance_id}/reenqueue",
+    scope="operations:write",
+    rate="workflows",
+    status=202,
+    errors=(404,),
+    summary="Enqueue an instance again",
+)
+async def reenqueue_instance(tx: Transaction, instance_id: UUID) -> EnqueuedBody:
+    """For holders of `workflows:repair`. A worker continues the instance wherever it is ready."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    await tx.runtime.operations.reenqueue(instance_id)
+    return EnqueuedBody(instance_id=instance_id)
+
+
+@router.command(
+    "/instances/{instance_id}/force-fail",
+    scope="operations:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Fail an instance",
+)
+async def force_fail_instance(tx: Transaction, instance_id: UUID, body: FailureReason) -> Reply[InstanceBody]:
+    """For holders of `workflows:repair`. It ends as failed, with all that is open in it."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    view = await tx.runtime.instances.force_fail(instance_id, body.reason)
+    return await reply_if_readable(show_view(tx, view))

@@ -1,0 +1,91 @@
+"""Secrets that definitions name: write, list without values, delete. `/api/secrets`
+
+Only the owner of the tables may read values, so these handlers work in the owner's transactions, for the caller's org.
+No reply and no audit entry has a value in it.
+"""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from assent.effects.named_secrets import (
+    HOSTS_MAX,
+    MANAGE_SECRETS,
+    VALUE_CHARACTERS_MAX,
+    VALUE_CHARACTERS_MIN,
+    delete_secret,
+    list_secrets,
+    put_secret,
+)
+from assent.http.context import Transaction
+from assent.http.fields import NamePath, RequestModel, ResponseModel, ShortText
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.replies import Reply
+from assent.http.routing import Router
+from assent.model.cursor import position_of, text_in
+
+router = Router(prefix="/api/secrets", tags=["secrets"])
+
+
+class NewSecretValue(RequestModel):
+    value: str = Field(
+        description="Printable ASCII on one line. It is never shown again.",
+        min_length=VALUE_CHARACTERS_MIN,
+        max_length=VALUE_CHARACTERS_MAX,
+        examples=["kT8vw-2fQ9xL"],
+        json_schema_extra={"writeOnly": True},
+        repr=False,
+    )
+    hosts: Annotated[list[ShortText], Field(min_length=1, max_length=HOSTS_MAX)] = Field(
+        description="The hosts that it may be sent to, with a port if that is not 443; `*.` for all below a name.",
+        examples=[["erp.example"]],
+    )
+
+
+class SecretBody(ResponseModel):
+    """A secret, without its value."""
+
+    name: str = Field(examples=["erp"])
+    hosts: list[str] = Field(examples=[["erp.example"]])
+    created_by: str
+    created_at: datetime
+    changed_at: datetime
+
+
+@router.query("", scope="secrets:read", owner_for=MANAGE_SECRETS, summary="List secrets, by name")
+async def list_secrets_of_org(
+    tx: Transaction, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[Page[SecretBody]]:
+    """For holders of `secrets:manage`. Values are never shown."""
+    after = position_of(cursor, text_in)
+    secrets = await list_secrets(tx.connection, tx.org_id, after, limit + 1)
+    return page_of(secrets, limit, SecretBody.of, lambda secret: secret.name)
+
+
+@router.command(
+    "/{name}",
+    method="PUT",
+    scope="secrets:write",
+    rate="entities",
+    owner_for=MANAGE_SECRETS,
+    summary="Save a secret",
+)
+async def put_secret_of_org(tx: Transaction, name: NamePath, body: NewSecretValue) -> SecretBody:
+    """For holders of `secrets:manage`. It replaces the one of this name; definitions name it `{secret.<name>}`."""
+    secret = await put_secret(tx.connection, tx.org_id, name, body.value, body.hosts, tx.actor.id, tx.now())
+    return SecretBody.of(secret)
+
+
+@router.command(
+    "/{name}",
+    method="DELETE",
+    scope="secrets:write",
+    rate="entities",
+    owner_for=MANAGE_SECRETS,
+    errors=(404,),
+    summary="Delete a secret",
+)
+async def delete_secret_of_org(tx: Transaction, name: NamePath) -> SecretBody:
+    """For holders of `secrets:manage`. Effects that would send it fail from now on."""
+    return SecretBody.of(await delete_secret(tx.connection, tx.org_id, name))

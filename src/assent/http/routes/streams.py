@@ -1,0 +1,84 @@
+"""Streams of changes: of an instance, and of the caller's inbox. `…/events`"""
+
+import hashlib
+from functools import partial
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import Header, Response
+from fastapi.responses import StreamingResponse
+
+from assent.http.changes import Topic, look_at_inboxes
+from assent.http.context import RequestContext, Transaction
+from assent.http.event_stream import MEDIA_TYPE, EventStream, StreamState
+from assent.http.routes.inbox import count_caller_inbox
+from assent.http.routes.instances import InstanceSummary, read_instance
+from assent.http.routing import Router
+
+router = Router(tags=["streams"])
+
+LastEventId = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        max_length=100,
+        description="The `id` of the last event that the client received: it is not sent again.",
+        examples=["7"],
+    ),
+]
+_ENDED: Final = ("completed", "failed", "cancelled")
+_INSTANCE: Final = 'id: 7\nevent: instance\ndata: {"id": "…", "status": "running", "version": 7}\n\n'
+_INBOX: Final = 'id: 5c1f…\nevent: inbox\ndata: {"mine": {"open": 1, "overdue": 0}}\n\n'
+
+
+def _stream(example: str) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": {"type": "string"}, "example": example}}
+    return {"description": "Server-sent events, until the client disconnects.", "content": content}
+
+
+_NO_MORE: Final = {"description": "The instance has ended, and the client has the last event."}
+
+
+async def _instance_state(tx: Transaction, instance_id: UUID) -> StreamState:
+    body = InstanceSummary.of(await read_instance(tx, instance_id))
+    return StreamState(str(body.version), "instance", body, body.status in _ENDED)
+
+
+async def _inbox_state(tx: Transaction, topic: Topic) -> StreamState:
+    seen = (await look_at_inboxes(tx.connection, [topic], tx.now()))[topic]
+    counts = await count_caller_inbox(tx)
+    digest = hashlib.sha256(f"{seen} {counts.model_dump_json()}".encode()).hexdigest()[:16]
+    return StreamState(digest, "inbox", counts)
+
+
+@router.query(
+    "/api/instances/{instance_id}/events",
+    scope="workflows:read",
+    errors=(404,),
+    responses={200: _stream(_INSTANCE), 204: _NO_MORE},
+    response_class=StreamingResponse,
+    summary="Stream the changes of an instance",
+)
+async def stream_instance(
+    context: RequestContext, instance_id: UUID, last_event_id: LastEventId = None
+) -> Response:
+    """Its current state, and again after every change; the stream ends with the instance."""
+    read = partial(_instance_state, instance_id=instance_id)
+    state = await context.read(read)
+    if state.is_last and state.id == last_event_id:
+        return Response(status_code=204)
+    return EventStream(context, Topic(context.org_id, instance_id), "workflows:read", read, last_event_id)
+
+
+@router.query(
+    "/api/inbox/events",
+    scope="approvals:read",
+    responses={200: _stream(_INBOX)},
+    response_class=StreamingResponse,
+    summary="Stream the changes of the inbox",
+)
+async def stream_inbox(context: RequestContext, last_event_id: LastEventId = None) -> Response:
+    """The current counts, and again whenever an item was added or removed."""
+    topic = Topic(context.org_id, context.actor.id, context.partition_id)
+    read = partial(_inbox_state, topic=topic)
+    return EventStream(context, topic, "approvals:read", read, last_event_id)

@@ -1,0 +1,179 @@
+"""Tasks: submit background work, read it, cancel it, retry it. `/api/tasks`"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from assent.http.context import Transaction
+from assent.http.fields import Data, Moment, NameQuery, RequestModel, ResponseModel, ShortText
+from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.replies import Reply, reply_with
+from assent.http.routes.readable import reply_if_readable
+from assent.http.routing import Router
+from assent.model.cursor import id_in, position_of
+from assent.model.mutation import Refused, Rejection
+from assent.model.task import PRIORITY_MAX
+from assent.runtime.readers import SeenInstance, may_read_instance
+from assent.runtime.task_commands import NewTask
+from assent.runtime.views import find_instance
+from assent.tasks.views import TaskFilter, TaskStatus, TaskView, list_tasks, read_task
+
+router = Router(takes_documents=True, prefix="/api/tasks", tags=["tasks"])
+
+READ: Final = "tasks:read"
+SUBMIT: Final = "tasks:submit"
+CANCEL: Final = "tasks:cancel"
+RETRY: Final = "tasks:retry"
+
+
+class SubmitTask(RequestModel):
+    """A task to run in the background."""
+
+    type: ShortText = Field(examples=["report.build"])
+    input: Data = Field({}, examples=[{"month": "May"}])
+    key: ShortText | None = Field(
+        None, description="Identifies this task of its type for good: submitted again, it is the same task."
+    )
+    priority: int | None = Field(
+        None, ge=0, le=PRIORITY_MAX, description="Higher runs sooner; the default of its type without it."
+    )
+    run_at: Moment | None = Field(None, description="Not before; at once without it.")
+
+
+class SubmittedBody(ResponseModel):
+    id: UUID
+
+
+class TaskItemBody(ResponseModel):
+    """A task in a list."""
+
+    id: UUID
+    type: str = Field(examples=["report.build"])
+    status: TaskStatus
+    priority: int
+    attempts: int
+    attempts_max: int
+    run_at: datetime = Field(description="Not before; after an error, the next attempt.")
+    claimed_at: datetime | None = Field(description="When its last attempt began.")
+    ended_at: datetime | None
+    key: str | None
+    submitted_by: str
+    partition_id: str | None
+    instance_id: UUID | None = Field(description="The instance of the step that submitted it.")
+    step_id: UUID | None
+    awaited: bool = Field(description="Whether that step waits for it.")
+    created_at: datetime
+
+
+class AttemptBody(ResponseModel):
+    """The result of one attempt."""
+
+    attempt: int
+    outcome: Literal["complete", "error", "lost"]
+    output: Any
+    code: str | None = Field(examples=["TASK_FAILED"])
+    error: str | None
+    started_at: datetime
+    ended_at: datetime
+
+
+class TaskBody(TaskItemBody):
+    """A task with its input, its output and its attempts."""
+
+    input: Data
+    output: Any = Field(description="Its result; null before it is complete.")
+    tried: list[AttemptBody]
+
+
+async def find_visible_task(tx: Transaction, task_id: UUID, capability: str) -> TaskView:
+    """Return a task of the caller's org and partition; raise `Refused` if the caller lacks a capability."""
+    task = await read_task(tx.connection, tx.org_id, task_id, tx.partition_id)
+    if task is None:
+        raise Refused(Rejection("NOT_FOUND", f"no task {task_id}", ("task_id",)))
+    tx.require(capability)
+    return task
+
+
+async def read_visible_task(tx: Transaction, task_id: UUID) -> TaskView:
+    """Return a task that the caller may read: with `tasks:read`, and with its instance if a step submitted it."""
+    task = await find_visible_task(tx, task_id, READ)
+    if task.instance_id is not None:
+        row = await find_instance(tx.connection, tx.org_id, task.instance_id)
+        if row is not None:
+            await may_read_instance(tx.core, tx.connection, SeenInstance.of(row), tx.actor)
+    return task
+
+
+async def _show(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
+    task = await read_visible_task(tx, task_id)
+    return reply_with(TaskBody.of(task), about=(("task", str(task_id)),))
+
+
+@router.command("", scope="tasks:write", rate="workflows", status=202, summary="Submit a task")
+async def submit_task(tx: Transaction, body: SubmitTask) -> SubmittedBody:
+    """For holders of `tasks:submit`, or of the capability that the application names for the type.
+
+    A worker runs it; a key that was used before returns the task of that time.
+    """
+    tx.require(tx.services.app.capabilities.get(f"task:{body.type}", SUBMIT))
+    new = NewTask(**body.model_dump())
+    (task_id,) = await tx.runtime.tasks.submit_many([new])
+    return SubmittedBody(id=task_id)
+
+
+@router.query("", scope="tasks:read", summary="List tasks, newest first")
+async def list_tasks_of_org(  # noqa: PLR0913, PLR0917
+    tx: Transaction,
+    status: TaskStatus | None = None,
+    type: NameQuery = None,
+    instance_id: UUID | None = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[TaskItemBody]]:
+    """For holders of `tasks:read`: tasks without an instance, and of instances that the caller may read."""
+    after = position_of(cursor, id_in)
+    tx.require(READ)
+    filters = TaskFilter(status=status, type=type, instance_id=instance_id, partition_id=tx.partition_id)
+    filters = replace(filters, reader=await tx.reader())
+    tasks = await list_tasks(tx.connection, tx.org_id, filters, after, limit + 1)
+    return page_of(tasks, limit, TaskItemBody.of, lambda task: str(task.id))
+
+
+@router.query("/{task_id}", scope="tasks:read", errors=(404,), summary="Read a task")
+async def show_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
+    """For holders of `tasks:read` who may read its instance, with its input, its output and every attempt."""
+    return await _show(tx, task_id)
+
+
+@router.command(
+    "/{task_id}/cancel",
+    scope="tasks:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Cancel a task",
+)
+async def cancel_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
+    """For holders of `tasks:cancel`. The result of a running task is ignored; a step that waits for it continues."""
+    await find_visible_task(tx, task_id, CANCEL)
+    await tx.runtime.tasks.cancel(task_id)
+    return await reply_if_readable(_show(tx, task_id))
+
+
+@router.command(
+    "/{task_id}/retry",
+    scope="tasks:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Retry a dead task",
+)
+async def retry_task(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
+    """For holders of `tasks:retry`, with new attempts. A task that a step awaited is retried by its step."""
+    task = await find_visible_task(tx, task_id, RETRY)
+    if task.status != "dead":
+        message = f"task {task_id} is {task.status}, and only a dead task can be retried"
+        raise Refused(Rejection("TASK_NOT_DEAD", message, ("task_id",)))
+    await tx.runtime.tasks.retry(task_id)
+    return await reply_if_readable(_show(tx, task_id))
