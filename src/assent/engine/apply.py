@@ -33,11 +33,12 @@ from assent.engine.inputs import (
     TimerDue,
     Unreadable,
 )
-from assent.engine.instance import Token, parent_id, path_order
+from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
 from assent.engine.requests import claim, decide, reassign, release
 from assent.engine.rights import denied
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
+from assent.engine.visit import Visit
 from assent.model.actor import Actor, Authority, Principal
 from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Rejection
@@ -48,6 +49,18 @@ EVENT_FAILED: Final = "EVENT_FAILED"
 
 _WHILE_PAUSED: Final = (Resume, RetryInstance, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
 _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
+
+
+def next_visit(run: Run) -> Visit | None:
+    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left."""
+    while True:
+        if run.instance.status == "running" and (visit := run.ready_visit()):
+            return visit
+        if not run.inputs:
+            return None
+        incoming = run.inputs.popleft()
+        run.actor = incoming.actor
+        run.outcomes.append((incoming, apply_input(run, incoming)))
 
 
 def apply_input(run: Run, incoming: Input) -> Offered:
@@ -147,9 +160,7 @@ def _transition_of_the_whole(run: Run, incoming: Advance) -> Offered:
         return found
     edge, evaluations = found
     output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations, "contributes": True}
-    move(
-        run, incoming.event, edge.target, output, Authority.of(incoming.actor, incoming.event), incoming.data
-    )
+    run.move(incoming.event, edge.target, output, Authority.of(incoming.actor, incoming.event), incoming.data)
     return ACCEPTED
 
 
@@ -172,27 +183,6 @@ def _nothing_answers(event: str) -> Rejection:
     return Rejection(
         "INVALID_TRANSITION", f"nothing that rests here can be answered with `{event}`", ("event",)
     )
-
-
-def move(  # noqa: PLR0913, PLR0917
-    run: Run,
-    why: str,
-    target: str,
-    output: Mapping[str, Any],
-    authority: Authority,
-    sets: Mapping[str, Any] | None = None,
-) -> None:
-    """End every token with its steps, and begin again at `target` with the next generation (D24)."""
-    run.cancel_tokens(list(run.instance.tokens.values()), why)
-    run.void_approvals(why)
-    found = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
-    run.control("move", reason=why, to=target, **found)
-
-
-def _authority_of_all(run: Run) -> Authority:
-    """Return the authority of all tokens together, in the order of their paths."""
-    first, *others = sorted(run.instance.tokens.values(), key=path_order)
-    return first.authority.joined_by(p for other in others for p in other.authority.principals)
 
 
 def _resume(run: Run, token: Token, incoming: Input) -> Offered:
@@ -222,21 +212,8 @@ def _notice(run: Run, incoming: EventArrived | RequestDecided | TimerDue) -> Off
 
 
 def _expired(run: Run, incoming: Expired) -> Offered:
-    expire(run, {})
+    run.expire({})
     return ACCEPTED
-
-
-def expire(run: Run, output: Mapping[str, Any]) -> None:
-    """Move the instance to the target of its time limit, or fail it without one."""
-    expiry = run.plan.workflow.expiry
-    if expiry is not None and expiry.target is not None:
-        timed_out = {**output, "timed_out": True}
-        move(run, Outcome.TIMEOUT, expiry.target, timed_out, _authority_of_all(run))
-        return
-    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
-    run.void_approvals(Outcome.TIMEOUT)
-    why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
-    run.control("timeout", status="failed", incident=why, **output)
 
 
 def _drifted(run: Run, incoming: Drifted) -> Offered:
@@ -251,8 +228,8 @@ def _drifted(run: Run, incoming: Drifted) -> Offered:
     found["entity_version"] = last.entity_version
     target = run.plan.workflow.amendment
     if target is not None:
-        authority = last.authority or _authority_of_all(run)
-        move(run, Outcome.DRIFT, target, {**found, "contributes": True}, authority)
+        authority = last.authority or run.joint_authority()
+        run.move(Outcome.DRIFT, target, {**found, "contributes": True}, authority)
         return ACCEPTED
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
     run.void_approvals(Outcome.DRIFT)

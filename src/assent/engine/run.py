@@ -27,7 +27,7 @@ from assent.engine.nodes.asking import messages_to
 from assent.engine.nodes.base import NEEDS, Creation, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.visit import Visit, World
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.approval import Seat, SeatedRequest
 from assent.model.effect import Effect
 from assent.model.form import FormRequest
@@ -78,16 +78,6 @@ class Run:
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
     _open: dict[Any, Step] = field(default_factory=dict)
 
-    def next_visit(self) -> Visit | None:
-        """Return the next visit of this instance; None when it rests and no input is left."""
-        while True:
-            if self.instance.status == "running" and (visit := self._ready_visit()):
-                return visit
-            if not self.inputs:
-                return None
-            incoming = self.inputs.popleft()
-            self.outcomes.append((incoming, self._offer(incoming)))
-
     def perform(self, visit: Visit) -> Need | None:
         """Run the handler of the node and return its need, if any; `answer` goes on after the receipt is taken."""
         handler = visit.node.handler
@@ -115,13 +105,8 @@ class Run:
         else:
             self._fail(visit, verdict)
 
-    def _offer(self, incoming: Input) -> Offered:
-        from assent.engine.apply import apply_input  # noqa: PLC0415 - offers build on Run
-
-        self.actor = incoming.actor
-        return apply_input(self, incoming)
-
-    def _ready_visit(self) -> Visit | None:
+    def ready_visit(self) -> Visit | None:
+        """Return the visit of the token that goes on next; None when all rest."""
         token = self._ready_token()
         if token is None:
             return None
@@ -238,16 +223,11 @@ class Run:
     def _no_way_on(self, visit: Visit, done: Done, evaluations: list[dict[str, Any]]) -> None:
         if done.outcome == Outcome.TIMEOUT:
             # A step without a way of its own out of its time falls back on that of the workflow.
-            self._finish_and_expire(visit, done)
+            self.expire(done.output)
             return
         message = f"no edge answers `{done.outcome}` of `{visit.node.node.name}`"
         failure = Failure("NO_EDGE_MATCHES", message)
         self._fail(visit, failure, {**done.output, "outcome": done.outcome, "evaluations": evaluations})
-
-    def _finish_and_expire(self, visit: Visit, done: Done) -> None:
-        from assent.engine.apply import expire  # noqa: PLC0415 - offers build on Run
-
-        expire(self, dict(done.output))
 
     def _fail(self, visit: Visit, failure: Failure, output: Mapping[str, Any] | None = None) -> None:
         edge, evaluations = choose(visit, Outcome.ERROR, visit.variables)
@@ -380,6 +360,37 @@ class Run:
             self.visit(token), "failed", _output(Outcome.ERROR, [], []) | {"error": why}, why["message"]
         )
         self.control("ask_again", again=token.id, entity_version=entity_version)
+
+    def move(
+        self,
+        why: str,
+        target: str,
+        output: Mapping[str, Any],
+        authority: Authority,
+        sets: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End every token with its steps, and begin again at `target` with the next generation (D24)."""
+        self.cancel_tokens(list(self.instance.tokens.values()), why)
+        self.void_approvals(why)
+        moved = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
+        self.control("move", reason=why, to=target, **moved)
+
+    def joint_authority(self) -> Authority:
+        """Return the authority of all tokens together, in the order of their paths."""
+        first, *others = sorted(self.instance.tokens.values(), key=path_order)
+        return first.authority.joined_by(p for other in others for p in other.authority.principals)
+
+    def expire(self, output: Mapping[str, Any]) -> None:
+        """Move the instance to the target of its time limit, or fail it without one."""
+        expiry = self.plan.workflow.expiry
+        if expiry is not None and expiry.target is not None:
+            timed_out = {**output, "timed_out": True}
+            self.move(Outcome.TIMEOUT, expiry.target, timed_out, self.joint_authority())
+            return
+        self.cancel_tokens(list(self.instance.tokens.values()), Outcome.TIMEOUT)
+        self.void_approvals(Outcome.TIMEOUT)
+        why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
+        self.control("timeout", status="failed", incident=why, **output)
 
     def control(self, name: str, **output: Any) -> None:
         """A step about the instance itself (D8, D25)."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from assent.engine.apply import next_visit
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
 from assent.kernel.locked_rows import LockedRows
@@ -82,7 +83,7 @@ async def _perform_until_wishes(jobs: Sequence[Execution], perform: Perform) -> 
     """
     wishes: list[NeedOfRun] = []
     for number, job in enumerate(jobs, 1):
-        while (visit := job.run.next_visit()) is not None:
+        while (visit := next_visit(job.run)) is not None:
             if (wish := perform(job, visit)) is not None:
                 wishes.append((job, visit, wish))
                 break

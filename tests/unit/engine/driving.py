@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.compiler import compile_flow
+from assent.engine.apply import next_visit
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
 from assent.engine.instance import Instance, Step
@@ -90,7 +91,7 @@ class Case:
         asked = {"requests": self._requests(), "forms": self._forms()}
         world = World(self.now, **asked, delegations=self.delegations, roll=Everybody(self.gone))
         run = Run(self.plan, self.instance, world, deque([given]), self.chain_steps_max)
-        while (visit := run.next_visit()) is not None:
+        while (visit := next_visit(run)) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
             self.receipts.add(visit.key)
             wish = run.perform(visit)
