@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from assent.audit.write import AuditEntry, write_entries
 from assent.engine import inputs
+from assent.engine.apply import next_visit
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
@@ -86,7 +87,7 @@ async def _perform_until_wishes(jobs: Sequence[Execution], perform: Perform) -> 
     """
     wishes: list[NeedOfRun] = []
     for number, job in enumerate(jobs, 1):
-        while (visit := job.run.next_visit()) is not None:
+        while (visit := next_visit(job.run)) is not None:
             if (wish := perform(job, visit)) is not None:
                 wishes.append((job, visit, wish))
                 break

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from assent.engine.inputs import EventArrived
-from assent.engine.step import Step
+from assent.engine.instance import Step
 from assent.model.ids import new_id
 from assent.model.keys import EventKey
 from assent.model.mutation import ON_EVENT, PARTITION, Event

@@ -3,8 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from assent.engine.instance import Instance, Originators, Token
-from assent.engine.step import Step
+from assent.engine.instance import Instance, Originators, Step, Token
 from assent.runtime.batch import Execution
 from assent.store.rows import Row, RowValues, from_row, to_row
 
