@@ -92,8 +92,8 @@ class Loop:
 def _longest_backoff_ms(duty: Duty, options: Options) -> int:
     """Return how long a duty may wait after an error.
 
-    One that has jobs under way between its runs renews the worker's lease. It tries often enough that an outage which is
-    shorter than the lease does not cost the lease, and with it the jobs that are still running.
+    One that has jobs under way between its runs renews the worker's lease. It tries often enough that an outage shorter
+    than the lease does not cost the lease, and with it the jobs that are still running.
     """
     has_jobs = hasattr(duty, "finish")
     return min(options.backoff_max_ms, options.lease_ms // 6) if has_jobs else options.backoff_max_ms
