@@ -12,6 +12,7 @@ import pytest
 from assent.worker.duty import DutyRun, RunResult, Schedule
 from assent.worker.loop import Loop, exhaust
 from assent.worker.options import Options
+from tests.plain_sql import WAIT_MAX_S
 
 NEVER_S = 3_600.0
 """An interval that is never the reason that a test passes."""
@@ -49,7 +50,7 @@ class Runs:
         self.queue.put_nowait(run)
 
     async def next(self) -> DutyRun:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_MAX_S):
             return await self.queue.get()
 
 
