@@ -23,10 +23,9 @@ from tests.effects.receiver import Receiver, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.evidence.asking import Desk, publish_vendor
 from tests.faults.proxy import COMMIT, Fault, Proxy
+from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.runtime.flows import ORG, rows
-
-WAIT_MAX_S = 20
 
 CLAIMS = {"tasks": "claim_tasks", "effects": "claim_effects", "results": "claim_deliveries"}
 TABLES = {

@@ -8,6 +8,7 @@ import pytest
 
 from assent.store import group_commit
 from assent.store.group_commit import LANES, GroupCommit
+from tests.plain_sql import WAIT_MAX_S
 
 _CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
@@ -128,7 +129,7 @@ async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
 
     desk.group_commit = GroupCommit(together, desk.alone)
     slow = await desk.keep_busy()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_MAX_S):
         assert await asyncio.gather(desk.ask("ann"), desk.ask("bob")) == ["ANN", "BOB"]
     assert not any(task.done() for task in slow)
     desk.open.set()
