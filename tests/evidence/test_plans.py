@@ -1,5 +1,7 @@
 """Plans: what is to be folded, and what is to be ended, is found by index, however much there is besides."""
 
+from typing import Any
+
 import pytest
 
 from assent.model.reader import Reader, reader_columns
@@ -29,7 +31,7 @@ ANALYZE assent.outside_requests, assent.outside_request_deliveries, assent.outsi
 READER = Reader("ann", START, ["invoice"], definitions=[ID])
 """One who may not read everything."""
 
-STATEMENTS = {
+STATEMENTS: dict[str, dict[str, Any]] = {
     "queue.sql": {
         "claim_deliveries": (200, ID),
         "claim_suspect_delivery": (ID,),

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -75,7 +76,7 @@ AS_OWNER = {
 }
 """The same for what is administered."""
 
-HTTP = {
+HTTP: dict[str, Any] = {
     "start flow": ("POST", "/api/flows/{}/start", {}),
     "emit key": ("POST", "/api/events/{}", {}),
     "emit cause": ("POST", "/api/events/paid:7", {"cause": ...}),

@@ -110,7 +110,7 @@ async def test_error_is_logged_and_counted_and_the_next_run_comes(caplog: pytest
         seen = [await runs.next() for _ in range(3)]
     assert [str(run.error) for run in seen] == ["no such table", "still none", "None"]
     assert seen[2].done.count == 3
-    assert [(record.duty, record.error) for record in caplog.records] == [
+    assert [(record.duty, record.error) for record in caplog.records] == [  # type: ignore[attr-defined]
         ("scripted", "RuntimeError: no such table"),
         ("scripted", "RuntimeError: still none"),
     ]
