@@ -49,12 +49,12 @@ async def has_members(database: Database, org: str) -> bool:
 
 
 def first_steps(app: App, org: str) -> str:
-    """What a developer does next, when there is nobody yet who could sign in."""
+    """Return what a developer does next if the org has no member yet."""
     contracts = app.registry.contracts.values()
     roles = sorted({role for each in contracts for held in each.permissions.values() for role in held})
     known = ", ".join(roles) or "(none)"
     lines = [
-        f"Nobody is a member of {org} yet; its contracts know the roles {known}. To call the API:",
+        f"{org} has no members yet; its contracts know the roles {known}. To call the API:",
         f"  assent members add ann --org {org} --role {roles[0] if roles else 'admin'}",
         f"  assent keys create --org {org} --user ann --name 'my laptop'",
     ]

@@ -12,7 +12,7 @@ from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
 from assent.engine.rounds import round_of
 from assent.engine.seats import SeatRules
-from assent.model.approval import ApprovalRequest, Presence, Seated
+from assent.model.approval import ApprovalRequest, Presence, SeatedRequest
 from assent.people import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
 from assent.people.presence import find_present
 from assent.store.connect import Connection
@@ -106,7 +106,14 @@ class Maker:
             "slot": chance.choice(("", "", "x")),
             "originators": [name for name in PEOPLE if chance.random() < 0.15],
             "may_repeat": may_repeat,
-            "approvers": {"groups": [], "skipped": [], "tier": 0},
+            "approvers": {
+                "groups": [],
+                "skipped": [],
+                "tier": 0,
+                "enough": None,
+                "default": None,
+                "directory": None,
+            },
         }
         if chance.random() < 0.5:
             entity = await insert_entity(self.connection, entity_type=chance.choice(TYPES))
@@ -163,7 +170,7 @@ async def _by_the_engine(made: Maker, reader: str) -> dict[UUID, str | None]:
     return found
 
 
-async def _everything(made: Maker) -> AsyncIterator[tuple[Seated, str, Sequence[ApprovalRequest]]]:
+async def _everything(made: Maker) -> AsyncIterator[tuple[SeatedRequest, str, Sequence[ApprovalRequest]]]:
     for generation in (1, 2):
         wanted = dict.fromkeys(made.generations, generation)
         for (_, instance_id), requests in (await load_requests(made.connection, wanted)).items():

@@ -29,8 +29,8 @@ async def test_an_event_is_told_to_whoever_waits_for_it(desk: Desk, runtime: Run
 async def test_one_cause_is_told_once(desk: Desk) -> None:
     first = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
     again = await desk.run("events", "emit", "paid:7", "--cause", "evt-1", user="ops")
-    assert first.stdout == "paid:7: told; a worker takes it from here\n"
-    assert again.stdout == "paid:7: this cause had told it before; nothing happens\n"
+    assert first.stdout == "paid:7: emitted; a worker processes it\n"
+    assert again.stdout == "paid:7: this cause was emitted before; nothing happens\n"
 
 
 @pytest.mark.parametrize(

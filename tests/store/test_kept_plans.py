@@ -54,7 +54,7 @@ async def executions(connection: Connection) -> tuple[int, int]:
 
 async def test_plans_are_made_anew_unless_they_are_to_be_kept(database_url: str) -> None:
     async with one_connection(database_url, 60_000) as database:
-        for plans in ("anew", "kept", "kept", "anew"):
+        for plans in ("fresh", "kept", "kept", "fresh"):
             await read_for_one(database, plans)  # type: ignore[arg-type]
         async with database.transaction(None) as connection:
             assert await executions(connection) == (2, 2)
@@ -66,7 +66,7 @@ async def test_kept_plan_of_a_small_table_reads_all_of_it_when_it_has_grown(data
         assert await read_for_one(database, "kept") == 1
         await grow(database)
         assert await read_for_one(database, "kept") == 20_000
-        assert await read_for_one(database, "anew") == 1
+        assert await read_for_one(database, "fresh") == 1
 
 
 async def test_plans_are_renewed_when_their_time_is_over(database_url: str) -> None:

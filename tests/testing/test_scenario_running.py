@@ -146,7 +146,7 @@ WRONG = {
     "waiting too few": ("waiting: []", "waiting", "nothing", "reader"),
     "waiting too many": ("waiting: [reader, writer]", "waiting", "reader, writer", "reader"),
     "asked": ("asked: {reader: [rob]}", "asked at reader", "rob", "eve, rob"),
-    "asked elsewhere": ("asked: {writer: [rob]}", "asked at writer", "rob", "nobody: it does not wait"),
+    "asked elsewhere": ("asked: {writer: [rob]}", "asked at writer", "rob", "no person: it does not wait"),
     "void": ("void: [reader]", "void", "reader", "nothing"),
     "data": ("data: {text: bye}", "data.text", "bye", "hello"),
     "data that is not there": ("data: {pages: 1}", "data.pages", "1", "nothing"),

@@ -1,5 +1,5 @@
 -- name: search_audit
--- Who did what in an org, newest first: to an entity or a type, to a subject, by somebody, an action, by a way, in a time;
+-- Who did what in an org, newest first: to an entity or a type, to a subject, by an actor, an action, by a channel, in a time;
 -- of one partition, and without the entity types that the reader may not see. $14 is an id that nothing since then comes
 -- before. What is administered is of the whole org, and in no partition.
 SELECT a.id, a.at, a.actor_id, a.actor_kind, a.actor_roles, a.action, a.entity_type, a.entity_id, a.from_version,

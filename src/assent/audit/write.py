@@ -35,7 +35,7 @@ class AuditEntry:
     entity_id: UUID | None = None
     trace: str | None = None
     on_behalf_of: Sequence[str] = ()
-    """For whom the actor acted, besides themselves."""
+    """The people in whose place the actor acted."""
 
 
 async def write_entries(connection: Connection, notes: Sequence[AuditEntry], now: datetime) -> list[UUID]:

@@ -102,7 +102,7 @@ def _table(found: "list[Row]") -> "Table":
 
 
 def _who(row: "Row") -> str:
-    """Return the actor, and the people for whom they acted."""
+    """Return the actor, and the people in whose place they acted."""
     return (
         f"{row['actor_id']} for {', '.join(row['on_behalf_of'])}" if row["on_behalf_of"] else row["actor_id"]
     )
@@ -118,8 +118,8 @@ def _what(row: "Row") -> str:
     changed = [
         f"{name}: {_plain(before)} → {_plain(after)}" for name, (before, after) in row["changes"].items()
     ]
-    told = {name: value for name, value in (row["details"] or {}).items() if value is not None}
-    asked = [f"{name}={_plain(value)}" for name, value in told.items()]
+    details = {name: value for name, value in (row["details"] or {}).items() if value is not None}
+    asked = [f"{name}={_plain(value)}" for name, value in details.items()]
     return ", ".join([*asked, *changed])
 
 

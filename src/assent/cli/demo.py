@@ -32,14 +32,10 @@ ForceOption = Annotated[
     bool,
     typer.Option("--force", help="Take the database of ASSENT_DATABASE_URL, which is not the demo's own."),
 ]
-StoryOption = Annotated[
-    bool, typer.Option("--story", help="Only tell a short story of one purchase, and end.")
-]
 
 
 def demo(
     data_dir: DataOption = DEMO_FOLDER,
-    story: StoryOption = False,
     force: ForceOption = False,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
@@ -53,9 +49,6 @@ def demo(
         )
         screen.print(message, style="red", soft_wrap=True)
         raise typer.Exit(2)
-    if story:
-        asyncio.run(_tell(data_dir.absolute(), screen))
-        return
     require_http("assent demo")
     from assent.http.server import CannotListen, listen
 
@@ -86,16 +79,6 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
         await database.close()
 
 
-async def _tell(data_dir: Path, screen: Console) -> None:
-    from assent.demo.story import Story
-
-    async with _database(data_dir, screen) as database:
-        await Story(database, screen).tell()
-    screen.print(
-        "\n[dim]Next: `make demo`, README.md, docs/ARCHITECTURE.md. `make test` proves all of it.[/]"
-    )
-
-
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
     from assent.demo.application import app
     from assent.demo.company import ORG, change_keys, is_founded, read_keys
@@ -115,7 +98,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
         keys = read_keys(data_dir) if founded else None
         if keys is None:
             keys = await change_keys(database, data_dir)
-        # Northwind's mails are written to the log: nobody is there to read them.
+        # Northwind's mails are written to the log: there are no mailboxes.
         sending = SendingSettings.defaults(EffectSettings.defaults(log=frozenset(CHANNELS)))
         service = serving(app, database, listening, sending)
         host, port = listening.getsockname()[:2]

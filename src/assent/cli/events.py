@@ -1,4 +1,4 @@
-"""`assent events`: tell whoever waits that something happened, and see what is still to be processed."""
+"""`assent events`: emit an event under a key, and list what is still to be processed."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Events: tell that something happen
 
 CauseOption = Annotated[
     str | None,
-    typer.Option("--cause", help="What it comes of, such as the sender's own id: one cause is told once."),
+    typer.Option("--cause", help="What it comes of, such as the sender's own id: one cause is one event."),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each queue.")]
 
@@ -35,7 +35,7 @@ def emit_event(  # noqa: PLR0913, PLR0917
     cause: CauseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Tell whoever waits for a key, or will, that it has come. Takes the capability `events:emit`."""
+    """Emit an event to the steps that wait for a key, now or later. Takes the capability `events:emit`."""
     from assent.cli.output import console, print_json
 
     given = given_data(data, json_data)
@@ -43,9 +43,7 @@ def emit_event(  # noqa: PLR0913, PLR0917
     if json:
         print_json({"key": key, "new": new})
     else:
-        said = (
-            "told; a worker takes it from here" if new else "this cause had told it before; nothing happens"
-        )
+        said = "emitted; a worker processes it" if new else "this cause was emitted before; nothing happens"
         console().print(f"{key}: {said}")
 
 
@@ -61,7 +59,7 @@ async def _emit(session: ActorSession, key: str, data: dict[str, Any], cause: st
 def list_events(
     app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 50, json: JsonOption = False
 ) -> None:
-    """List what is open, queue by queue: events to process, effects to send, events kept for whoever will wait.
+    """List what is open, queue by queue: events to process, effects to send, events kept for steps that will wait.
 
     Takes the capability `workflows:retry`. `assent health` counts them.
     """

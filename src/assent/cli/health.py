@@ -1,4 +1,4 @@
-"""`assent health`: how the queues stand, how fast they go, what stands still and what was given up."""
+"""`assent health`: how the queues stand, how fast they go, what is stuck and what is dead."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`assent inbox`: what waits for somebody."""
+"""`assent inbox`: what waits for a member."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,7 +34,7 @@ def inbox(  # noqa: PLR0913, PLR0917
     cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
-    """See what waits for somebody: their own, that of their roles, and that of whom they stand in for."""
+    """Show what waits for a member: their own, that of their roles, and that of the people they stand in for."""
     from assent.cli.output import print_json
     from assent.cli.shapes import inbox_item_json
     from assent.people.inbox import InboxQuery

@@ -205,8 +205,8 @@ def _who(decision: Decision) -> str:
 
 
 def _timeline(described: Description) -> Table:
-    told = [step for step in described.timeline if step["node_type"] not in _QUIET_KINDS]
-    rows = [_step_cells(step_json(step, described.node_names.get(step["node_id"]))) for step in told]
+    steps = [step for step in described.timeline if step["node_type"] not in _QUIET_KINDS]
+    rows = [_step_cells(step_json(step, described.node_names.get(step["node_id"]))) for step in steps]
     return table(("  at", "step", "kind", "", "who", "why"), rows)
 
 

@@ -88,7 +88,7 @@ def list_keys(org: OrgOption, json: JsonOption = False) -> None:
 def revoke(
     key_id: Annotated[UUID, typer.Argument(metavar="ID", help="The key's id, as listed.")], org: OrgOption
 ) -> None:
-    """Revoke a key, and those that were made with it: from now on nobody signs in with them."""
+    """Revoke a key, and those that were made with it: they no longer sign in."""
 
     async def work(connection: "Connection", now: datetime) -> None:
         from assent.people.api_keys import revoke_api_key

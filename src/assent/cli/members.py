@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="Members: taken in, listed, changed
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="As tokens and keys name them.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="What people call them.")]
 EmailOption = Annotated[str | None, typer.Option("--email", help="Where messages reach them.")]
-ManagerOption = Annotated[str | None, typer.Option("--manager", help="Whom they report to: a member.")]
+ManagerOption = Annotated[str | None, typer.Option("--manager", help="The member they report to.")]
 RoleOption = Annotated[
     list[str] | None, typer.Option("--role", help="A role that they hold; may be given several times.")
 ]
@@ -38,7 +38,7 @@ def add(  # noqa: PLR0913, PLR0917
     service: Annotated[bool, typer.Option("--service", help="A program, not a person.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Take somebody in. What their roles may do is said by contracts, and by `assent roles`."""
+    """Add a member. Contracts and `assent roles` say what their roles may do."""
 
     async def work(connection: "Connection", now: datetime) -> "KeptMember":
         from assent.model.actor import SYSTEM
@@ -95,7 +95,7 @@ def remove(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None
 
 @app.command()
 def restore(user: UserArgument, org: OrgOption, json: JsonOption = False) -> None:
-    """Take a member back whom somebody let go."""
+    """Make a removed member active again."""
     _change(org, user, {"active": True}, "took back", json)
 
 

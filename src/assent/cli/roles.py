@@ -43,7 +43,7 @@ def list_(org: OrgOption, json: JsonOption = False) -> None:
 
 @app.command()
 def grant(role: RoleArgument, capabilities: CapabilitiesArgument, org: OrgOption) -> None:
-    """Have a role carry more; a role that nobody has heard of is made by this."""
+    """Give a role more capabilities; a role that is new is created."""
     _set(org, role, lambda carried: carried | set(capabilities))
 
 

@@ -7,7 +7,7 @@ from assent.worker.tally import Tallies, Tally
 
 
 class WorkerTable:
-    """Draws itself anew whenever it is shown."""
+    """A table that is drawn again each time it is shown."""
 
     def __init__(self, tallies: Tallies) -> None:
         self._tallies = tallies

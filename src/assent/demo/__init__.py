@@ -1,1 +1,1 @@
-"""The demo: a short story on a real database, told on the terminal. `assent demo` runs it."""
+"""The demo company that `assent demo` opens, on a real database."""

@@ -62,7 +62,7 @@ def read_keys(folder: Path) -> Keys | None:
 
 
 async def change_keys(database: Database, folder: Path) -> Keys:
-    """Fresh keys for everybody, and no others of this org: nobody knows the keys of a demo but its owner."""
+    """Replace all API keys of the demo's org by new ones, which only the owner of the demo knows."""
     keys = {user: f"{MARK}{secrets.token_urlsafe(16)}" for user in PEOPLE}
     now = database.clock.now()
     rows = [
@@ -77,7 +77,7 @@ async def change_keys(database: Database, folder: Path) -> Keys:
 
 
 def _keep(keys: Keys, folder: Path) -> None:
-    """Only for whoever runs the demo."""
+    """Write the keys, readable only by the user who runs the demo."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / KEYS_FILE
     place.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def _keep(keys: Keys, folder: Path) -> None:
 
 
 async def is_founded(database: Database) -> bool | None:
-    """None when somebody began to and did not finish."""
+    """Return whether the company exists; None if it is incomplete."""
     async with database.transaction(None) as connection:
         founded: bool | None = await connection.fetchval(_SQL.find_org, ORG)
     return founded

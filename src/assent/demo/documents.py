@@ -1,4 +1,4 @@
-"""Some forty documents at different stages: nine days of work at Northwind, told by a clock that is moved."""
+"""Some forty documents at different stages: nine days of work at Northwind, on a clock that is moved."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
@@ -114,7 +114,7 @@ async def _large_posted(office: Office, number: int) -> None:
 
 
 async def _large_amended(office: Office, number: int) -> None:
-    """Finance had agreed; then somebody changed the amount."""
+    """Finance had approved; then the amount was changed."""
     view = await office.answer(await office.submit(number, 1_200_000), "finance", "fin")
     await office.edit(view, "carl", grand_total=1_350_000)
 

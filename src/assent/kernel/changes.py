@@ -66,7 +66,7 @@ def check_access(draft: ResolvedCommand, entity: Entity | None) -> Rejection | N
         return Rejection("NOT_FOUND", message, ("entity_id",))
     if command.expected_version not in (None, entity.version):
         message = f"expected version {command.expected_version}, found version {entity.version}"
-        hint = "read it again and decide anew"
+        hint = "read it again and decide again"
         return Rejection("VERSION_CONFLICT", message, ("expected_version",), hint=hint)
     return check_window(draft, entity) or check_lifecycle(draft, entity)
 

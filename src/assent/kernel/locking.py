@@ -12,6 +12,6 @@ _SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
 
 async def lock_entity(connection: Connection, org_id: str, entity_id: UUID) -> Entity | None:
-    """The entity as it stands; nobody else moves it or its instance until the transaction ends (D11)."""
+    """Return the entity, locked: no other transaction moves it or its instance until this one ends (D11)."""
     row = await connection.fetchrow(_SQL.lock_entities, [org_id], [entity_id])
     return entity_from(row) if row else None

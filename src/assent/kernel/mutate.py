@@ -140,7 +140,7 @@ def _first_audit_id(outcomes: Sequence[Outcome]) -> UUID | None:
 
 
 def _plans(commands: Sequence[Command]) -> Plans:
-    return "kept" if len(commands) <= COMMANDS_BY_KEPT_PLANS else "anew"
+    return "kept" if len(commands) <= COMMANDS_BY_KEPT_PLANS else "fresh"
 
 
 def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
@@ -205,7 +205,7 @@ async def _carry_out(connection: Connection, batch: MutationBatch, draft: Resolv
 
 
 def _told_in(partition_id: str | None, event: Event) -> Event:
-    """What rules tell of an entity of a partition is for that partition, whoever changed the entity."""
+    """What rules tell of an entity of a partition is for that partition, no matter who changed the entity."""
     if partition_id is None:
         return event
     return replace(event, payload={**event.payload, PARTITION: partition_id})

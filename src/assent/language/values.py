@@ -17,7 +17,7 @@ from assent.model.values import DECIMAL_DIGITS_MAX
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
-# Tuples, because `a | b` would be built anew at every call; `Mapping` last, because it is slow to ask for.
+# Tuples, because `a | b` would be built again at every call; `Mapping` last, because it is slow to ask for.
 _LISTS: Final = (list, tuple)
 _STACKS: Final = (list, tuple, set, frozenset)
 _OBJECTS: Final = (dict, Mapping)

@@ -26,14 +26,14 @@ class OpenItem:
     created_at: datetime
     instance_id: UUID | None = None
     event_key: str | None = None
-    """What somebody waits for, or will."""
+    """An event that a step waits for, or will wait for."""
     attempts: int = 0
     next_retry_at: datetime | None = None
     error: str | None = None
 
 
 async def list_open(connection: Connection, org_id: str, limit: int) -> Sequence[OpenItem]:
-    """Events, effects, results, and the events that nobody has waited for yet: the oldest of each first."""
+    """Events, effects, results, and the events that no step has waited for yet: the oldest of each first."""
     events = await connection.fetch(_SQL.list_open_events, org_id, limit)
     effects = await list_open_effects(connection, org_id, limit)
     results = await list_open_deliveries(connection, org_id, limit)

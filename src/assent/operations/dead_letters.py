@@ -16,7 +16,7 @@ LetterKind = Literal["event", "effect", "result", "task"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event, an effect, a result or a task that was given up."""
+    """An event, an effect, a result or a task that is dead."""
 
     id: UUID
     created_at: datetime

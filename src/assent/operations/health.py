@@ -1,4 +1,4 @@
-"""Health: what an operator asks first. Is everything processed, how fast, what stands still, what was given up?"""
+"""Health: what an operator asks first. Is everything processed, how fast, what is stuck, what is dead?"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The queues as operators see them: how much waits, since when, and what was given up."""
+"""The queues as operators see them: how much waits, since when, and what is dead."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ COUNTED_MAX: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class Queue:
     name: str
-    """`events`, `effects`, `results`, `tasks`, `timers`, or `people`: seats at which somebody is asked."""
+    """`events`, `effects`, `results`, `tasks`, `timers`, or `people`: seats at which a person is asked."""
     pending: int
     """What is due."""
     delayed: int

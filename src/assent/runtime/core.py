@@ -122,7 +122,7 @@ class OrgScope:
     def new_id(self) -> UUID:
         return new_id(self.database.clock.now())
 
-    def reading(self, plans: Plans = "anew") -> AbstractAsyncContextManager[Connection]:
+    def reading(self, plans: Plans = "fresh") -> AbstractAsyncContextManager[Connection]:
         """Return a transaction that only reads."""
         return self.database.transaction(self.org_id, plans=plans, read_only=True)
 
@@ -144,7 +144,7 @@ class OrgScope:
         return view_of_execution(await self.execute("instance", instance_id, command))
 
     async def write(
-        self, work: "Callable[[CommandTransaction], Awaitable[T]]", *, plans: Plans = "anew"
+        self, work: "Callable[[CommandTransaction], Awaitable[T]]", *, plans: Plans = "fresh"
     ) -> T:
         """Run work in one transaction, again if it lost against others; the entry that it notes proves its commit."""
         proof = CommitProof()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from assent.store.clock import time_for_sql
-from assent.store.connect import PLANS_ANEW, Connection, forget_json, read_json
+from assent.store.connect import FRESH_PLANS, Connection, forget_json, read_json
 from assent.store.connection import LiveConnection
 from assent.store.database import Database
 from assent.store.queries import load_queries
@@ -38,7 +38,7 @@ async def caller_transaction(database: Database, caller: Any, org_id: str) -> As
         async with connection.transaction():  # a savepoint
             (stood,) = await connection.fetch(_SQL.read_standing)
             await connection.execute(
-                _SQL.take_stand, ENGINE_ROLE, org_id, time_for_sql(database.clock), PLANS_ANEW
+                _SQL.take_stand, ENGINE_ROLE, org_id, time_for_sql(database.clock), FRESH_PLANS
             )
             yield connection
             await connection.execute(_SQL.take_stand, *stood)

@@ -1,5 +1,5 @@
 -- name: read_standing
--- As whom, for whom and when the transaction acts.
+-- The role, the org and the time with which the transaction acts.
 SELECT current_setting('role') AS role, coalesce(current_setting('assent.org_id', true), '') AS org_id,
        coalesce(current_setting('assent.now', true), '') AS now, current_setting('plan_cache_mode') AS plan_cache_mode;
 

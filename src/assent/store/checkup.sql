@@ -22,7 +22,7 @@ SELECT format('%s_%s', parent, to_char(month, 'YYYY_MM')) AS missing
  ORDER BY 1;
 
 -- name: list_filled_default_partitions
--- The default partitions that hold rows: those of months that nobody had prepared.
+-- The default partitions that hold rows: those of months that were not prepared.
 SELECT 'workflow_step_executions_default' AS name WHERE EXISTS (SELECT FROM assent.workflow_step_executions_default)
 UNION ALL
 SELECT 'workflow_events_outbox_default' WHERE EXISTS (SELECT FROM assent.workflow_events_outbox_default)

@@ -50,7 +50,7 @@ class DatabaseClock:
 
 
 class MovedClock:
-    """A clock that stands still until somebody moves it, forwards only; SQL is told what it says."""
+    """A clock that stands still until a test moves it, forwards only; transactions use its time."""
 
     def __init__(self, start: datetime) -> None:
         if start.tzinfo is None:

@@ -24,7 +24,7 @@ else:
 
 SERVER_VERSION_MIN: Final = 15
 
-PLANS_ANEW: Final = "force_custom_plan"
+FRESH_PLANS: Final = "force_custom_plan"
 """PostgreSQL's word for planning each execution by itself."""
 
 _JSONB_VERSION: Final = b"\x01"
@@ -79,7 +79,7 @@ def _options(settings: Settings) -> dict[str, Any]:
             # A plan that was made while tables were small would be kept when they are large. With an org's id in
             # front of every index, all look alike to it then: 500 entities took 104 ms by the wrong one, 24 by theirs.
             # Commands, which look up a few rows by key, keep plans for seconds (`Database.transaction`).
-            "plan_cache_mode": PLANS_ANEW,
+            "plan_cache_mode": FRESH_PLANS,
             "statement_timeout": str(settings.statement_timeout_ms),
             "lock_timeout": str(settings.lock_timeout_ms),
             "idle_in_transaction_session_timeout": str(settings.idle_in_transaction_timeout_ms),

@@ -57,7 +57,7 @@ class LiveConnection(_Base):
         _guard_socket(self._socket, settings)
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:  # noqa: ASYNC109 - asyncpg's
-        """Run a statement; raise `RolledBack` for a COMMIT that the server answers with a rollback.
+        """Run a statement; raise `RolledBack` for a COMMIT that the server replies with a rollback.
 
         PostgreSQL answers COMMIT with `ROLLBACK`, and no error, after a statement of the transaction failed: where code
         has caught that error, asyncpg would report success.
@@ -82,7 +82,7 @@ class LiveConnection(_Base):
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether a statement was given up, and the server has not confirmed that it was cancelled."""
+        """Return whether a statement was abandoned, and the server has not confirmed its cancellation."""
         protocol: Any = self._protocol  # type: ignore[attr-defined]
         return protocol is not None and bool(protocol._is_cancelling())
 

@@ -19,7 +19,7 @@ from assent.model.names import is_blank
 from assent.model.origin import By
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.commit import CommitProof, LostCommit, commit, outage_after_goodbye, resolve, roll_back
-from assent.store.connect import PLANS_ANEW, Connection, connect
+from assent.store.connect import FRESH_PLANS, Connection, connect
 from assent.store.errors import StoreError
 from assent.store.listen import Listener
 from assent.store.pool import Pool
@@ -35,14 +35,14 @@ __all__ = ["Connection", "Database", "Isolation", "Observer", "Plans"]
 
 T = TypeVar("T")
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
-Plans = Literal["anew", "kept"]
+Plans = Literal["fresh", "kept"]
 """Whether statements are planned for each execution, which takes longer than most of ours run, or go by kept plans."""
 Observer = Callable[[asyncpg.connection.LoggedQuery], None]
 
 DATABASE_NAME: Final = "assent"
 """The database on our own server; elsewhere the URL names it."""
 
-_PLAN_MODES: Final[dict[Plans, str]] = {"anew": PLANS_ANEW, "kept": "force_generic_plan"}
+_PLAN_MODES: Final[dict[Plans, str]] = {"fresh": FRESH_PLANS, "kept": "force_generic_plan"}
 _QUERIES: Final = load_queries("assent.store", "store.sql")
 _ENTER_ORG: Final = _QUERIES.enter_org
 _ENTER_AS_OWNER: Final = _QUERIES.enter_as_owner
@@ -98,15 +98,15 @@ class Database:
         org_id: str | None,
         *,
         isolation: Isolation = "read_committed",
-        plans: Plans = "anew",
+        plans: Plans = "fresh",
         by: By | None = None,
         proof: CommitProof | None = None,
         read_only: bool = False,
     ) -> AsyncIterator[Connection]:
         """One transaction: confined to an org by row security, or, with None, as the owner of everything.
 
-        Plans are kept for whoever looks up a few rows by key; whoever searches, or works in large sets, plans anew.
-        Whatever is administered in it is audited as done `by` somebody. An error means that nothing was changed, but
+        Plans are kept for commands that look up a few rows by key; searches and large sets are planned each time.
+        Whatever is administered in it is audited as done `by` an actor. An error means that nothing was changed, but
         for `OutcomeUnknown`: the answer to COMMIT was lost, and `proof` did not help to find out. Of a transaction
         that is `read_only` it does not matter: what was read is right.
         """
@@ -145,7 +145,7 @@ class Database:
         org_id: str | None,
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
-        plans: Plans = "anew",
+        plans: Plans = "fresh",
         by: By | None = None,
         proof: CommitProof | None = None,
     ) -> T:
@@ -225,7 +225,7 @@ def _require_org(org_id: str) -> str:
 
 async def _start_server(settings: Settings) -> "tuple[EmbeddedServer, str]":
     try:
-        # Imported here: whoever brings a server needs neither the wheel nor a Unix.
+        # Imported here: with a server of one's own, neither the wheel nor Unix is needed.
         from assent.store.embedded.server import EmbeddedServer  # noqa: PLC0415
     except ImportError as error:
         raise StoreError(
@@ -245,6 +245,6 @@ async def _ensure_database(maintenance_url: str, settings: Settings) -> None:
     try:
         await connection.execute(_CREATE_DATABASE)
     except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        pass  # it is there, or somebody else is making it at this moment
+        pass  # it is there, or another process is making it at this moment
     finally:
         await connection.close()

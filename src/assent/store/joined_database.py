@@ -37,7 +37,7 @@ class CallerDatabase(Database):
         org_id: str | None,
         *,
         isolation: Isolation = "read_committed",
-        plans: Plans = "anew",
+        plans: Plans = "fresh",
         by: By | None = None,
         proof: CommitProof | None = None,
         read_only: bool = False,
@@ -56,7 +56,7 @@ class CallerDatabase(Database):
         org_id: str | None,
         attempts_max: int | None = None,
         isolation: Isolation = "read_committed",
-        plans: Plans = "anew",
+        plans: Plans = "fresh",
         by: By | None = None,
         proof: CommitProof | None = None,
     ) -> T:

@@ -1,7 +1,7 @@
 """Hearing notifications, over a connection of its own that comes back by itself.
 
 While the connection is away notifications are lost, so after every reconnect each channel counts as notified
-once. Notifications wake; they carry nothing, and whoever waits also looks at its queue now and then. A connection that
+once. Notifications wake; they carry nothing, and a waiting worker also polls its queue. A connection that
 only listens cannot tell a quiet server from one that is gone, so it is checked every `listen_check_interval_ms`.
 """
 

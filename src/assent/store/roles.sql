@@ -22,7 +22,7 @@ SELECT statement FROM (
 ) AS missing ORDER BY kind, place;
 
 -- name: look_names_up_in_the_catalogue_only
--- Has names of our own shown with their schema, whoever asks.
+-- Has names of our own shown with their schema, for every role.
 SELECT set_config('search_path', 'pg_catalog', true);
 
 -- name: find_grants_table

@@ -24,7 +24,7 @@ async def ensure_partitions(
 ) -> int:
     """Make the partitions of this month and the months ahead; returns how many were missing.
 
-    Safe to call at any time and from several places at once. When nobody calls it for longer than that, rows
+    Safe to call at any time and from several places at once. If it is not called for longer than that, rows
     go to a default partition, and the next call takes them to where they belong. Attaching a partition locks tables
     that others use: it waits for the locks as a migration does, and raises `StoreError` when it took too long.
     """

@@ -1,7 +1,7 @@
 """The hooks: traces over processes, metrics, errors for Sentry, and what every log line should say.
 
-The rooms ask `hooks` whether anybody looks; when nobody does, that question is all they pay. OpenTelemetry,
-prometheus-client and sentry-sdk are extras, and imported by whoever turns them on (`assent.telemetry.configure`) only.
+The packages ask `hooks` whether telemetry is on; if it is off, that question is the whole cost. OpenTelemetry,
+prometheus-client and sentry-sdk are extras, and imported only when they are turned on (`assent.telemetry.configure`).
 """
 
 from assent.telemetry.hooks import Metrics, Span, SpanKind, TelemetryHooks, Tracer, hooks

@@ -8,7 +8,7 @@ SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
 
 
 class Span(Protocol):
-    """Something that takes its time. Attributes are told by short names and kept under `assent.`."""
+    """A span. Attributes have short names, and are exported under `assent.`."""
 
     @property
     def trace(self) -> str:
@@ -22,7 +22,7 @@ class Span(Protocol):
     def fail(self, error: BaseException) -> None: ...
 
     def end(self) -> None:
-        """Whoever never ends a span never sends it."""
+        """End the span; a span that is not ended is never sent."""
 
 
 class Tracer(Protocol):
@@ -81,7 +81,7 @@ class Metrics(Protocol):
     def pool(self, *, used: int, idle: int) -> None: ...
 
     def render(self) -> tuple[bytes, str]:
-        """The page for whoever scrapes, and its content type."""
+        """Return the page for Prometheus, and its content type."""
 
 
 ReportError = Callable[[BaseException, Mapping[str, str]], None]
@@ -98,7 +98,7 @@ class TelemetryHooks:
         self.errors: ReportError | None = None
 
     def report(self, error: BaseException, **tags: str) -> None:
-        """Tell whoever collects errors, if anybody does, of one that nobody expected."""
+        """Report an unexpected error to the collector of errors, if there is one."""
         if self.errors is not None:
             self.errors(error, tags)
 

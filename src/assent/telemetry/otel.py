@@ -62,8 +62,8 @@ class OtelTracer:
             else contexts.Context()
         )
         linked = [Link(context) for link in links if (context := _span_context(link)) is not None]
-        told = _attributes(attributes or {})
-        return OtelSpan(self._tracer.start_span(name, below, _KINDS[kind], told, linked))
+        values = _attributes(attributes or {})
+        return OtelSpan(self._tracer.start_span(name, below, _KINDS[kind], values, linked))
 
     def current(self) -> str | None:
         context = otel.get_current_span().get_span_context()

@@ -41,7 +41,9 @@ class PrometheusMetrics:
             ["queue"],
             registry=to,
         )
-        self._dead = Gauge("assent_dead_letters", "What was given up", ["queue"], registry=to)
+        self._dead = Gauge(
+            "assent_dead_letters", "Jobs and events that used up their attempts", ["queue"], registry=to
+        )
         self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
         self._retries = Counter(
             "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to

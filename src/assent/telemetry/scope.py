@@ -47,7 +47,7 @@ class scope:  # small, for it is used like a function; and no generator, for eve
 
 
 def current_trace() -> str | None:
-    """The trace that we are in, if any: what somebody carried here, or the span that is open around us."""
+    """Return the current trace, if any: the one that was passed in, or the span that is open."""
     tracer = hooks.tracer
     if tracer is not None and (found := tracer.current()) is not None:
         return found

@@ -19,7 +19,7 @@ def span(
 ) -> Iterator[Span | None]:
     """Inside, `current_trace` is the span's; its parent is the one given, else whatever is open around here.
 
-    Where nobody traces there is no span, and the trace that was brought is carried on as it is. What is raised
+    If tracing is off there is no span, and a trace that was passed in is passed on as it is. What is raised
     inside fails the span, except a refusal: that is an answer.
     """
     tracer = hooks.tracer

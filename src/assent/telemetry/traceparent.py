@@ -19,7 +19,7 @@ def is_traceparent(trace: str | None) -> bool:
 
 
 def is_sampled(trace: str | None) -> bool:
-    """Whether whoever began the trace wants its spans."""
+    """Return whether the trace is sampled."""
     found = parts_of(trace)
     return found is not None and bool(found[2] & 1)
 

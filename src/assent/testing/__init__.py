@@ -1,6 +1,6 @@
 """A test kit for applications: a sandbox with a clock to move, and scenarios that people write in YAML.
 
-Nothing is imported before it is named: whoever wants a database alone does not load the engine.
+Nothing is imported before it is named: a test that needs only a database does not load the engine.
 """
 
 from importlib import import_module

@@ -75,7 +75,7 @@ def _asked(
     for step, people in expected.items():
         found = standing.asked.get(step)
         if found != sorted(people):
-            actual = "nobody: it does not wait" if found is None else _names(found)
+            actual = "no person: it does not wait" if found is None else _names(found)
             yield Difference(f"{what} at {step}", _names(sorted(people)), actual)
 
 
@@ -116,11 +116,11 @@ def _destination(channel: str, payload: Json) -> Any:
 
 
 def _effects(effects: tuple[tuple[str, Json], ...]) -> str:
-    told = [
+    parts = [
         f"{channel} to {_destination(channel, payload)}: {_short(payload.get('text') or payload.get('body'))}"
         for channel, payload in effects
     ]
-    return "; ".join(told) or NOTHING
+    return "; ".join(parts) or NOTHING
 
 
 def _fields(values: Callable[[DocumentState], Any]) -> Compare:

@@ -45,7 +45,7 @@ class Databases:
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
 
     async def ensure_template(self) -> str:
-        """The name of a migrated database; built by whoever comes first, and anew when migrations change."""
+        """Return the name of a migrated database; the first caller builds it, again when migrations change."""
         name = _template_name()
         await self._connection.execute(_SQL.lock_templates)
         try:

@@ -1,5 +1,5 @@
 -- name: lock_templates
--- Waits until nobody else is building a template on this server.
+-- Waits until no other session is building a template on this server.
 SELECT pg_advisory_lock(7310868735421118);
 
 -- name: unlock_templates
@@ -24,5 +24,5 @@ SELECT format('CREATE DATABASE %I TEMPLATE %I STRATEGY file_copy', $1::text, $2:
 SELECT format('ALTER DATABASE %I RENAME TO %I', $1::text, $2::text);
 
 -- name: text_of_drop
--- How a database goes, whoever is still connected to it.
+-- The statement that drops a database with the sessions that are connected to it.
 SELECT format('DROP DATABASE IF EXISTS %I WITH (FORCE)', $1::text);

@@ -1,4 +1,4 @@
-"""How a document stands: its entity, its workflow, whom it waits for, what it has sent and what happened last."""
+"""How a document stands: its entity, its workflow, who it waits for, what it has sent and what happened last."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 _SQL: Final = load_queries("assent.testing", "document_state.sql")
 
 HAPPENED_MAX: Final = 12
-"""How many of the last things that happened are told."""
+"""How many of the last steps are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ScenarioDocument:
 
 @dataclass(frozen=True, slots=True)
 class OpenWait:
-    """A step that waits for somebody or something."""
+    """A step that waits for a person or an event."""
 
     waiting: Waiting
     since: datetime | None

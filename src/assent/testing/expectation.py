@@ -48,7 +48,7 @@ class Expected(Declaration):
     """The entity's fields: those that are named must be so."""
     status: Literal["running", "paused", "completed", "failed", "cancelled"] | None = None
     waiting: tuple[str, ...] | None = None
-    """The steps that wait for somebody or something: these, and no others."""
+    """The steps that wait for a person or an event: these, and no others."""
     asked: Mapping[str, tuple[Person, ...]] | None = None
     """Step → the people who can answer it now."""
     void: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""Why a scenario failed, in words for whoever wrote it: the step, what was expected, who is asked, what happened."""
+"""Why a scenario failed, in words for its author: the step, what was expected, who is asked, what happened."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,10 +56,10 @@ def _where_it_stands(standing: DocumentState) -> Iterator[str]:
         yield f"  It stopped: {_incident(standing.view.incident)}"
     for failure in standing.failures:
         yield f"  {_event_that_failed(failure)}"
-    told = [happened for happened in standing.happened if happened.kind not in _QUIET_KINDS]
-    if told:
+    shown = [happened for happened in standing.happened if happened.kind not in _QUIET_KINDS]
+    if shown:
         yield "  What happened last:"
-        yield from (f"    {_line(happened)}" for happened in reversed(told))
+        yield from (f"    {_line(happened)}" for happened in reversed(shown))
 
 
 def _heading(standing: DocumentState) -> str:
@@ -97,7 +97,7 @@ def _incident(incident: Any) -> str:
 
 def _event_that_failed(failure: Any) -> str:
     if failure["status"] == "dead_letter":
-        return f"An event was given up after {failure['attempts']} attempts: {failure['error']}"
+        return f"An event is dead after {failure['attempts']} attempts: {failure['error']}"
     again = f", again at {_moment(failure['next_retry_at'])}" if failure["next_retry_at"] else ""
     return f"An event failed{again}: {failure['error']}"
 

@@ -19,16 +19,16 @@ async def answer_effect(
     sandbox: Sandbox, step_id: UUID, data: Any, error: Mapping[str, Any] | None = None
 ) -> bool:
     """Let a step have the answer that it awaits, or the error; false where it awaits none."""
-    outcome, told = (Outcome.ERROR, error) if error is not None else (Outcome.COMPLETED, data)
+    outcome, reply = (Outcome.ERROR, error) if error is not None else (Outcome.COMPLETED, data)
 
     async def work(connection: Connection) -> bool:
         now = sandbox.clock.now()
         effect = await connection.fetchrow(
-            _SQL.answer_awaited_effect, sandbox.org_id, step_id, {"answer": told}
+            _SQL.answer_awaited_effect, sandbox.org_id, step_id, {"answer": reply}
         )
         if effect is None:
             return False
-        await emit_events(connection, [completion_event(dict(effect), outcome, told, now)], now)
+        await emit_events(connection, [completion_event(dict(effect), outcome, reply, now)], now)
         return True
 
     return await sandbox.database.run(work, org_id=None)

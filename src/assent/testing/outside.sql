@@ -1,5 +1,5 @@
 -- name: answer_awaited_effect
--- Takes what a step awaits out of the outbox, as if it had been sent and answered; whoever awaits results awaits no answer.
+-- Takes what a step awaits out of the outbox, as if it had been sent and answered; a step that awaits results awaits no answer.
 UPDATE assent.workflow_side_effects_outbox
    SET status = 'completed', attempts = 1, completed_at = assent.now(), response_json = $3::jsonb
  WHERE org_id = $1 AND step_id = $2 AND awaited AND status = 'pending'

@@ -18,7 +18,7 @@ _SQL: Final = load_queries("assent.testing", "people.sql")
 
 
 class ScenarioMember(Declaration):
-    """Somebody of the org."""
+    """A member of the org."""
 
     kind: Literal["user", "service_account"] = "user"
     roles: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ async def keep_roles(connection: Connection, org_id: str, roles: Mapping[str, Se
 
 
 async def find_actor(connection: Connection, org_id: str, name: str) -> Actor:
-    """Somebody with their roles and what those may do, as a door would let them in."""
+    """Return a member as an actor, with the roles and capabilities that the HTTP API would find."""
     actor = await read_actor(connection, org_id, name)
     if actor is None:
         raise Refused(Rejection("NOT_A_MEMBER", f"{name} is not an active member of {org_id}", ("actor",)))

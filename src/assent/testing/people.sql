@@ -4,7 +4,7 @@ INSERT INTO assent.orgs AS o (org_id, name, settings) VALUES ($1, $1, $2::jsonb)
 ON CONFLICT (org_id) DO UPDATE SET settings = o.settings || excluded.settings;
 
 -- name: put_members
--- People as they are now; in one statement, so that somebody may come before their manager.
+-- People as they are now; in one statement, so that a person may come before their manager.
 INSERT INTO assent.members (org_id, user_id, kind, name, email, roles, manager_id, active)
 SELECT $1, user_id, kind, name, email, roles, manager_id, active
   FROM jsonb_to_recordset($2::jsonb) AS m (

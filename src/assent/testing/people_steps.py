@@ -1,4 +1,4 @@
-"""What people do about what is asked of them: answer, claim, release, hand on, have somebody stand in."""
+"""What people do about their requests: decide, claim, release, reassign, delegate."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -42,9 +42,9 @@ class ScenarioResult:
 
     def text(self) -> str:
         """The report of a failure, as it is printed."""
-        told = [str(problem) for problem in self.problems]
-        told += self.failure.lines() if self.failure else []
-        return "\n".join([f"{self.scenario} ({self.file}:{self.line})", *(f"  {line}" for line in told)])
+        lines = [str(problem) for problem in self.problems]
+        lines += self.failure.lines() if self.failure else []
+        return "\n".join([f"{self.scenario} ({self.file}:{self.line})", *(f"  {line}" for line in lines)])
 
     def to_json(self) -> dict[str, Any]:
         return {

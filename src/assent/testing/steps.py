@@ -1,4 +1,4 @@
-"""What can stand under `steps:` in a scenario: one class for each thing that somebody does, or that is expected.
+"""What can stand under `steps:` in a scenario: one class for each thing that a person does, or that is expected.
 
 A step says one thing, under a key that names it. A key that is none of ours belongs to the contract or the flow: with
 a text it answers the step of that name (`approve: finance`), with an object it is a transition or an action
@@ -37,7 +37,7 @@ class ScenarioStep(Declaration):
 
 
 class ActStep(ScenarioStep):
-    """Something that somebody does."""
+    """Something that a person does."""
 
     as_: Person = Field(alias="as")
     on: str | None = None

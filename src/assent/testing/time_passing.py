@@ -16,7 +16,7 @@ from assent.worker.duty import Duty
 _SQL: Final = load_queries("assent.testing", "time_passing.sql")
 
 ROUNDS_MAX: Final = 1_000
-"""How often every duty is asked for more before somebody is told that this never ends."""
+"""How often every duty is asked for more before the test fails because this never ends."""
 
 _WORDS: Final = re.compile(r"([0-9]+) ?(second|minute|hour|day|week)s?")
 _UNITS: Final = {"second": "s", "minute": "m", "hour": "h", "day": "d"}

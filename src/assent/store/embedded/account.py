@@ -1,4 +1,4 @@
-"""Whom PostgreSQL runs as. It refuses to run as root; where we are root, it gets an account of its own."""
+"""The user that PostgreSQL runs as. It refuses to run as root; where we are root, it gets an account of its own."""
 
 import os
 import pwd
@@ -53,7 +53,7 @@ def account_for(cluster: Path) -> Account:
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid(), is_ours=True)
     if cluster.exists() and (found := cluster.stat()).st_uid != 0:
-        # Made by somebody who is not root, before: the files stay theirs.
+        # Made earlier by a user who is not root: the files stay theirs.
         return Account(found.st_uid, found.st_gid, is_ours=False)
     entry = _made_account()
     return Account(entry.pw_uid, entry.pw_gid, is_ours=False)

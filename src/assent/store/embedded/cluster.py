@@ -1,6 +1,6 @@
 """A PostgreSQL cluster on disk: made, started and stopped with the programs of one installation.
 
-Whoever calls this holds the lock that keeps others out; see `embedded.py`.
+The caller holds the lock that keeps other processes out; see `embedded.py`.
 """
 
 import os

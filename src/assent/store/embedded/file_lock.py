@@ -22,7 +22,7 @@ class FileLock:
 
     @classmethod
     def exclusive(cls, path: Path) -> Self:
-        """Waits until nobody else holds the lock in any way."""
+        """Wait until no other process holds the lock, shared or exclusive."""
         return cls(_locked(path, fcntl.LOCK_EX))
 
     @classmethod

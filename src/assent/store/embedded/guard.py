@@ -1,7 +1,7 @@
 """Stops an embedded server whose users are all gone, also when the last one was killed and could not.
 
 Runs as a process of its own, `python -m assent.store.embedded.guard <data folder>`, one for each server. It sleeps on
-a lock that every user shares, wakes when nobody holds it any more, stops the server and ends.
+a lock that every user shares, wakes when no process holds it any more, stops the server and ends.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ CLUSTER: Final = "cluster"
 START_LOCK: Final = "start.lock"
 """Held alone while the server is started or stopped; taken before the others."""
 USERS_LOCK: Final = "users.lock"
-"""Shared by all users: whoever can have it alone, under `start.lock`, knows that there are none."""
+"""Shared by all users: a process that gets it exclusively, under `start.lock`, knows that there are none."""
 WAKE_LOCK: Final = "wake.lock"
 """Shared by all users too; the guard sleeps on this one, so that its waking never passes for a user."""
 GUARD_LOCK: Final = "guard.lock"
@@ -39,7 +39,7 @@ class Use:
 
 
 def stop_if_unused(data_dir: Path, cluster: Cluster) -> bool:
-    """Stop the server if nobody uses it; whoever calls this holds `start.lock`."""
+    """Stop the server if no process uses it; the caller holds `start.lock`."""
     alone = FileLock.exclusive_if_free(data_dir / USERS_LOCK)
     if alone is None:
         return False
@@ -49,7 +49,7 @@ def stop_if_unused(data_dir: Path, cluster: Cluster) -> bool:
 
 
 def ensure_guard(data_dir: Path) -> None:
-    """Start a guard where there is none; whoever calls this holds `start.lock` and uses the server."""
+    """Start a guard if there is none; the caller holds `start.lock` and uses the server."""
     free = FileLock.exclusive_if_free(data_dir / GUARD_LOCK)
     if free is None or not sys.executable:
         return
@@ -77,7 +77,7 @@ def guard(data_dir: Path) -> None:
     stopped = False
     while not stopped:
         FileLock.exclusive(data_dir / WAKE_LOCK).close()
-        # Somebody may join at this moment; only under the lock for starting is the answer final.
+        # A process may join at this moment; only under the lock for starting is the answer final.
         with FileLock.exclusive(data_dir / START_LOCK):
             stopped = stop_if_unused(data_dir, cluster)
             if stopped:

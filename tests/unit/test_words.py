@@ -1,0 +1,88 @@
+"""Ordinary technical English: words that no page, docstring, comment or message uses, and one name per class."""
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "assent"
+WORDS = re.compile(
+    r"\b(whoever|whomever|somebody|nobody|whom|told|anew|given up|what becomes of|answers with)\b",
+    re.IGNORECASE,
+)
+NOT_YET = (
+    "approvals",
+    "compiler",
+    "definitions",
+    "effects",
+    "engine",
+    "http",
+    "jobs",
+    "model",
+    "people",
+    "requests",
+    "runtime",
+    "store/schema",
+    "tasks",
+    "worker",
+)
+"""Packages that still use the words; this list only shrinks."""
+
+
+def prose_of(path: Path) -> str:
+    """Return what people read in a file: of Python, comments and strings; of anything else, all of it."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join(token.string for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING))
+
+
+def words_in(path: Path) -> list[str]:
+    return [match.group(0) for match in WORDS.finditer(prose_of(path))]
+
+
+def sources() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*") if path.suffix in (".py", ".sql", ".lark"))
+
+
+def is_excepted(path: Path) -> bool:
+    return any(path.is_relative_to(SOURCE / folder) for folder in NOT_YET)
+
+
+def test_no_source_uses_the_words() -> None:
+    found = {str(path.relative_to(ROOT)): words_in(path) for path in sources() if not is_excepted(path)}
+    assert {path: words for path, words in found.items() if words} == {}
+
+
+def test_no_page_uses_the_words() -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "SECURITY.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    found = {str(page.relative_to(ROOT)): words_in(page) for page in pages}
+    assert {page: words for page, words in found.items() if words} == {}
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    """A handler in `engine/nodes` has the name of its node kind, and handlers differ from each other."""
+    for handlers in (True, False):
+        modules = defaultdict(list)
+        for path in SOURCE.rglob("*.py"):
+            if path.is_relative_to(SOURCE / "engine" / "nodes") is not handlers:
+                continue
+            for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(statement, ast.ClassDef):
+                    modules[statement.name].append(str(path.relative_to(SOURCE)))
+        assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
+
+
+def test_a_word_would_be_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text('told = 1  # whoever asks\n"""Nobody is told."""\n')
+    assert [word.lower() for word in words_in(file)] == ["whoever", "nobody", "told"]
