@@ -34,12 +34,13 @@ mutants: $(VENV)/.dev ## edits that a test must notice, one by one; slow, not pa
 chaos: $(VENV)/.dev ## faults at random under load for MINUTES=5, then a check of everything; writes docs/proof.md; SEED=n repeats a run
 	$(BIN)/python -m tests.faults.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) --record
 
-check: $(VENV)/.dev ## format, lint, strict types, import contracts
+check: $(VENV)/.dev ## format, lint, strict types, import contracts, names in the strings of tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy examples
 	$(BIN)/lint-imports
+	$(BIN)/pytest -n 0 tests/unit/test_names_in_strings.py
 
 format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes
 	$(BIN)/ruff format .

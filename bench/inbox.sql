@@ -33,7 +33,7 @@ INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id,
        entity_id, entity_version, snapshot_version_id, content_hash, approvers, requested_by, originators, title, figure,
        status, applied_at, due_at, created_at, decided_at)
 SELECT 'acme', pg_temp.id('3', n), pg_temp.id('2', n), pg_temp.id('4', n), 'usr:slot:approval', 'Finance', 'invoice',
-       pg_temp.id('1', n), 2, pg_temp.id('5', n), md5(n::text), '{"groups": [], "people": [], "skipped": []}', 'ann',
+       pg_temp.id('1', n), 2, pg_temp.id('5', n), md5(n::text), '{"groups": [], "people": [], "skipped": [], "tier": 0, "enough": null, "default": null, "directory": null}', 'ann',
        '{ann}', 'Invoice ' || n, n % 100000, CASE WHEN n > $3 THEN 'pending' ELSE 'approved' END,
        CASE WHEN n <= $3 THEN now() END, now() + make_interval(secs => (n::bigint * 7919) % 200000 - 100000),
        now() - make_interval(secs => 2e6 - n), CASE WHEN n <= $3 THEN now() END

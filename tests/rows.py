@@ -17,6 +17,10 @@ from tests.blank_rows import TABLES, Row, row
 from tests.postgres import START
 
 
+Readable = Mapping[str, Any] | asyncpg.Record
+"""A row, as it is written or as it was read."""
+
+
 async def insert(connection: Connection, table: str, **given: Any) -> asyncpg.Record:
     """Insert `row(table, …)` and give it back with the columns that the database filled in."""
     values = row(table, **given)
@@ -27,7 +31,7 @@ async def insert(connection: Connection, table: str, **given: Any) -> asyncpg.Re
     return await connection.fetchrow(sql, *values.values())
 
 
-async def update(connection: Connection, table: str, found: Mapping[str, Any], **given: Any) -> int:
+async def update(connection: Connection, table: str, found: Readable, **given: Any) -> int:
     """Set the given columns of one row by plain SQL; answers how many rows there were to set."""
     settings = ", ".join(f"{column} = ${number}" for number, column in enumerate(given, start=3))
     sql = f"UPDATE assent.{table} SET {settings} WHERE org_id = $1 AND id = $2"  # noqa: S608
@@ -35,7 +39,7 @@ async def update(connection: Connection, table: str, found: Mapping[str, Any], *
     return int(answer.removeprefix("UPDATE "))
 
 
-async def delete(connection: Connection, table: str, found: Mapping[str, Any]) -> int:
+async def delete(connection: Connection, table: str, found: Readable) -> int:
     sql = f"DELETE FROM assent.{table} WHERE org_id = $1 AND id = $2"  # noqa: S608
     answer = await connection.execute(sql, found["org_id"], found["id"])
     return int(answer.removeprefix("DELETE "))
@@ -65,9 +69,7 @@ async def insert_instance(connection: Connection, **given: Any) -> asyncpg.Recor
     return await insert(connection, "workflow_instances", **given)
 
 
-async def insert_instance_of(
-    connection: Connection, entity: Mapping[str, Any], **given: Any
-) -> asyncpg.Record:
+async def insert_instance_of(connection: Connection, entity: Readable, **given: Any) -> asyncpg.Record:
     about = {name: entity[name] for name in ("org_id", "entity_type")}
     about |= {"entity_id": entity["id"], "entity_version": entity["version"]}
     return await insert_instance(connection, **about | given)
@@ -104,9 +106,7 @@ async def insert_request(connection: Connection, **given: Any) -> asyncpg.Record
     return await insert(connection, "approval_requests", **given)
 
 
-async def insert_request_about(
-    connection: Connection, entity: Mapping[str, Any], **given: Any
-) -> asyncpg.Record:
+async def insert_request_about(connection: Connection, entity: Readable, **given: Any) -> asyncpg.Record:
     """A request for approval of an entity as it stands."""
     about = {name: entity[name] for name in ("org_id", "entity_type", "content_hash")}
     about |= {"entity_id": entity["id"], "entity_version": entity["version"]}
@@ -114,7 +114,7 @@ async def insert_request_about(
     return await insert_request(connection, **about | given)
 
 
-async def insert_seat(connection: Connection, request: Mapping[str, Any], **given: Any) -> asyncpg.Record:
+async def insert_seat(connection: Connection, request: Readable, **given: Any) -> asyncpg.Record:
     """A seat at a request."""
     about = {"org_id": request["org_id"], "request_id": request["id"], "instance_id": request["instance_id"]}
     return await insert(connection, "workflow_seats", **about | given)
@@ -197,7 +197,7 @@ def change(**given: Any) -> Row:
     return blank | given
 
 
-def change_of(entity: Mapping[str, Any], **given: Any) -> Row:
+def change_of(entity: Readable, **given: Any) -> Row:
     """The record that takes `entity` to its next version and changes only what is given."""
     same = ("org_id", "entity_type", "contract_version", "partition_id", "state", "data", "edit_window")
     before = {name: entity[name] for name in same}
@@ -229,9 +229,7 @@ async def read_entity(connection: Connection, org_id: str, entity_id: Any) -> as
     )
 
 
-def window(
-    entity: Mapping[str, Any], instance: Mapping[str, Any], edit_window: str, *, ended: bool = False
-) -> Row:
+def window(entity: Readable, instance: Readable, edit_window: str, *, ended: bool = False) -> Row:
     """One record for `assent.set_edit_windows`."""
     return {
         "org_id": entity["org_id"],

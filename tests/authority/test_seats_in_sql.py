@@ -106,7 +106,14 @@ class Maker:
             "slot": chance.choice(("", "", "x")),
             "originators": [name for name in PEOPLE if chance.random() < 0.15],
             "may_repeat": may_repeat,
-            "approvers": {"groups": [], "skipped": [], "tier": 0},
+            "approvers": {
+                "groups": [],
+                "skipped": [],
+                "tier": 0,
+                "enough": None,
+                "default": None,
+                "directory": None,
+            },
         }
         if chance.random() < 0.5:
             entity = await insert_entity(self.connection, entity_type=chance.choice(TYPES))

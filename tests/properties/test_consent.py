@@ -50,11 +50,11 @@ def request_with(found: tuple[Group, ...], answers: list[tuple[int, Answer]]) ->
     owners = [group.name for group in found for _ in range(group.stage)]
     seats = [Seat(UUID(int=n), f"user-{n}", owner, n, "user") for n, owner in enumerate(owners)]
     request = ApprovalRequest(
-        "acme", UUID(int=99), UUID(int=1), UUID(int=2), "ask", "0", 0, "", 1, found, "ann", frozenset(), NOW
-    )
-    request.put_seats(seats)
+        "acme", UUID(int=99), UUID(int=1), UUID(int=2), "ask", "ann", NOW, entity_version=1, groups=found
+    ).put_seats(seats)
     for number, (seat, answer) in enumerate(answers):
-        request.add_decision(Decision(UUID(int=100 + number), UUID(int=seat), f"user-{seat}", answer, NOW))
+        decision = Decision(UUID(int=100 + number), UUID(int=seat), f"user-{seat}", answer, NOW)
+        request = request.decide(decision)
     return request
 
 

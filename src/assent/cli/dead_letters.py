@@ -72,9 +72,9 @@ def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption
 
 
 def _print(done: "Retried", *, json: bool) -> None:
-    """Print what was retried, and exit with 1 if something stays dead."""
+    """Print what was retried; exit with 1 if something stays dead, with 3 if that is unknown of something."""
     from assent.cli.output import console, counted, print_json
-    from assent.cli.refusals import as_text
+    from assent.cli.refusals import as_text, exit_code
 
     if json:
         print_json(done.to_json())
@@ -84,7 +84,7 @@ def _print(done: "Retried", *, json: bool) -> None:
         out.print(f"✓ retried: {said}" if said else "Nothing was retried.")
         for text, rejection in done.refused:
             console(stderr=True).print(f"{text}:", as_text(rejection))
-    raise typer.Exit(1 if done.refused else 0)
+    raise typer.Exit(max((exit_code(rejection) for _, rejection in done.refused), default=0))
 
 
 def _table(letters: "Sequence[Letter]") -> "Table":

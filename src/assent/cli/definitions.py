@@ -74,11 +74,10 @@ def publish(
 
     Prints every problem with its line, and ends with 1, where there is one.
     """
-    from assent.cli.output import console, print_json
+    from assent.cli.output import print_json
+    from assent.cli.refusals import exit_with
     from assent.cli.sources import sources_at
-    from assent.model.mutation import Refused
     from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
 
     sources = sources_at(paths)
     try:
@@ -86,12 +85,8 @@ def publish(
     except Invalid as invalid:
         _show_problems(invalid.problems, sources, json=json)
         raise typer.Exit(1) from None
-    except Refused as refused:
-        console(stderr=True).print(str(refused), style="red")
-        raise typer.Exit(1) from None
-    except StoreError as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
     if json:
         print_json({"problems": [], "published": [_publication_json(found) for found in done.publications]})
     else:
@@ -151,14 +146,13 @@ def recompile(json: JsonOption = False) -> None:
 
     Ends with 1 where something stays stale: its source has problems now, or its instances cannot move.
     """
-    from assent.cli.output import console, print_json
-    from assent.store.errors import StoreError
+    from assent.cli.output import print_json
+    from assent.cli.refusals import exit_with
 
     try:
         found = asyncio.run(_recompile())
-    except StoreError as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
     if json:
         print_json([_recompiled_json(one) for one in found])
     else:

@@ -1,7 +1,8 @@
 """Dead letters of all queues in one list: events, effects, results and tasks."""
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -52,8 +53,19 @@ class Retried:
 
     async def note(self, text: str, attempt: Awaitable[Kind]) -> None:
         """Count an attempt, or note why it was refused, so that the others are retried too."""
-        try:
+        with self.noting(text):
             self.counts[await attempt] += 1
+
+    async def note_all(self, kind: Kind, attempt: Awaitable[int]) -> None:
+        """Count the letters of a kind that are retried at once."""
+        with self.noting(f"all {kind}s"):
+            self.counts[kind] += await attempt
+
+    @contextmanager
+    def noting(self, text: str) -> Iterator[None]:
+        """Keep the reason of what fails: the command has more to say than that."""
+        try:
+            yield
         except Exception as error:
             rejection = rejection_from(error)
             if rejection is None:
@@ -82,11 +94,11 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Retry every dead letter of the org: each event by itself, the other kinds in one statement each."""
     may_operate(session.actor, "retry")
     done = Retried()
-    done.counts["effect"] += await session.commands.dead_letters.retry_all("effect")
-    done.counts["result"] += await session.commands.dead_letters.retry_all("result")
-    done.counts["task"] += await session.commands.tasks.retry_all()
+    await done.note_all("effect", session.commands.dead_letters.retry_all("effect"))
+    await done.note_all("result", session.commands.dead_letters.retry_all("result"))
+    await done.note_all("task", session.commands.tasks.retry_all())
     tried: set[UUID] = set()
-    with Bar("events", shown=shown) as bar:
+    with done.noting("all events"), Bar("events", shown=shown) as bar:
         while letters := await _untried_events(session, tried):
             bar.expect(len(letters))
             for letter in letters:

@@ -25,17 +25,15 @@ def migrate(
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Apply the migrations that are missing, and make the partitions of the months ahead."""
-    from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
+    from assent.cli.refusals import exit_with
 
     try:
         if print_roles:
             _print_roles()
             return
         before, after, partitions = asyncio.run(_run(only_status=status))
-    except (StoreError, Invalid) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
     applied = [str(migration) for migration in after.applied[len(before.applied) :]]
     pending = [str(migration) for migration in after.pending]
     if json:

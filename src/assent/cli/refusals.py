@@ -1,16 +1,41 @@
-"""Refusals on the command line, as text or JSON."""
+"""Why a command failed: the text or JSON that it prints on standard error, and its exit code."""
 
+from typing import Final, NoReturn
+
+import typer
 from rich.text import Text
 
 from assent import refusals
 from assent.cli.output import console, print_json, safe
 from assent.model.mutation import Rejection
 from assent.model.problems import format_path
+from assent.store.errors import OutcomeUnknown
+
+FAILED: Final = 1
+UNKNOWN: Final = 3
+"""Exit codes. After UNKNOWN the command may have been carried out or not."""
 
 
 def rejection_from(error: Exception) -> Rejection | None:
     """Return what an error means for the operator, with its text; None for an unexpected error."""
+    if isinstance(error, OutcomeUnknown):
+        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
+        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
     return refusals.rejection_from(error, reveals_errors=True)
+
+
+def exit_code(rejection: Rejection) -> int:
+    """Return the exit code of a command that ends with this rejection."""
+    return UNKNOWN if rejection.code == "OUTCOME_UNKNOWN" else FAILED
+
+
+def exit_with(error: Exception) -> NoReturn:
+    """Print the error and exit with its code; raise it again where it is a mistake of ours."""
+    rejection = rejection_from(error)
+    if rejection is None:
+        raise error
+    console(stderr=True).print(str(error) or type(error).__name__, style="red", markup=False)
+    raise typer.Exit(exit_code(rejection)) from None
 
 
 def print_rejection(rejection: Rejection, *, json: bool) -> None:

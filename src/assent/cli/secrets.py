@@ -85,9 +85,8 @@ def _value() -> str:
 
 
 def _as_owner(work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """The application's role has no right to secrets. Ends with 1 when it is refused."""
-    from assent.model.mutation import Refused
-    from assent.store.errors import StoreError
+    """Do it as the owner, for the application's role has no right to secrets; exit if it fails."""
+    from assent.cli.refusals import exit_with
 
     async def run() -> T:
         async with migrated_database() as database, database.transaction(None, by=operator()) as connection:
@@ -95,9 +94,8 @@ def _as_owner(work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
 
     try:
         return asyncio.run(run())
-    except (StoreError, Refused) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
 
 
 def _print_table(secrets: "list[SecretRecord]") -> None:

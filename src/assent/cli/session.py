@@ -16,7 +16,6 @@ from uuid import UUID
 import typer
 
 from assent.cli.options import GivenId, find_one, given_id, load_app, named
-from assent.cli.output import console
 
 if TYPE_CHECKING:
     from assent.app import App
@@ -112,8 +111,8 @@ class ActorSession:
 
 
 def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
-    """Return the result of the work; print a refusal on standard error and exit with 1."""
-    from assent.cli.refusals import print_rejection, rejection_from
+    """Return the result of the work; print a refusal on standard error and exit with its code."""
+    from assent.cli.refusals import exit_code, print_rejection, rejection_from
 
     application = load_app(who.app)
     try:
@@ -123,7 +122,7 @@ def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
         if rejection is None:
             raise
         print_rejection(rejection, json=who.json)
-        raise typer.Exit(1) from None
+        raise typer.Exit(exit_code(rejection)) from None
 
 
 async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSession], Awaitable[T]]) -> T:
@@ -150,10 +149,8 @@ async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
 
 
 def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """Return the result of the work in one transaction of the org; exit with 1 if it is refused."""
-    from assent.model.mutation import Refused
-    from assent.model.problems import Invalid
-    from assent.store.errors import StoreError
+    """Return the result of the work in one transaction of the org; exit if it fails."""
+    from assent.cli.refusals import exit_with
 
     async def run() -> T:
         async with migrated_database() as database, database.transaction(org_id, by=operator()) as connection:
@@ -161,9 +158,8 @@ def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]
 
     try:
         return asyncio.run(run())
-    except (StoreError, Invalid, Refused) as error:
-        console(stderr=True).print(str(error), style="red")
-        raise typer.Exit(1) from None
+    except Exception as error:
+        exit_with(error)
 
 
 InstanceArgument = Annotated[

@@ -176,7 +176,7 @@ class EventProcessor:
         return sum([await self._recover(row) for row in notes])
 
     async def _recover(self, row: asyncpg.Record) -> int:
-        note, places = row["id"], _places(row["org_ids"], row["instance_ids"])
+        note, places = row["id"], list(zip(row["org_ids"], row["instance_ids"], strict=True))
         if len(places) == 1:
             return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
         async with self.database.transaction(None) as connection:
@@ -187,7 +187,7 @@ class EventProcessor:
                 await connection.execute(_SQL.note_batches_of_one, notes, orgs, instances, _NOT_YET)
         return len(places)
 
-    async def _run_alone(self, note: UUID, org_id: str | None, instance_id: UUID, *, was_alone: bool) -> int:
+    async def _run_alone(self, note: UUID, org_id: str, instance_id: UUID, *, was_alone: bool) -> int:
         counted: list[InstanceKey | None] = []
 
         async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
@@ -205,7 +205,7 @@ class EventProcessor:
         return 1
 
     async def _begin(
-        self, note: UUID, org_id: str | None, instance_id: UUID, now: datetime, *, was_alone: bool
+        self, note: UUID, org_id: str, instance_id: UUID, now: datetime, *, was_alone: bool
     ) -> InstanceKey | None:
         """Note that the instance is about to run alone, and count the attempt of a worker that died over it alone.
 
@@ -216,16 +216,17 @@ class EventProcessor:
             # To the end of the line, before others that may be innocent.
             if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
                 return None
-            if org_id is not None and not was_alone:
+            if not was_alone:
                 return org_id, instance_id
             event = await connection.fetchrow(_SQL.count_lost_attempt, org_id, instance_id)
             if event is None:
                 return None
-            place = event["org_id"], instance_id
             if event["status"] == "dead_letter":
                 await connection.execute(_SQL.lock_instances, [instance_id])
-                await pause_for(connection, self.advancing, BatchItem(*place), event["error"], now)
-        return place
+                await pause_for(
+                    connection, self.advancing, BatchItem(org_id, instance_id), event["error"], now
+                )
+        return org_id, instance_id
 
     def _batch(self) -> EventBatch:
         return EventBatch(new_id(self.database.clock.now()))
@@ -249,8 +250,3 @@ def those_free(places: Sequence[InstanceKey]) -> Claim:
 def _is_as_it_was(work: BatchItem, event: Any) -> bool:
     (found,) = work.events.values()
     return bool(found["id"] == event["id"] and found["attempts"] == event["attempts"])
-
-
-def _places(org_ids: Sequence[str], instance_ids: Sequence[UUID]) -> list[tuple[str | None, UUID]]:
-    """The instances of a note with their orgs, which a worker of an older version did not name."""
-    return [(org_ids[n] if org_ids else None, instance_id) for n, instance_id in enumerate(instance_ids)]

@@ -420,14 +420,13 @@ SELECT id, org_ids, instance_ids, started_at FROM assent.workflow_batches
  WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 2)) ORDER BY started_at, id LIMIT $1;
 
 -- name: count_lost_attempt
--- The first event of an instance was being processed when its worker died: that was an attempt. Notes from before they
--- named orgs name none.
+-- The first event of an instance was being processed when its worker died: that was an attempt.
 UPDATE assent.workflow_events_outbox e
    SET attempts = e.attempts + 1, error = 'its worker died',
        status = CASE WHEN e.attempts + 1 >= e.max_attempts THEN 'dead_letter' ELSE 'failed' END
   FROM (SELECT org_id, created_at, id FROM assent.workflow_events_outbox
-         WHERE org_id = coalesce($1, org_id) AND instance_id = $2 AND status IN ('pending', 'failed')
+         WHERE org_id = $1 AND instance_id = $2 AND status IN ('pending', 'failed')
          ORDER BY created_at, id LIMIT 1) AS first
  WHERE e.org_id = first.org_id AND e.created_at = first.created_at AND e.id = first.id
    AND e.status IN ('pending', 'failed')
-RETURNING e.org_id, e.status, e.error;
+RETURNING e.status, e.error;

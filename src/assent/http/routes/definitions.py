@@ -205,7 +205,7 @@ def _refuse_contracts(sources: list[Source]) -> None:
     found = [source for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
     if found:
         message = f"`{found[0].name}` declares a contract, which belongs to all orgs"
-        hint = "the operator of the server publishes contracts with `assent publish`"
+        hint = "the operator of the server publishes contracts with `assent definitions publish`"
         raise Refused(Rejection("POLICY_DENIED", message, ("sources",), hint=hint))
 
 

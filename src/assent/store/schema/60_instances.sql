@@ -199,7 +199,7 @@ GRANT SELECT, INSERT ON assent.workflow_start_keys TO assent_engine;
 -- by an instance's id alone.
 CREATE TABLE assent.workflow_batches (
   id           uuid        NOT NULL,
-  org_ids      text[]      NOT NULL DEFAULT '{}',
+  org_ids      text[]      NOT NULL,
   instance_ids uuid[]      NOT NULL,
   started_at   timestamptz NOT NULL,
   CONSTRAINT workflow_batches_pkey PRIMARY KEY (id)

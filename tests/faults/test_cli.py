@@ -1,0 +1,243 @@
+"""Every command that writes, with its links cut or frozen at every commit: output, exit code and tables agree.
+
+Exit code 0: it is done, once, and standard output says so. 1: nothing was changed. 3: the outcome is unknown, and
+standard error says so. A command that does several things says of each what became of it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+import typer
+from typer.testing import Result
+
+from assent.cli.main import app
+from tests.cli.desk import Desk
+from tests.faults.company import Acme
+from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of
+from tests.faults.tables import Change
+from tests.http.test_definitions import LEAVE
+
+APP: Final = "tests.http.application:app"
+DONE, REFUSED, UNKNOWN = 0, 1, 3
+DEADLINES: Final = {
+    f"ASSENT_{name.upper()}": str(getattr(SHORT, name))
+    for name in (
+        "pool_wait_timeout_ms",
+        "statement_timeout_ms",
+        "statement_slack_ms",
+        "cancel_timeout_ms",
+        "lock_timeout_ms",
+    )
+}
+"""The deadlines of the laboratory, for a process that reads them from its environment."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A command with its arguments, in which `{name}` stands for a part of acme, and who runs it."""
+
+    words: tuple[str, ...]
+    user: str = "adam"
+    text: str | None = field(default=None, repr=False)
+    """Its standard input."""
+    is_repeatable: bool = True
+    """Whether the same again ends as once, the audit log included."""
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+COMMANDS: Final = {
+    "start": Given(("instances", "start", "pair"), "alice", is_repeatable=False),
+    "start under a key": Given(("instances", "start", "pair", "--key", "k"), "alice"),
+    "approve": Given(("approvals", "decide", "{request_id}", "approved"), "fin"),
+    "advance": Given(("instances", "advance", "{survey_id}", "completed", "--data", "rating=4"), "alice"),
+    "transition": Given(("instances", "advance", "{draft_invoice_id}", "submit"), "alice"),
+    "cancel": Given(("instances", "cancel", "{survey_id}"), "olga"),
+    "pause": Given(("instances", "pause", "{survey_id}"), "olga"),
+    "resume": Given(("instances", "resume", "{paused_id}"), "olga"),
+    "retry": Given(("instances", "retry", "{failed_id}"), "olga"),
+    "skip": Given(("instances", "skip", "{failed_id}", "confirm", "confirm->end"), "olga"),
+    "claim": Given(("approvals", "claim", "{request_id}"), "fin", is_repeatable=False),
+    "release": Given(("approvals", "release", "{claimed_id}"), "fin", is_repeatable=False),
+    "reassign": Given(("approvals", "reassign", "{request_id}", "fin", "max"), "olga"),
+    "publish": Given(
+        ("definitions", "publish", "-", "--org", "acme"), text=json.dumps({**LEAVE, "flow": "n"})
+    ),
+    "members add": Given(("members", "add", "newcomer", "--role", "clerk")),
+    "members change": Given(("members", "change", "alice", "--name", "Alice A.")),
+    "members remove": Given(("members", "remove", "alice")),
+    "roles grant": Given(("roles", "grant", "clerk", "events:emit")),
+    "keys revoke": Given(("keys", "revoke", "{key_id}")),
+    "secrets delete": Given(("secrets", "delete", "cancel")),
+    "keys create": Given(("keys", "create", "--user", "alice", "--name", "import"), is_repeatable=False),
+    "secrets set": Given(
+        ("secrets", "set", "erp", "--host", "erp.example"), text="s3cret-of-erp", is_repeatable=False
+    ),
+    "events emit": Given(("events", "emit", "payment:9", "--cause", "c"), "olga"),
+}
+SEVERAL: Final = {
+    "retry an event": Given(("dead-letters", "retry", "{event_letter_id}"), "adam"),
+    "retry two": Given(("dead-letters", "retry", "{dead_task_id}", "{result_letter_id}"), "adam"),
+    "retry all": Given(("dead-letters", "retry-all"), "adam"),
+}
+"""Commands that commit one thing after the other."""
+
+
+READING: Final = {
+    *("inbox", "instances list", "instances show", "definitions list", "doctor", "health", "audit"),
+    *("members list", "roles list", "keys list", "secrets list", "events list", "dead-letters list"),
+}
+WITHOUT_A_DATABASE: Final = {
+    *("check", "test", "compile", "diagram", "diff", "schema", "expression"),
+    *("templates list", "templates show", "templates copy"),
+}
+AS_THEIR_NEIGHBOUR: Final = {"members restore", "roles revoke"}
+"""The same function as a command that is tried, with another argument."""
+ELSEWHERE: Final = {"worker", "serve", "demo", "migrate", "definitions recompile", "rebuild"}
+"""Processes of their own (`test_duties`, `test_http`), and commands that say of each transaction what became of it."""
+
+
+class Terminal:
+    """Runs commands one at a time: they share the environment and the standard output of this process."""
+
+    _one_at_a_time = asyncio.Lock()
+
+    def __init__(self, url: str, parts: dict[str, str]) -> None:
+        self._desk = Desk(url, APP)
+        self._desk.environment |= DEADLINES
+        self._parts = parts
+
+    async def run(self, given: Given) -> Result:
+        words = [word.format(**self._parts) for word in given.words]
+        async with self._one_at_a_time:
+            return await self._desk.attempt(*words, user=given.user, text=given.text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+async def test_exit_code_output_and_tables_agree(laboratory: Laboratory, acme: Acme, name: str) -> None:
+    given = COMMANDS[name]
+
+    async def run(trial: Trial[Result]) -> Result:
+        return await Terminal(trial.proxy.url, acme.parts).run(given)
+
+    async with laboratory.trial() as trial:
+        undisturbed = (await laboratory.run(run, trial)).result
+        order, done = list(trial.proxy.order), trial.change
+    assert undisturbed is not None
+    assert done is not None
+    assert undisturbed.exit_code == DONE, undisturbed.output
+    assert not done.is_nothing, "expected a command that changes something"
+
+    async def disturb(point: Point) -> tuple[Change, str | None]:
+        async with laboratory.trial(point) as trial:
+            result = (await laboratory.run(run, trial)).result
+            change = trial.change
+            assert result is not None
+            assert change is not None
+            said = f"{result.exit_code} {result.stdout!r} {result.stderr!r}"
+            wrong = _lie(result, change, done, undisturbed)
+            if wrong is None and (change.is_nothing or given.is_repeatable):
+                wrong = await _complaint_of_repeat(trial, run, change, done)
+            return change, f"{said}: {wrong}" if wrong else None
+
+    complaints = await complaints_of(disturb, order)
+    assert not complaints, "\n".join(complaints)
+
+
+def _lie(result: Result, change: Change, done: Change, undisturbed: Result) -> str | None:
+    """What is wrong with what a command says."""
+    if result.exit_code == DONE:
+        if not change.is_like(done):
+            return f"done, and the tables say {change}"
+        same = len(result.stdout.splitlines()) == len(undisturbed.stdout.splitlines())
+        return None if same else "it does not say what was done"
+    if result.stdout:
+        return "it failed, and standard output says something"
+    if result.exit_code == UNKNOWN:
+        if "unknown" not in result.stderr:
+            return "standard error does not say that the outcome is unknown"
+        return None if change.is_nothing or change.is_like(done) else f"unknown, and half done: {change}"
+    is_right = result.exit_code == REFUSED and change.is_nothing
+    return None if is_right else f"failed, and the tables say {change}"
+
+
+async def _complaint_of_repeat(trial: Trial[Any], run: Any, change: Change, done: Change) -> str | None:
+    """What is wrong after the same command again: a person who reads an error types it once more."""
+    again = await run(trial)
+    found = await trial.look()
+    if found.is_like(done):
+        return None if again.exit_code in (DONE, REFUSED) else f"again {again.exit_code} {again.output}"
+    return f"again {again.exit_code} {again.output!r}: {found}"
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+async def test_command_that_does_several_things_says_what_became_of_each(
+    laboratory: Laboratory, acme: Acme, name: str
+) -> None:
+    """As JSON: what was tried again is counted, and what was not is named with its reason."""
+    given = SEVERAL[name]
+    given = Given((*given.words, "--json"), given.user)
+
+    async def run(trial: Trial[Result]) -> Result:
+        return await Terminal(trial.proxy.url, acme.parts).run(given)
+
+    async with laboratory.trial() as trial:
+        undisturbed = (await laboratory.run(run, trial)).result
+        order, done = list(trial.proxy.order), trial.change
+    assert undisturbed is not None
+    assert done is not None
+    assert undisturbed.exit_code == DONE, undisturbed.output
+
+    async def disturb(point: Point) -> tuple[Change, str | None]:
+        async with laboratory.trial(point) as trial:
+            result = (await laboratory.run(run, trial)).result
+            change = trial.change
+            assert result is not None
+            assert change is not None
+            wrong = _miscount(result, change)
+            if wrong is None:
+                wrong = await _complaint_of_repeat(trial, run, change, done)
+            return change, f"{result.exit_code} {result.output!r}: {wrong}" if wrong else None
+
+    complaints = await complaints_of(disturb, order)
+    assert not complaints, "\n".join(complaints)
+
+
+def _miscount(result: Result, change: Change) -> str | None:
+    retried = sum(
+        number for action, number in change.actions.items() if action.endswith((".retry", ".revive"))
+    )
+    if result.exit_code == DONE or result.stdout:
+        body = json.loads(result.stdout)
+        counted = sum(number for name, number in body.items() if name != "refused")
+        unknown = sum(one["code"] == "OUTCOME_UNKNOWN" for one in body["refused"])
+        is_right = counted <= retried <= counted + unknown
+        return None if is_right else f"it counts {counted}, and the audit log has {change.actions}"
+    return (
+        None if change.is_nothing or result.exit_code == UNKNOWN else f"failed, and the tables say {change}"
+    )
+
+
+def test_every_command_that_writes_is_disturbed() -> None:
+    tried = {given.words for given in (*COMMANDS.values(), *SEVERAL.values())}
+    found = {" ".join(words) for words in _commands(app)}
+    excused = READING | WITHOUT_A_DATABASE | AS_THEIR_NEIGHBOUR | ELSEWHERE
+    assert excused <= found
+    assert found - excused == {
+        name for name in found for words in tried if f"{' '.join(words)} ".startswith(f"{name} ")
+    }
+
+
+def _commands(group: typer.Typer, *path: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command below a group."""
+    for command in group.registered_commands:
+        assert command.callback is not None
+        yield (*path, command.name or command.callback.__name__)
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from _commands(below.typer_instance, *path, str(below.name))
