@@ -16,7 +16,6 @@ from assent.store.connect import Connection
 from tests.blank_rows import TABLES, Row, row
 from tests.postgres import START
 
-
 Readable = Mapping[str, Any] | asyncpg.Record
 """A row, as it is written or as it was read."""
 
