@@ -86,7 +86,7 @@ class App:
 
         The database is `ASSENT_DATABASE_URL`, else one of our own; the port is `ASSENT_PORT`, else 8000.
         """
-        # By name, because `http` and `worker` import this module: an application that only declares needs neither.
+        # Imported late, for it lies above: an application that only declares needs neither HTTP nor a worker.
         running = import_module("assent.running")
         running.run(self, org=org, host=host, port=port or int(os.environ.get("ASSENT_PORT", "8000")))
 
@@ -167,7 +167,7 @@ class App:
     ) -> Self:
         """Register a service by its OpenAPI document; `system` steps call `<service>.<operationId>`.
 
-        `headers` go with every call, such as credentials; a function is called again at each attempt. They are never
+        `headers` go with every call, such as credentials; a function is called at each attempt. They are never
         written down. Raises `Invalid` where the document describes nothing that can be called. Publishing a workflow
         that calls it takes `capability`, else `service:<service>:use`.
         """

@@ -49,7 +49,7 @@ async def has_members(database: Database, org: str) -> bool:
 
 
 def first_steps(app: App, org: str) -> str:
-    """Return what a developer does next if the org has no member yet."""
+    """Return what a developer does next, when the org has no member yet."""
     contracts = app.registry.contracts.values()
     roles = sorted({role for each in contracts for held in each.permissions.values() for role in held})
     known = ", ".join(roles) or "(none)"

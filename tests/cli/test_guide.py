@@ -24,7 +24,7 @@ def parsed(line: str) -> Any:
     command = typer.main.get_command(app)
     context = command.make_context("assent", words)
     while isinstance(getattr(command, "commands", None), dict):
-        name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+        name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[attr-defined]
         context = command.make_context(name, words, parent=context)
     return context
 

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.http.app import ROUTERS
 from tests.faults.company import NOW, Acme
 from tests.faults.points import TRIES, Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
@@ -18,6 +17,7 @@ from tests.http.application import app
 from tests.http.callers import CALLBACKS, bearer, token
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
+from tests.http.route_table import ROUTES
 from tests.http.test_audited import CREATING
 from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import CASES
@@ -46,7 +46,7 @@ def _cases() -> list[Call]:
         for name, (user, method, path, body, _) in CREATING.items()
     ]
     changing = []
-    for route in (route for router in ROUTERS for route in router.routes):
+    for route in ROUTES:
         if route.name in CASES and not route.methods & {"GET", "HEAD"}:
             user, body, headers = CASES[route.name]
             path = (
@@ -55,7 +55,8 @@ def _cases() -> list[Call]:
                 else route.path
             )
             path = path.replace("{request_id}", "{asked_id}") if "/api/outside-requests/" in path else path
-            changing.append(Call(route.name, user, *route.methods, path, body, tuple(headers.items())))
+            (method,) = route.methods
+            changing.append(Call(route.name, user, method, path, body, tuple(headers.items())))
     return creating + [DONE_HERE.get(call.name, call) for call in changing]
 
 
@@ -177,8 +178,7 @@ def _lie(answer: httpx.Response, change: Change, done: Change) -> str | None:
 def test_every_route_that_writes_is_disturbed() -> None:
     writing = {
         route.name
-        for router in ROUTERS
-        for route in router.routes
+        for route in ROUTES
         if not route.methods & {"GET", "HEAD"} and route.name != "check_definitions"
     }
     assert writing == {call.name for call in CALLS}

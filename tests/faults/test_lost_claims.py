@@ -22,11 +22,10 @@ from assent.worker.tasks import Tasks
 from tests.effects.receiver import Receiver, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.faults.proxy import COMMIT, Fault, Proxy
+from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.requests.asking import Desk, publish_vendor
 from tests.runtime.flows import ORG, rows
-
-WAIT_MAX_S = 20
 
 CLAIM = "claim_jobs"
 

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, token
+from tests.plain_sql import WAIT_MAX_S
 
 ROOT = Path(__file__).parents[2]
 ASSENT = Path(sys.executable).parent / "assent"
-WAIT_MAX_S = 30
 APP = ("--app", "tests.http.application:app")
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from assent.http.app import bare_app
+from fastapi.routing import APIRoute
+
+from assent.http.app import ROUTERS, bare_app
 from tests.http.callers import SETTINGS
 
 SOMETHING = str(UUID(int=7))
@@ -76,6 +78,8 @@ def _operations() -> Iterator[Operation]:
             yield Operation(method.upper(), path, operation)
 
 
+ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+"""What handlers are registered under, in the order of the application."""
 OPERATIONS = list(_operations())
 WRITES = [operation for operation in OPERATIONS if operation.method != "GET"]
 TAKING_BODIES = [operation for operation in WRITES if operation.body is not None]

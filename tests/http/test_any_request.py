@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
@@ -76,7 +77,8 @@ def map_path_parameters(context, path_parameters):
 def serving(url: str) -> Iterator[str]:
     """A server in a thread of its own, with a loop and a database of its own."""
     listening = listen("127.0.0.1", 0)
-    ready, held = threading.Event(), []
+    ready = threading.Event()
+    held: list[Any] = []
 
     async def run() -> None:
         database = await Database.open(url)

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -9,7 +10,7 @@ import pytest
 
 from assent.effects.named_secrets import put_secret
 from assent.model.actor import Actor
-from assent.model.mutation import Command, Refused
+from assent.model.mutation import Refused
 from assent.people.api_keys import create_api_key
 from assent.people.roles import set_capabilities
 from assent.runtime.event_sources import create_event_source
@@ -36,24 +37,24 @@ TABLES = (
 """What a blank name would have left something in."""
 
 PYTHON = {
-    "start org": lambda run, blank: run.start(blank, "pair", ADMIN),
-    "start flow": lambda run, blank: run.start(ORG, blank, ADMIN),
-    "start key": lambda run, blank: run.start(ORG, "pair", ADMIN, idempotency_key=blank),
-    "start partition": lambda run, blank: run.start(ORG, "pair", ADMIN, partition_id=blank),
-    "start_many org": lambda run, blank: run.start_many(blank, "pair", ADMIN, [{}]),
-    "start_many flow": lambda run, blank: run.start_many(ORG, blank, ADMIN, [{}]),
-    "emit org": lambda run, blank: run.emit(blank, "paid:7"),
-    "emit key": lambda run, blank: run.emit(ORG, blank),
-    "emit cause": lambda run, blank: run.emit(ORG, "paid:7", cause=blank),
-    "emit partition": lambda run, blank: run.emit(ORG, "paid:7", partition_id=blank),
-    "submit org": lambda run, blank: run.submit(blank, "report.build", {}),
-    "submit type": lambda run, blank: run.submit(ORG, blank, {}),
-    "submit key": lambda run, blank: run.submit(ORG, "report.build", {}, key=blank),
-    "push_result key": lambda run, blank: run.push_result(ORG, UUID(int=7), blank, items=[]),
-    "mutate org": lambda run, blank: run.kernel.mutate(Command(blank, "expense.create", ADMIN, {})),
-    "mutate action": lambda run, blank: run.kernel.mutate(Command(ORG, blank, ADMIN, {})),
-    "mutate partition": lambda run, blank: run.kernel.mutate(
-        Command(ORG, "expense.create", ADMIN, {}, partition_id=blank)
+    "start org": lambda run, blank: run.org(blank, ADMIN).instances.start("pair"),
+    "start flow": lambda run, blank: run.org(ORG, ADMIN).instances.start(blank),
+    "start key": lambda run, blank: run.org(ORG, ADMIN).instances.start("pair", idempotency_key=blank),
+    "start partition": lambda run, blank: run.org(ORG, ADMIN, partition_id=blank).instances.start("pair"),
+    "start_many org": lambda run, blank: run.org(blank, ADMIN).instances.start_many("pair", [{}]),
+    "start_many flow": lambda run, blank: run.org(ORG, ADMIN).instances.start_many(blank, [{}]),
+    "emit org": lambda run, blank: run.org(blank).events.emit("paid:7"),
+    "emit key": lambda run, blank: run.org(ORG).events.emit(blank),
+    "emit cause": lambda run, blank: run.org(ORG).events.emit("paid:7", cause=blank),
+    "emit partition": lambda run, blank: run.org(ORG, partition_id=blank).events.emit("paid:7"),
+    "submit org": lambda run, blank: run.org(blank).tasks.submit("report.build", {}),
+    "submit type": lambda run, blank: run.org(ORG).tasks.submit(blank, {}),
+    "submit key": lambda run, blank: run.org(ORG).tasks.submit("report.build", {}, key=blank),
+    "push_result key": lambda run, blank: run.org(ORG).requests.push_result(UUID(int=7), blank, items=[]),
+    "mutate org": lambda run, blank: run.org(blank, ADMIN).entities.mutate("expense.create", {}),
+    "mutate action": lambda run, blank: run.org(ORG, ADMIN).entities.mutate(blank, {}),
+    "mutate partition": lambda run, blank: run.org(ORG, ADMIN, partition_id=blank).entities.mutate(
+        "expense.create", {}
     ),
 }
 """Door and name → a call of the runtime with a blank in that place."""
@@ -75,7 +76,7 @@ AS_OWNER = {
 }
 """The same for what is administered."""
 
-HTTP = {
+HTTP: dict[str, Any] = {
     "start flow": ("POST", "/api/flows/{}/start", {}),
     "emit key": ("POST", "/api/events/{}", {}),
     "emit cause": ("POST", "/api/events/paid:7", {"cause": ...}),
@@ -99,8 +100,8 @@ HTTP = {
 """What is named → method, path and body; the blank is in the path, or in the place of the ellipsis."""
 
 CLI = {
-    "start key": ("start", "pair", "--key", ...),
-    "start flow": ("start", ...),
+    "start key": ("instances", "start", "pair", "--key", ...),
+    "start flow": ("instances", "start", ...),
     "emit key": ("events", "emit", ...),
     "emit cause": ("events", "emit", "paid:7", "--cause", ...),
     "org": ("events", "emit", "paid:7", "--org", ...),
@@ -194,5 +195,5 @@ async def test_refusal_says_what_was_found(people, furnished):
         answer = await client.post("/api/events/paid:7", json={"cause": "\u200b"})
     (found,) = problem(answer, 422)["problems"]
     assert found["path"] == ["cause"]
-    assert "something to see" in found["message"]
+    assert "visible characters" in found["message"]
     assert json.dumps("\u200b").strip('"') in json.dumps(found["message"])

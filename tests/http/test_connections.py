@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,8 @@ def serving(url: str, **changes):
     """A server in a thread of its own; gives its address."""
     listening = listen("127.0.0.1", 0)
     settings = SETTINGS.replace(**changes)
-    ready, held = threading.Event(), []
+    ready = threading.Event()
+    held: list[Any] = []
 
     async def run() -> None:
         database = await Database.open(url)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -66,7 +67,8 @@ async def database_of_cpu(databases, furnished_template):
 @pytest.fixture(scope="module")
 def watched(database_of_cpu):
     """A server in a thread of its own, its watch, and things that are there."""
-    listening, watch, held, ready = listen("127.0.0.1", 0), Watch(), [], threading.Event()
+    listening, watch, ready = listen("127.0.0.1", 0), Watch(), threading.Event()
+    held: list[Any] = []
 
     async def run() -> None:
         database = await Database.open(database_of_cpu)

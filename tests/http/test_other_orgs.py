@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from assent.http.app import ROUTERS
 from tests.http.application import INVOICE_DATA
 from tests.http.callers import client_of, problem
+from tests.http.route_table import ROUTES
 from tests.http.test_definitions import LEAVE
 from tests.http.test_inbox import CHAIN
 from tests.rows import insert_effect
@@ -128,8 +128,6 @@ NOTHING_TO_NAME = {
     "show_metrics",
 }
 """Routes that name nothing of an org's; what they show and write is their caller's own."""
-
-ROUTES = [route for router in ROUTERS for route in router.routes]
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from assent.model.actor import Actor
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
-from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ROUTES, ask, everything
+from tests.http.route_table import ROUTES
+from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ask, everything
 from tests.rows import insert_effect, insert_event
 from tests.runtime.flows import drain, rows
 

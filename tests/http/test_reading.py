@@ -16,7 +16,8 @@ from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
-from tests.http.test_other_orgs import CASES, ROUTES
+from tests.http.route_table import ROUTES
+from tests.http.test_other_orgs import CASES
 from tests.runtime.flows import rows
 
 BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} | {

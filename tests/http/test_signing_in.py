@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import jwt
@@ -244,7 +245,7 @@ async def _set_active(database, user, *, active):
         )
 
 
-async def _key(database, clock, user="robot", org="acme", **more) -> tuple[str, object]:
+async def _key(database, clock, user="robot", org="acme", **more) -> tuple[str, Any]:
     async with database.transaction(org) as connection:
         return await create_api_key(connection, org, user, "test", clock.now(), **more)
 

@@ -43,7 +43,7 @@ async def by_python(people, database, flow, n, key):
 
 
 async def by_cli(people, database, flow, n, key):
-    words = ("start", flow, "--data", f"n={n}", "--key", key, "--json")
+    words = ("instances", "start", flow, "--data", f"n={n}", "--key", key, "--json")
     result = await Desk(database.url).run(*words, user="alice", code=None)
     if result.exit_code:
         return json.loads(result.stderr)["code"]

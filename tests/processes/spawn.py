@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from assent.store.connect import Connection
 from assent.store.database import Database
+from tests.plain_sql import WAIT_MAX_S
 from tests.processes.application import GATE
 
 ROOT = Path(__file__).parents[2]
-WAIT_MAX_S = 30
 
 
 class Child:

@@ -1,5 +1,7 @@
 """Plans: what is to be folded, and what is to be ended, is found by index, however much there is besides."""
 
+from typing import Any
+
 import pytest
 
 from assent.model.reader import Reader, reader_columns
@@ -30,7 +32,7 @@ ANALYZE assent.outside_request_items, assent.jobs;
 READER = Reader("ann", START, ["invoice"], definitions=[ID])
 """One who may not read everything."""
 
-STATEMENTS = {
+STATEMENTS: dict[str, dict[str, Any]] = {
     "jobs.sql": {
         "find_lanes": ("result", "", "", -1, 500),
         "find_suspect_lane": ("result", None),

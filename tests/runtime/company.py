@@ -85,6 +85,6 @@ def older_compiler(version: str = "0.9.0") -> Iterator[None]:
     with (
         mock.patch("assent.compiler.build.COMPILER_VERSION", version),
         mock.patch("assent.definitions.sources.COMPILER_VERSION", version),
-        mock.patch("assent.definitions.verify.COMPILER_VERSION", version),
+        mock.patch("assent.definitions.load.COMPILER_VERSION", version),
     ):
         yield

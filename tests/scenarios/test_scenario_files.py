@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assent.testing.expectation import Expected
-from assent.testing.scenario import PlacedStep
-from assent.testing.steps import ExpectStep
-from assent.testing.suite import FoundScenario, find_scenarios
+from assent.testing.scenarios.expectation import Expected
+from assent.testing.scenarios.scenario import PlacedStep
+from assent.testing.scenarios.steps import ExpectStep
+from assent.testing.scenarios.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
 from tests.scenarios.living import SCENARIOS, Lives
 

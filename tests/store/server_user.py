@@ -23,7 +23,7 @@ async def answer(url: str) -> int:
 
 
 def main(data_dir: Path) -> None:
-    # Whoever runs the tests in the background has them ignore it.
+    # A process that runs the tests in the background has them ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with EmbeddedServer.start(data_dir, fast=True) as server:
         assert asyncio.run(answer(server.url("postgres"))) == 42

@@ -1,5 +1,6 @@
-"""What people administer is noted by the database itself, whoever does it; and nobody writes the audit log by hand."""
+"""The database notes every change of what people administer, and refuses audit entries that are written by hand."""
 
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -10,7 +11,7 @@ from tests.plain_sql import NOT_BY_THE_DOOR, PRIVILEGE, acting_for, refused
 from tests.postgres import START
 from tests.rows import insert, insert_api_key, insert_chain_step
 
-ADMINISTERED = {
+ADMINISTERED: dict[str, Any] = {
     "orgs": ("org", "org_id", {"settings": {"limit": 5}}),
     "members": ("member", "user_id", {"roles": ["clerk"]}),
     "role_capabilities": ("role", "role", {"capability": "invoice:read"}),

@@ -300,7 +300,7 @@ FOREIGN_KEYS = [
 
 
 async def insert_stand_in(connection, **given):
-    """A decision for bea, each time of somebody else."""
+    """Insert a decision for bea, each time by another approver."""
     return await insert_decision(connection, approver_id=f"bob-{token_hex(4)}", on_behalf_of="bea", **given)
 
 

@@ -1,4 +1,4 @@
-"""A decision is of somebody who is asked, on a request that is open, and not of whoever had a part in it."""
+"""A decision is by an approver who is asked, on a request that is open, and never by an originator."""
 
 from datetime import timedelta
 

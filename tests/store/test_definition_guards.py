@@ -1,5 +1,7 @@
 """Definitions: what was published stays as it was, envelopes never change, each kind has its columns."""
 
+from typing import Any
+
 import pytest
 
 from tests.blank_rows import definition_of_kind
@@ -31,7 +33,7 @@ NEW_CONTENT = {
 }
 """Another value for every column of a definition but status and the times."""
 
-KINDS = {
+KINDS: dict[Any, Any] = {
     ("envelope", "envelope_is_a_whole_shared_graph"): {
         "org_id": "acme",
         "is_default": False,

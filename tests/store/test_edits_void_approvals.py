@@ -1,4 +1,4 @@
-"""An edit voids what was asked about the content before it, in the edit's own transaction, whoever edits."""
+"""An edit voids what was asked about the content before it, in the edit's own transaction."""
 
 import pytest
 

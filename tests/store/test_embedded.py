@@ -1,4 +1,4 @@
-"""The embedded server: shared while somebody uses it, gone when nobody does, however they end."""
+"""The embedded server: shared while a process uses it, stopped after the last one, however that ends."""
 
 import asyncio
 import os
@@ -155,7 +155,7 @@ async def test_the_last_user_stops_the_server_and_an_earlier_one_does_not(data_d
 
 @pytest.mark.parametrize("who", ["its last user", "its guard"])
 def test_a_server_is_stopped_only_by_who_holds_the_lock_for_starting(data_dir, monkeypatch, who):
-    """Somebody may join at that moment, and would be cut off."""
+    """A process may join at that moment, and would be cut off."""
     held, stop = [], Cluster.stop
 
     def watched(cluster):

@@ -1,7 +1,7 @@
 """What the database refuses even to the engine's role, which our own processes use: tried by plain SQL.
 
-Somebody has got hold of the role, or a process of ours has a bug. What stays possible with it is at the end, so that
-nobody claims more than holds.
+Another program has got hold of the role, or a process of ours has a bug. What stays possible with it is at the end,
+so that nobody claims more than holds.
 """
 
 from datetime import UTC, datetime
@@ -382,7 +382,7 @@ async def test_envelopes_are_not_published_by_the_engine_in_the_name_of_all_orgs
 
 
 async def test_walls_of_a_definition_are_the_databases_own(runtime, database):
-    """An org's definition is the engine's to publish; which contract it is bound to is read from it, not told."""
+    """An org's definition is the engine's to publish; which contract it is bound to is read from it."""
     async with database.transaction(ORG) as connection:
         forged_walls = await connection.fetchval(
             "INSERT INTO assent.workflow_definitions (org_id, id, definition_kind, key, version, entity_type, name,"

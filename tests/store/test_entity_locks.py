@@ -1,4 +1,4 @@
-"""Locking entities: instances first, then rows, each by id; and whoever waited sees what the other wrote.
+"""Locking entities: instances first, then rows, each by id; and a transaction that waited sees what the other wrote.
 
 The races are staged: a step is taken only when the database says that the one before it waits for a lock.
 """

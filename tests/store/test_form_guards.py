@@ -1,4 +1,4 @@
-"""A form keeps what it asks and of whom; where it stands may change until it has ended."""
+"""A form keeps what it asks and its assignees; its status, claim and draft may change until it has ended."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Work that comes together: at once where nobody is at work, else with others, and nobody fails for another."""
+"""Group commit: a command runs at once if none is running, else with others, and none fails for another."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import pytest
 
 from assent.store import group_commit
 from assent.store.group_commit import LANES, GroupCommit
+from tests.plain_sql import WAIT_MAX_S
 
 _CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
@@ -43,7 +44,7 @@ class Desk:
         return asyncio.create_task(self.group_commit.run(org_id, name))
 
     async def keep_busy(self) -> "list[asyncio.Task[str]]":
-        """As many as may be at work at once; whoever comes now has to wait."""
+        """As many as may be at work at once; the next one has to wait."""
         tasks = [self.ask(f"first{n}") for n in range(LANES)]
         await asyncio.sleep(0)
         self.batches.clear()
@@ -128,7 +129,7 @@ async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
 
     desk.group_commit = GroupCommit(together, desk.alone)
     slow = await desk.keep_busy()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_MAX_S):
         assert await asyncio.gather(desk.ask("ann"), desk.ask("bob")) == ["ANN", "BOB"]
     assert not any(task.done() for task in slow)
     desk.open.set()

@@ -1,4 +1,4 @@
-"""Inside somebody else's transaction: with the caller's rows or not at all, and nothing of ours stays behind."""
+"""Inside the caller's own transaction: with the caller's rows or not at all, and nothing of ours stays behind."""
 
 import asyncpg
 import pytest

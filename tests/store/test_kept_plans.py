@@ -1,4 +1,4 @@
-"""Plans that are kept: for commands, for some seconds, and never for whoever searches."""
+"""Plans that are kept: for commands, for some seconds, and never for searches."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,7 +82,7 @@ async def test_plans_are_renewed_once_in_their_time(database_url: str) -> None:
         with database.observe(lambda query: seen.append(query.query)):
             for _ in range(3):
                 await read_for_one(database, "kept")
-    assert sum("discard plans" in statement for statement in seen) == 1
+    assert sum("DISCARD PLANS" in statement for statement in seen) == 1
 
 
 @pytest.mark.parametrize("mode", ["auto", "force_generic_plan"])

@@ -29,7 +29,7 @@ async def _partition_of(connection, table, row):
 
 
 async def _insert_everywhere(connection, moment):
-    """A row in each of the three tables at a moment; answers the partitions, without their table's name."""
+    """A row in each of the three tables at a moment; returns the partitions, without their table's name."""
     return {
         await _partition_of(connection, table, await insert(connection, table, created_at=moment))
         for table in TABLES
@@ -87,7 +87,7 @@ async def test_row_of_the_application_lands_in_its_month_by_the_clock_alone(data
     [
         ("Pacific/Kiritimati", "ISO"),
         ("Pacific/Honolulu", "ISO"),
-        # Written so, India's time cannot be told from Israel's: both are IST.
+        # Written so, India's time looks like Israel's: both are IST.
         ("Asia/Kolkata", "German"),
         ("Asia/Kolkata", "SQL, DMY"),
     ],

@@ -1,4 +1,4 @@
-"""Receipts: whoever inserts one may act; nobody inserts it twice, in whatever month, however they race."""
+"""Receipts: the transaction that inserts one may act; none is inserted twice, in whatever month, however they race."""
 
 # ruff: noqa: S608 - the names of tables are in this file
 

@@ -1,4 +1,4 @@
-"""A seat stays whose it is: whoever is asked instead gets another. A delegation can only be revoked."""
+"""A seat keeps its owner: a person who is asked instead gets another seat. A delegation can only be revoked."""
 
 from uuid import UUID
 

@@ -67,7 +67,7 @@ def test_arguments_take_precedence_and_defaults_ignore_the_environment(monkeypat
 
 def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(Invalid, match="ASSENT_LOCK_TIMEOUT"):
-        Settings(lock_timeout=1)
+        Settings(lock_timeout=1)  # type: ignore[call-arg]
 
 
 def test_every_variable_is_on_the_page_with_its_default():

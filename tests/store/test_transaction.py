@@ -1,4 +1,4 @@
-"""Transactions: whom one runs as, what it sends, that it leaves nothing behind, and when it is run again."""
+"""Transactions: the role one runs as, what it sends, that it leaves nothing behind, and when it is run again."""
 
 import asyncio
 

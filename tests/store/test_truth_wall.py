@@ -1,4 +1,4 @@
-"""The truth wall: entities change only through their door, and a locked one is not edited, whoever asks.
+"""The truth wall: entities change only through their door, and a locked one is not edited by any role.
 
 Nothing of ours runs beside these tests: what is refused here, the database refuses by itself.
 """

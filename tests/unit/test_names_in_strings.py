@@ -130,7 +130,9 @@ def programs() -> Iterator[Found]:
     """Modules that are run: `python -m module`."""
     for file, tree in trees():
         for node in ast.walk(tree):
-            words = [text_of(word) for word in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
+            if not isinstance(node, ast.List | ast.Tuple):
+                continue
+            words = [text_of(word) for word in node.elts]
             for before, word in pairwise(words):
                 if before == "-m" and word and word.split(".")[0] in OURS:
                     yield Found(file, node.lineno, word)

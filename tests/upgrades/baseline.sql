@@ -204,7 +204,7 @@ CREATE TABLE assent.audit_log (
   channel           text        NOT NULL,       -- how: python, http, cli, workflow …
   instance_id       uuid,
   trace_id          text,
-  on_behalf_of      text[],                     -- the people for whom the actor acted; null: for themselves
+  on_behalf_of      text[],                     -- the people that the actor acted for; null: only themselves
   contributors      text[]      NOT NULL DEFAULT '{}', -- the people who contributed the content of this version
   database_role     text        NOT NULL DEFAULT session_user,
   CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, id),
@@ -226,7 +226,7 @@ CREATE TRIGGER audit_is_never_emptied BEFORE TRUNCATE ON assent.audit_log
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 
 -- An entry is dated by the database, and says with which role its writer signed in: the engine says who acted, and this
--- tells entries of our processes from those of another program that got hold of its role.
+-- separates entries of our processes from those of another program that got hold of its role.
 CREATE FUNCTION assent.date_audit() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -417,7 +417,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON assent.role_capabilities TO assent_engin
 GRANT SELECT ON assent.role_capabilities TO assent_client;
 
 -- A key inherits the partition and the expiry of the session that makes it, and is revoked with the key that made it. Only a
--- hash of it is kept, so that a stolen backup signs nobody in.
+-- hash of it is kept, so that a stolen backup cannot be used to sign in.
 CREATE TABLE assent.api_keys (
   org_id       text        NOT NULL,
   id           uuid        NOT NULL,
@@ -451,7 +451,7 @@ SELECT assent.guard_by_org('assent.api_keys');
 -- What a key may do never changes: it is revoked, and another one made.
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.api_keys TO assent_engine;
 
--- Who stands in for whom, for how long, and in what.
+-- Delegations: to_user may decide for from_user, from and until a time, for some entity types and workflows or for all.
 CREATE TABLE assent.approval_delegations (
   org_id       text        NOT NULL,
   id           uuid        NOT NULL,
@@ -503,7 +503,7 @@ CREATE TABLE assent.workflow_definitions (
   compiler_version  text,
   walls             jsonb,                      -- what the database checks by itself: see walls_of
   created_by        text,
-  edited_by         text[]      NOT NULL DEFAULT '{}', -- everybody who wrote a draft's text: user:ann, service_account:robot
+  edited_by         text[]      NOT NULL DEFAULT '{}', -- all who wrote a draft's text: user:ann, service_account:robot
   created_at        timestamptz NOT NULL DEFAULT assent.now(),
   updated_at        timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT workflow_definitions_pkey PRIMARY KEY (org_id, id),
@@ -701,8 +701,8 @@ GRANT SELECT ON assent.workflow_rule_evaluations TO assent_client;
 -- no DML on either. It calls write_entities, which writes head, version and audit row of each entity, or nothing.
 --
 -- content_hash is of what people wrote, without the fields that only the workflow writes: what an approver approves. A
--- request is pinned to a version and holds for its content, so the workflow's own notes do not void it and an edit by
--- anybody does, in the transaction of the edit.
+-- request is pinned to a version and holds for its content, so the workflow's own notes do not void it and every
+-- other edit does, in the transaction of the edit.
 
 CREATE TABLE assent.entities (
   org_id              text        NOT NULL,
@@ -982,7 +982,7 @@ CREATE TRIGGER edits_void_approvals AFTER UPDATE ON assent.entities
 -- write what must not be written.
 --
 -- They allow their writes by set_config and put back what it was: `SET assent.door` in a function's definition is refused to
--- everybody but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest. The
+-- all but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest. The
 -- setting keeps the owner's plain SQL out. It is no key: the engine's role has no right to write these tables, whatever it
 -- sets.
 
@@ -1094,7 +1094,7 @@ BEGIN
                 ON v.org_id = c.org_id AND v.entity_id = c.entity_id AND v.version = c.from_version
              WHERE v.data_hash = c.data_hash AND v.data <> c.data)
       INTO wanted, written, disguised;
-    -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
+    -- Another transaction was first: the caller reads again and finds the new version.
     IF written <> wanted THEN
       RAISE serialization_failure USING
         MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);
@@ -1233,8 +1233,8 @@ CREATE TABLE assent.workflow_step_executions (
 ) PARTITION BY RANGE (created_at);
 CREATE INDEX steps_by_instance ON assent.workflow_step_executions (org_id, instance_id, created_at);
 -- Two indexes that one might expect are left out, for every step would pay for them. (org_id, actor_user_id, status) would
--- serve the approval inbox, which reads seats. (org_id, instance_id, node_id, status) would tell whether a step is done,
--- which the receipts tell; an instance's few steps are found by steps_by_instance.
+-- serve the approval inbox, which reads seats. (org_id, instance_id, node_id, status) would find whether a step is done,
+-- which the receipts show; an instance's few steps are found by steps_by_instance.
 CREATE INDEX steps_by_snapshot ON assent.workflow_step_executions (org_id, snapshot_version_id)
   WHERE snapshot_version_id IS NOT NULL;
 CREATE INDEX steps_to_resume ON assent.workflow_step_executions (org_id, resume_at)
@@ -1484,7 +1484,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   org text := assent.org_id();
   event_id uuid := gen_random_uuid();
-  told text := coalesce(cause, event_id::text);
+  emitted_by text := coalesce(cause, event_id::text);
   receipt text;
 BEGIN
   IF org IS NULL THEN
@@ -1500,7 +1500,7 @@ BEGIN
   END IF;
   -- As assent.model.ids.arrival_key makes it: an event is its key and its cause, by whichever way it comes.
   receipt := encode(sha256(convert_to(
-    format('7:arrival0:%s:%s%s:%s', length(key), key, length(told), told), 'UTF8')), 'hex');
+    format('7:arrival0:%s:%s%s:%s', length(key), key, length(emitted_by), emitted_by), 'UTF8')), 'hex');
   INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
   VALUES (org, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now())
   ON CONFLICT DO NOTHING;
@@ -1508,7 +1508,7 @@ BEGIN
     RETURN false;
   END IF;
   INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, event_type, payload_json, event_idempotency_key)
-  VALUES (org, assent.now(), event_id, 'on_event', jsonb_build_object('cause', told, 'key', key, 'data', data), receipt);
+  VALUES (org, assent.now(), event_id, 'on_event', jsonb_build_object('cause', emitted_by, 'key', key, 'data', data), receipt);
   PERFORM pg_notify('assent_events', '');
   RETURN true;
 END
@@ -1528,7 +1528,7 @@ CREATE TABLE assent.workflow_seats (
   group_name  text        NOT NULL,
   position    integer     NOT NULL,
   via         text        NOT NULL,             -- how this person came to be asked
-  email       text,                             -- where they are told
+  email       text,                             -- where they are notified
   status      text        NOT NULL DEFAULT 'open',
   replaces_id uuid,                             -- the seat that was reassigned to this one
   note        text,
@@ -1565,7 +1565,7 @@ SELECT assent.guard_by_org('assent.workflow_seats');
 GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_engine;
 GRANT SELECT ON assent.workflow_seats TO assent_client;
 
--- A form: what is asked, of whom, who has claimed it, and the draft. The step is the truth about how a form ended; this row
+-- A form: what is asked, the people who are asked, who has claimed it, and the draft. The step is the truth about how a form ended; this row
 -- is what people work with until then, and goes with its instance when retention deletes it.
 CREATE TABLE assent.workflow_forms (
   org_id         text        NOT NULL,
@@ -1582,7 +1582,7 @@ CREATE TABLE assent.workflow_forms (
   figure         numeric,
   schema_json    jsonb       NOT NULL,          -- JSON Schema 2020-12 of what is to be filled in
   answers        text[]      NOT NULL,          -- the events with which it can be sent
-  assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, whoever is reassigned later
+  assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, also when it is reassigned
   requested_by   text        NOT NULL,
   status         text        NOT NULL DEFAULT 'open',
   reason         text,                          -- why it ended as it did
@@ -1614,7 +1614,7 @@ DECLARE
     '{status,reason,claimed_by,claimed_at,draft_json,draft_by,draft_at,draft_problems,ended_at}';
 BEGIN
   IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s keeps what it asks, and of whom', OLD.id);
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s keeps what it asks, and its assignees', OLD.id);
   END IF;
   IF OLD.status <> 'open' AND NEW IS DISTINCT FROM OLD THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s is %s and stays as it is', OLD.id, OLD.status);
@@ -1789,7 +1789,7 @@ BEGIN
      IS DISTINCT FROM
      (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
-      MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
+      MESSAGE = format('approval request %s keeps what it asks, its approvers and its version', OLD.id);
   END IF;
   IF NOT NEW.originators @> OLD.originators THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
@@ -1879,8 +1879,8 @@ LANGUAGE sql STABLE AS $$
               AND before.request_id = s.request_id AND before.group_name = s.group_name
        WHERE d.org_id = asked.org_id AND d.request_id = asked.id AND s.group_name = g.name
          AND (before.id IS NOT NULL OR asked.approvers -> 'people'
-                @> jsonb_build_array(jsonb_build_object('user', s.user_id, 'group', s.group_name)))) answers
-   WHERE CASE g.mode WHEN 'any' THEN answers.first = 'approved' ELSE answers.yes >= g.needed END
+                @> jsonb_build_array(jsonb_build_object('user', s.user_id, 'group', s.group_name)))) decided
+   WHERE CASE g.mode WHEN 'any' THEN decided.first = 'approved' ELSE decided.yes >= g.needed END
 $$;
 -- Triggers run as the role that writes, and call both.
 GRANT EXECUTE ON FUNCTION assent.is_enough(jsonb, text[]), assent.agreed_groups(assent.approval_requests) TO assent_engine;
@@ -1892,7 +1892,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   agreed CONSTANT text[] := assent.agreed_groups(NEW);
 BEGIN
-  -- Any of those to whom it was escalated decides alone.
+  -- After an escalation one approver of that group is enough.
   IF 'escalation' = ANY (agreed) OR assent.is_enough(NEW.approvers -> 'enough', agreed) THEN
     RETURN NEW;
   END IF;
@@ -1930,7 +1930,7 @@ BEGIN
   END IF;
   IF asked.status <> 'pending' THEN
     RAISE EXCEPTION USING ERRCODE = 'AS010',
-      MESSAGE = format('approval request %s is %s: nobody decides it any more', asked.id, asked.status);
+      MESSAGE = format('approval request %s is %s and takes no more decisions', asked.id, asked.status);
   END IF;
   IF asked.originators && names THEN
     RAISE EXCEPTION USING ERRCODE = 'AS010',
@@ -2002,7 +2002,7 @@ LANGUAGE sql STABLE AS $$
              o.title, o.figure, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot, o.generation
         FROM assent.approval_requests o WHERE s.kind = 'approval' AND o.org_id = s.org_id AND o.id = s.request_id
       UNION ALL
-      -- Nobody is too close to a form to fill it in.
+      -- A form has no originators: everyone who is asked may fill it in.
       SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.due_at,
              o.requested_by, o.claimed_by, '{}', true, NULL, NULL
         FROM assent.workflow_forms o WHERE s.kind = 'form' AND o.org_id = s.org_id AND o.id = s.request_id
@@ -2081,7 +2081,7 @@ CREATE TABLE assent.outside_requests (
   received          integer     NOT NULL DEFAULT 0, -- completed items
   failed            integer     NOT NULL DEFAULT 0, -- items that failed or expired
   status            text        NOT NULL DEFAULT 'pending',
-  error             text,                           -- the last that was told
+  error             text,                           -- the last one that was reported
   trace_id          text,
   expires_at        timestamptz,
   created_at        timestamptz NOT NULL DEFAULT assent.now(),
@@ -2748,7 +2748,7 @@ BEGIN
     SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
       FROM assent.orgs
      CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(settings -> 'retention_days')
-                                  WHEN 'number' THEN (settings ->> 'retention_days')::numeric END) AS told (days)
+                                  WHEN 'number' THEN (settings ->> 'retention_days')::numeric END) AS setting (days)
      WHERE days BETWEEN 1 AND 36500
   ), ended AS MATERIALIZED (
     SELECT i.org_id, i.id

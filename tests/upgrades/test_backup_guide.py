@@ -179,7 +179,7 @@ async def test_server_goes_back_to_a_moment(shell: Shell) -> None:
 
 
 async def until(shell: Shell, statement: str, wanted: str) -> None:
-    """Wait until the first server answers so."""
+    """Wait until the first server returns this."""
     connection = await asyncpg.connect(shell.variables["REPLICATION_URL"])
     async with asyncio.timeout(60):
         while str(await connection.fetchval(statement)) != wanted:

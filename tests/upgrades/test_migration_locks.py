@@ -1,4 +1,4 @@
-"""Migrations among people at work: nobody queues behind a migration for longer than its lock timeout."""
+"""Migrations among people at work: no session queues behind a migration for longer than its lock timeout."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ class Waits:
         self._another.set()
 
     async def another(self) -> LockWait:
-        """Wait until it has given up its place once more."""
+        """Wait until it has been rolled back once more."""
         self._another.clear()
         async with asyncio.timeout(60):
             await self._another.wait()
@@ -124,7 +124,7 @@ async def test_command_says_on_standard_error_what_it_waits_for(live: Database, 
         async with asyncio.timeout(60), live.glance() as connection:
             while not await connection.fetchval(WAITING):
                 await connection.execute("SELECT pg_stat_clear_snapshot()")
-            while await connection.fetchval(WAITING):  # it has given up its first attempt
+            while await connection.fetchval(WAITING):  # its first attempt is rolled back
                 await connection.execute("SELECT pg_stat_clear_snapshot()")
     done = await waiting
     assert done.returncode == 0, done.stderr

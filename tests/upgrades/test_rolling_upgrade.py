@@ -141,7 +141,7 @@ def free_port() -> int:
 
 
 async def readiness(port: int) -> tuple[int, str]:
-    """What a worker answers to an orchestrator."""
+    """Return what a worker says to an orchestrator."""
     async with httpx.AsyncClient(timeout=WAIT_MAX_S) as client:
         answer = await client.get(f"http://127.0.0.1:{port}/readyz")
     return answer.status_code, answer.text

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.plain_sql import WAIT_MAX_S
+
 ROOT = Path(__file__).parents[2]
 ASSENT = Path(sys.executable).parent / "assent"
-WAIT_MAX_S = 30
 
 
 class Process:

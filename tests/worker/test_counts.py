@@ -74,7 +74,7 @@ def test_journal_sums_up_instead_of_writing_every_batch(caplog: pytest.LogCaptur
             clock.now_s = second
             journal(run(3, events=3))
         journal.close()
-    told = [(record.duty, record.runs, record.count, record.parts) for record in caplog.records]
+    told = [(record.duty, record.runs, record.count, record.parts) for record in caplog.records]  # type: ignore[attr-defined]
     assert told == [("prune", 7, 21, {"events": 21}), ("prune", 6, 18, {"events": 18})]
 
 
@@ -94,7 +94,7 @@ def test_errors_are_worth_a_line_also_where_nothing_was_done(caplog: pytest.LogC
     with caplog.at_level(logging.INFO, "assent.worker"):
         journal(run(0, RuntimeError("away")))
         journal.close()
-    assert [(record.count, record.errors) for record in caplog.records] == [(0, 1)]
+    assert [(record.count, record.errors) for record in caplog.records] == [(0, 1)]  # type: ignore[attr-defined]
 
 
 def test_every_option_is_a_variable_and_every_bad_one_is_told_at_once():

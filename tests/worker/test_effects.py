@@ -15,6 +15,7 @@ from assent.worker.effects import Effects
 from assent.worker.supervisor import Supervisor
 from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
+from tests.plain_sql import WAIT_MAX_S
 from tests.worker.process import run, worker
 from tests.worker.queues import fetch, with_options
 from tests.worker.test_loop import Runs
@@ -22,7 +23,6 @@ from tests.worker.test_loop import Runs
 EFFECTS = ("--app", "tests.processes.application:app", "--only", "effects")
 LOCALLY = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
 NEVER_MS = 86_400_000
-WAIT_MAX_S = 30
 
 
 @pytest.fixture

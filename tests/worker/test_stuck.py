@@ -124,7 +124,7 @@ async def test_finding_is_reported_once_while_it_stands_and_again_when_it_comes_
         reports.append((done.count, [record.getMessage() for record in caplog.records]))
     told = ["instance is stuck"]
     assert reports == [(1, told), (1, []), (0, []), (1, told)]
-    assert caplog.records[0].instance_id == str(instance["id"])
+    assert caplog.records[0].instance_id == str(instance["id"])  # type: ignore[attr-defined]
 
 
 class Recorded:

@@ -84,7 +84,7 @@ async def test_run_that_does_not_end_is_cut_off_and_the_loop_goes_on(
         assert supervisor.overdue() == []
     lines = [record for record in caplog.records if record.levelname == "ERROR"]
     assert {record.getMessage() for record in lines} == {"duty took too long, cutting off"}
-    assert (lines[0].duty, lines[0].limit_s) == ("hanging", 0.2)
+    assert (lines[0].duty, lines[0].limit_s) == ("hanging", 0.2)  # type: ignore[attr-defined]
     assert lines[0].exc_info is None
 
 

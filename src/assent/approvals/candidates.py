@@ -23,7 +23,7 @@ OrgCapability = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """People, of whom all are asked or one is picked."""
+    """People: all are asked, or one is picked."""
 
     people: tuple[Person, ...]
     skipped: tuple[Skipped, ...] = ()

@@ -1,12 +1,12 @@
-"""Approval chains: an org's own templates of who is asked after whom. Kept, listed, and read for those who ask.
+"""Approval chains: an org's own templates of an order of approvers: kept, listed and loaded.
 
     chain: large purchases
-    entity_type: invoice          # unsaid: for anything
+    entity_type: invoice          # optional: for anything
     steps:
       - {name: finance, approvers: {role: finance_manager}, mode: quorum, quorum: 2, due: 24h}
       - {name: head, approvers: {manager: true, levels: 2}}
 
-Whoever was asked by a chain stays asked when it changes: requests keep the people that were found.
+A change of a chain does not change open requests: they keep the people that were found.
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ def _steps(steps: tuple[ChainStepSpec, ...]) -> tuple[ChainStepSpec, ...]:
 class ChainSpec(Declaration):
     chain: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     entity_type: Name | None = None
-    """What it may be asked about; anything when unsaid."""
+    """The entity type that it is for; any by default."""
     active: bool = True
     steps: Annotated[
         tuple[ChainStepSpec, ...],
@@ -81,7 +81,7 @@ class ChainStep:
     due_seconds: int | None = None
 
     def seek(self, subject_id: str) -> PeopleSearch:
-        """How the people of this step are found, for whoever started the workflow."""
+        """Return the search for the people of this step, for the person who started the workflow."""
         declared = self.approvers
         if "user" in declared:
             return PeopleSearch("users", (declared["user"],))

@@ -16,7 +16,7 @@ _SQL: Final = load_queries("assent.approvals", "decision_log.sql")
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What one person answered, about what, and what became of it."""
+    """The decision of one person, what it was about, and its effect."""
 
     decision_id: UUID
     approver_id: str
@@ -28,7 +28,7 @@ class DecisionRecord:
     decided_at: datetime
     group_name: str | None
     via: str | None
-    """How they, or whom they stood in for, came to be asked."""
+    """How the person, or the person represented, was found."""
     request_id: UUID
     instance_id: UUID
     step_id: UUID

@@ -1,4 +1,4 @@
-"""Finding the people whom approvals and forms ask, for many of them in a fixed number of statements."""
+"""Finding the people that approvals and forms ask, for many of them in a fixed number of statements."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

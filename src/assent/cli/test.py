@@ -12,8 +12,8 @@ from assent.cli.options import JsonOption, OptionalAppOption, load_app
 
 if TYPE_CHECKING:
     from assent.app import App
-    from assent.testing.run import ScenarioResult
-    from assent.testing.suite import FoundScenario
+    from assent.testing.scenarios.run import ScenarioResult
+    from assent.testing.scenarios.suite import FoundScenario
 
 PathsArgument = Annotated[
     list[Path] | None, typer.Argument(help="Files, or folders with scenarios in them; unsaid, this folder.")
@@ -54,7 +54,7 @@ def run_tests(
 
 
 def _chosen(paths: Sequence[Path], word: str | None) -> "list[FoundScenario]":
-    from assent.testing.suite import find_scenarios
+    from assent.testing.scenarios.suite import find_scenarios
 
     for path in paths:
         if not path.exists():

@@ -1,6 +1,6 @@
 """D21: where the contract requires approval, every way through the slot holds one, or a node that waives it.
 
-An approval counts only when it is left by `approved`; by its timeout nobody approved anything. Branches of an
+An approval counts only when it is left by `approved`; its timeout is no approval. Branches of an
 ALL join all complete, so one approved branch is enough there; of an ANY join each must be.
 """
 

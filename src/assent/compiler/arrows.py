@@ -62,7 +62,7 @@ def written_edges(arrows: Iterable[Arrow], prefix: str, provenance: str) -> Writ
 
 
 def _number(family: list[_Read], written: Written) -> None:
-    """Edges with the same ends and label are told apart by number, in an order of their content."""
+    """Return edges with the same ends and label under ids with a number, in an order of their content."""
     seen = set()
     for number, (edge, arrow, condition) in enumerate(family, start=1):
         if _content(edge) in seen:

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from assent.compiler.arrows import Arrow, written_edges
-from assent.compiler.draft import Filling, WorkflowDraft
+from assent.compiler.draft import Filling, WorkflowDraft, node_of, on_timeout
 from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
 from assent.compiler.namespace import proxy_id
-from assent.compiler.node_settings import node_of, on_timeout
 from assent.model.envelope import Envelope
 from assent.model.graph import ENVELOPE, Edge, Node, NodeKind, Outcome, Slot
 from assent.model.nodes import Join, NodeDeclaration
@@ -167,7 +166,7 @@ def approval_id(draft: WorkflowDraft, slot: Slot) -> str:
 
 
 def _ask(draft: WorkflowDraft, slot: Slot) -> WorkflowDraft:
-    """The approval of whoever the contract permits the transition, where nobody filled the slot."""
+    """Return the approval of an empty slot, by the people whom the contract permits the transition."""
     direct, node_id = _direct_edge(draft, slot), approval_id(draft, slot)
     transition = draft.nodes[slot.exit].name
     everybody = {"name": ONLY_GROUP, "approvers": {"permission": transition}, "mode": "any"}

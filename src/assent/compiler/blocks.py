@@ -66,7 +66,7 @@ class _Walk:
         expected = self.branches.setdefault(node.id, Counter(stacks).most_common(1)[0][0])
         agree = sum(stack == expected for stack in stacks)
         for edge, stack in zip(arrivals, stacks, strict=True):
-            # Among equals, nobody can say which one is wrong.
+            # Among equals, it is not known which one is wrong.
             if stack != expected or agree == 1 < len(stacks):
                 message = f"branches of a split meet at `{node.name}`, which is not their join"
                 self._note("BRANCHES_MEET", message, edge.id)

@@ -1,17 +1,59 @@
-"""D2: from every node exactly one edge is taken. Whatever can happen is answered, and only once.
+"""Outcomes and edges (D2): each outcome of a node is answered by exactly one edge, and each node is reached.
 
-Finds dead ends, outcomes that nobody answers, labels that never come, and edges that are never asked.
+Finds dead ends, outcomes without an edge, labels that never come, edges that are never taken, unreachable nodes.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from assent.compiler.blocks import roots
 from assent.compiler.draft import WorkflowDraft
-from assent.compiler.outcomes import outcomes_of
+from assent.compiler.walk import reached
 from assent.model.graph import Edge, Node, NodeKind, Outcome
 from assent.model.nodes import KINDS
 from assent.model.patch import IN
 from assent.model.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    possible: frozenset[str]
+    required: frozenset[str]
+    open: bool = False
+    """Whether edges may name outcomes of their own."""
+
+
+def outcomes_of(draft: WorkflowDraft, node: Node) -> Outcomes:
+    """Return the outcomes of a node: the facts of its kind, and what its author declared."""
+    declared = draft.declared.get(node.id)
+    if declared is None:
+        return Outcomes(frozenset({Outcome.COMPLETED}), frozenset({Outcome.COMPLETED}))
+    own = declared.own_outcomes
+    possible, required = declared.given_outcomes | own, own
+    if node.timeout_seconds is not None and declared.may_time_out:
+        possible |= {Outcome.TIMEOUT}
+        required |= {Outcome.TIMEOUT} if declared.must_answer_timeout and not _expires(draft) else frozenset()
+    if declared.outcomes_open and not own:
+        return Outcomes(possible, required, open=True)
+    if node.kind is NodeKind.PARALLEL_JOIN:
+        possible, required = _of_join(draft, node, possible, required)
+    return Outcomes(possible, required | declared.outcomes_required)
+
+
+def _of_join(
+    draft: WorkflowDraft, node: Node, possible: frozenset[str], required: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    join = draft.joins.get(node.id)
+    if join is None:  # not matched with its split, and complained about elsewhere
+        return possible, required
+    may_be_none = join.mode == "any" and join.may_be_none
+    return (possible, required | {Outcome.NONE}) if may_be_none else (possible - {Outcome.NONE}, required)
+
+
+def _expires(draft: WorkflowDraft) -> bool:
+    """Return whether the flow itself says where to go when the time is over."""
+    return draft.flow is not None and draft.flow.on_timeout is not None
 
 
 def check_choices(draft: WorkflowDraft) -> WorkflowDraft:
@@ -23,7 +65,7 @@ def check_choices(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _written(draft: WorkflowDraft) -> Iterator[tuple[Node, list[Edge]]]:
-    """The nodes whose edges somebody wrote: declared ones, and the ways into slots."""
+    """Yield the nodes whose edges an author wrote: declared ones, and the ways into slots."""
     outgoing = draft.outgoing()
     for node in draft.nodes.values():
         if node.id in draft.declared or (node.kind is NodeKind.SLOT and node.name == IN):
@@ -95,3 +137,32 @@ def _check_alternatives(draft: WorkflowDraft, node: Node, edges: list[Edge]) -> 
             message = f"never asked: the edge from `{node.name}` to `{first}` comes first"
             for edge in family[family.index(plain[0]) + 1 :]:
                 yield Problem("SHADOWED_EDGE", message, draft.place(edge.id), "give it a lower `priority`")
+
+
+def check_reach(draft: WorkflowDraft) -> WorkflowDraft:
+    if draft.torn:
+        return draft
+    return draft.noting([*_check_reached(draft), *_check_ending(draft)])
+
+
+def _check_reached(draft: WorkflowDraft) -> Iterator[Problem]:
+    """The first nodes of every part that nothing leads to; what follows them is only a consequence."""
+    outgoing, inbound = draft.outgoing(), draft.inbound()
+    found = reached(roots(draft), lambda node: [edge.target for edge in outgoing[node]])
+    lost = sorted(draft.nodes.keys() - found)
+    first = [node for node in lost if not inbound[node]]
+    for node_id in (*first, *lost):  # a circle has no first node, so then the lowest id stands for it
+        if node_id not in found:
+            yield Problem("UNREACHABLE", f"nothing leads to `{draft.called(node_id)}`", draft.place(node_id))
+            found |= reached([node_id], lambda node: [edge.target for edge in outgoing[node]])
+
+
+def _check_ending(draft: WorkflowDraft) -> Iterator[Problem]:
+    """The first nodes of every part that never ends; a dead end was noted before and explains the rest."""
+    inbound, outgoing = draft.inbound(), draft.outgoing()
+    ends = [node.id for node in draft.nodes.values() if node.kind is NodeKind.END or not outgoing[node.id]]
+    ending = reached(ends, lambda node: [edge.source for edge in inbound[node]])
+    for node in draft.nodes.values():
+        if node.id not in ending:
+            message = f"no end can be reached from `{node.name}`"
+            yield Problem("CANNOT_END", message, draft.place(node.id))

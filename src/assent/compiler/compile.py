@@ -9,7 +9,7 @@ from assent.compiler.approvals import require_approvals
 from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.blocks import match_joins
 from assent.compiler.build import build, note_capabilities, put_in_order
-from assent.compiler.choices import check_choices
+from assent.compiler.choices import check_choices, check_reach
 from assent.compiler.credentials import check_credentials
 from assent.compiler.draft import Pass, WorkflowDraft, run_passes
 from assent.compiler.envelope import envelope_of
@@ -19,7 +19,6 @@ from assent.compiler.integrity import check_generated, check_integrity
 from assent.compiler.loops import mark_loops, refuse_circles
 from assent.compiler.namespace import fill_slots
 from assent.compiler.own_writes import check_writes
-from assent.compiler.reach import check_reach
 from assent.compiler.windows import assign_windows
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.contract import Contract, parse_contract

@@ -169,7 +169,7 @@ class _Compilation:
         return Compiled("flow", flow.flow, flow.version, (source,), workflow)
 
     def _matched(self) -> dict[tuple[str, int], list[tuple[Patch, Source]]]:
-        """Contract → its patches; one for a version that is not there meets the newest, and is told so."""
+        """Contract → its patches; one for a version that is not there meets the newest, with a problem."""
         versions = {(contract.name, contract.version) for contract, _ in self._contracts}
         newest = dict(sorted(versions))  # of several versions the last stays, which is the highest
         found: dict[tuple[str, int], list[tuple[Patch, Source]]] = {}

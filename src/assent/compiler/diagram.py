@@ -85,7 +85,7 @@ def _named(people: Mapping[str, Any]) -> str:
 
 
 def _later(node: Node) -> Iterator[str]:
-    """What happens when nobody answers; an approval that comes by itself must be seen."""
+    """Yield what happens without an answer; an approval by default must be visible."""
     if "escalate" in node.config:
         escalate = node.config["escalate"]
         yield f"after {_length(escalate['after'])} also {_named(escalate['to'])}"

@@ -1,4 +1,4 @@
-"""What differs between two workflows, slot by slot: for auditors, and for whoever publishes.
+"""What differs between two workflows, slot by slot: for auditors and publishers.
 
 Compared with the bare envelope it answers "what did this org change, and where"; compared with an older
 version, "what will be different".

@@ -1,6 +1,6 @@
-"""A workflow in the making: what the passes take and give.
+"""A workflow while it is compiled: the value that passes take and return.
 
-Every node and edge knows the place in its author's source, so that whatever a pass finds can be shown there.
+Every node and edge knows the place in its author's source, so that a problem can be shown there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,9 +12,10 @@ from assent.model.contract import Contract, EditWindow
 from assent.model.envelope import Envelope
 from assent.model.flow import Flow
 from assent.model.graph import Edge, Node, Slot
-from assent.model.nodes import NodeDeclaration
+from assent.model.nodes import NodeDeclaration, Timed
 from assent.model.patch import SlotPatch
 from assent.model.problems import Path, Problem
+from assent.model.terms import seconds_of
 from assent.model.workflow import JoinRequirement
 
 Branches = tuple[tuple[str, str], ...]
@@ -112,3 +113,21 @@ def run_passes(draft: WorkflowDraft, passes: Sequence[Pass]) -> WorkflowDraft:
     for step in passes:
         draft = step(draft)
     return draft
+
+
+def node_of(declared: NodeDeclaration, node_id: str, name: str) -> Node:
+    timeout = declared.timeout if isinstance(declared, Timed) else None
+    return Node(
+        id=node_id,
+        kind=declared.node_kind,
+        name=name,
+        label=declared.label,
+        config=declared.config(),
+        timeout_seconds=seconds_of(timeout) if timeout else None,
+        capabilities=tuple(sorted(set(declared.capabilities))),
+        waives_approval=declared.waives_approval,
+    )
+
+
+def on_timeout(declared: NodeDeclaration) -> str | None:
+    return declared.on_timeout if isinstance(declared, Timed) else None

@@ -6,20 +6,23 @@ out by itself or ends.
 """
 
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from typing import Final
 
 from assent.compiler.edges import default_priority, stem_of
 from assent.compiler.envelope_check import check_envelope
-from assent.compiler.envelope_loops import with_loops
 from assent.compiler.lifecycle import (
     AMEND,
     AMENDED,
+    PREFIX,
+    Gap,
     automatic,
     has_amendment,
     is_final,
     resting_states,
+    slot_ids,
     ways,
 )
-from assent.compiler.slot_names import PREFIX, Gap, slot_ids
 from assent.model.contract import Contract, EditWindow, TransitionSpec, check_contract, strictest
 from assent.model.envelope import Envelope
 from assent.model.graph import Edge, Node, NodeKind, Outcome, Slot
@@ -144,3 +147,47 @@ def gate_window(contract: Contract, sources: list[str], target: str) -> EditWind
     if contract.window(target) is EditWindow.AMEND_ONLY:
         windows.append(EditWindow.AMEND_ONLY)
     return strictest(windows)
+
+
+_GATE: Final = "sys:gate:"
+_AMENDMENT: Final = "sys:gate:amend"
+
+
+def with_loops(edges: Sequence[Edge]) -> list[Edge]:
+    depth = _depths(edges)
+    follows: dict[str, set[str]] = {}
+    loops = set()
+    for edge in sorted(edges, key=lambda edge: (*_rank(edge), depth.get(edge.source, 0), edge.id)):
+        if edge.source.startswith(_GATE) and _leads(follows, edge.target, edge.source):
+            loops.add(edge.id)
+        else:
+            follows.setdefault(edge.source, set()).add(edge.target)
+    return [replace(edge, loop=edge.id in loops) for edge in edges]
+
+
+def _rank(edge: Edge) -> tuple[bool, bool]:
+    leaves_gate = edge.source.startswith(_GATE)
+    goes_back = leaves_gate and (edge.label == Outcome.REJECTED or edge.source == _AMENDMENT)
+    return leaves_gate, goes_back
+
+
+def _depths(edges: Sequence[Edge]) -> dict[str, int]:
+    depth: dict[str, int] = {}
+    layer, distance = {"sys:start"}, 0
+    while layer:
+        depth |= dict.fromkeys(layer, distance)
+        layer = {edge.target for edge in edges if edge.source in layer} - depth.keys()
+        distance += 1
+    return depth
+
+
+def _leads(follows: dict[str, set[str]], source: str, target: str) -> bool:
+    seen, waiting = set(), [source]
+    while waiting:
+        node = waiting.pop()
+        if node == target:
+            return True
+        if node not in seen:
+            seen.add(node)
+            waiting.extend(follows.get(node, ()))
+    return False

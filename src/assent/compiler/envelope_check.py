@@ -5,14 +5,15 @@ from typing import Final
 
 from assent.compiler.lifecycle import (
     AMENDED,
+    PREFIX,
     automatic,
     ending_states,
     has_amendment,
     is_final,
     reachable_states,
     resting_states,
+    slot_ids,
 )
-from assent.compiler.slot_names import PREFIX, slot_ids
 from assent.model.contract import Contract
 from assent.model.graph import Outcome
 from assent.model.parse import listed
@@ -71,7 +72,7 @@ def _check_automatic(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_endless(contract: Contract) -> Iterator[Problem]:
-    """Automatic transitions that need nobody must not run in a circle."""
+    """Refuse automatic transitions that run in a circle."""
     transitions = contract.lifecycle.transitions
     follows = {
         state: names[0]

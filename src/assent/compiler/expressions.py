@@ -47,7 +47,7 @@ def check_expressions(draft: WorkflowDraft) -> WorkflowDraft:
 
 
 def _scope(draft: WorkflowDraft) -> Scope:
-    """The contract's scope; the entity of a flow whose contract nobody gave is not checked."""
+    """The contract's scope; the entity of a flow without a contract is not checked."""
     scope = scope_of(draft.contract)
     unknown = draft.contract is None and draft.flow is not None and draft.flow.entity is not None
     return scope.with_roots(entity=UNKNOWN) if unknown else scope

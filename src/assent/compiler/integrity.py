@@ -1,6 +1,6 @@
 """WF-08: the envelope is whole. Every system node and edge is there, as the contract generates it, in order.
 
-Asked first of the envelope itself, which may come from a database that somebody touched, then of the result.
+Asked first of the envelope itself, which may come from a database that was changed by hand, then of the result.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def _differences(
 
 
 def check_integrity(draft: WorkflowDraft) -> WorkflowDraft:
-    """What became of the envelope's nodes and edges in the draft."""
+    """The nodes and edges of the envelope in the draft."""
     if draft.envelope is None or not draft.is_walkable:
         return draft
     nodes = {node_id: node for node_id, node in draft.nodes.items() if node_id in draft.envelope.nodes}

@@ -101,7 +101,7 @@ class _Alone:
         return cls(publisher, any(publisher in _literals(text) for text in texts))
 
     def can_approve(self, config: Mapping[str, Any]) -> bool:
-        """Return whether the publisher is enough for one of the tiers, or is the person to whom it is escalated."""
+        """Return whether the publisher is enough for one of the tiers, or is the person of the escalation."""
         escalation = config.get("escalate")
         if escalation is not None and self._is_named(escalation["to"]):
             return True

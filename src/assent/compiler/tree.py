@@ -1,9 +1,11 @@
-"""From the YAML parser's events to plain data and places, one event at a time.
+"""From the events of the YAML parser to plain data, scalars and positions, one event at a time.
 
 Nothing here recurses and every count is limited, so that a hostile text ends as a problem. Anchors, aliases,
 tags and merge keys are refused: they are how a small text becomes a large or surprising value.
 """
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -21,10 +23,74 @@ from yaml.events import (
 
 from assent.compiler.characters import PROBLEMS_MAX, bad_character_in, look_alike
 from assent.compiler.frames import OpenList, OpenMapping, SourcePlace
-from assent.compiler.scalars import plain_scalar
-from assent.compiler.yaml_errors import position_of, syntax_problem
-from assent.model.canonical import DEPTH_MAX, JsonValue
+from assent.model.canonical import DEPTH_MAX, INTEGER_MAX, JsonValue
 from assent.model.problems import Path, Position, Problem
+
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DIGITS_MAX: Final = 400
+"""Longer numbers are not converted: turning digits into a number takes quadratic time."""
+
+Scalar = None | bool | int | float | str
+
+
+def plain_scalar(text: str, position: Position) -> tuple[Scalar, Problem | None]:
+    """The value of an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text], None
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return text, None
+    number = _number(text, is_whole=match.lastindex is None)
+    if number is None:
+        message = f"{text[:40]} is beyond what a JSON reader keeps exactly"
+        return text, Problem(
+            "NUMBER_NOT_KEPT", message, hint="quote it, so that it is text", position=position
+        )
+    return number, None
+
+
+def _number(text: str, *, is_whole: bool) -> int | float | None:
+    if len(text) > _DIGITS_MAX:
+        return None
+    if is_whole:
+        whole = int(text)
+        return whole if abs(whole) <= INTEGER_MAX else None
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_OPENINGS: Final = frozenset("[{'\"")
+
+
+def syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
+    mark, opened = error.problem_mark or error.context_mark, error.context_mark
+    said = ", ".join(part for part in (error.problem, error.context) if part)
+    if mark and opened and opened.line < mark.line and text[opened.index : opened.index + 1] in _OPENINGS:
+        # The parser notices on a later line; what has to be repaired is where the text opened.
+        message = f"this is not YAML: `{text[opened.index]}` is not closed, or not on this line"
+        return Problem("YAML_SYNTAX", message, position=position_of(opened))
+    is_tab = mark is not None and text[mark.index : mark.index + 1] == "\t"
+    hint = "indent with spaces, not with tabs" if is_tab else _hint_for(said)
+    position = position_of(mark) if mark else None
+    return Problem("YAML_SYNTAX", f"this is not YAML: {said}", hint=hint, position=position)
+
+
+def _hint_for(said: str) -> str | None:
+    if "mapping values are not allowed" in said:
+        return "quote a text that holds a colon and a space"
+    if "cannot start any token" in said:
+        return "quote a text that starts with a special character"
+    return None
+
+
+def position_of(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
+
 
 PARSER: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """libyaml where PyYAML was built with it: some ten times faster, with the same events."""

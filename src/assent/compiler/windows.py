@@ -1,4 +1,4 @@
-"""The edit window of every node, and the nodes where an edit by somebody else is drift (WF-05).
+"""The edit window of every node, and the nodes where an edit by another actor is drift (WF-05).
 
 A patch may make a window stricter, never looser.
 """

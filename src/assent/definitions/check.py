@@ -1,4 +1,4 @@
-"""Checking what somebody writes before any of it is kept: compiled beside the contracts that are published."""
+"""Checking sources before they are kept: compiled beside the published contracts."""
 
 import re
 from collections.abc import Sequence

@@ -11,8 +11,7 @@ from assent.definitions.definition import DefinitionVersion, Kind, Publication
 from assent.definitions.history import read_definition
 from assent.definitions.patches import check_patches, publish_patches_by
 from assent.definitions.publish import check_flow, publish_flow_by
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_another_editor
+from assent.definitions.publisher import SQL, Publisher, require_another_editor
 from assent.definitions.sources import Columns, declared, patches_in
 from assent.definitions.views import SQL as LISTING
 from assent.model.actor import Actor
@@ -53,7 +52,7 @@ async def keep_draft(
 async def create_draft(
     connection: Connection, org_id: str, source: Mapping[str, Any], actor: Actor, now: datetime
 ) -> DefinitionVersion:
-    """The same, but in nobody's place: raises `Refused` where there is a draft of this name."""
+    """Keep a new draft; raise `Refused` if there is a draft of this name."""
     async with connection.transaction():
         if (there := await _lock_draft(Publisher(connection, org_id, actor, now), source)) is not None:
             message = f"there is a draft of this name already: {there}"
@@ -73,7 +72,7 @@ async def change_draft(  # noqa: PLR0913, PLR0917
 ) -> DefinitionVersion:
     """The same, in the place of one draft: it keeps its name; raises `Refused` where it would not.
 
-    With a tag, also where somebody has written it anew since it was read.
+    With a tag, also if it was written since it was read.
     """
     await read_draft(connection, org_id, definition_id)
     async with connection.transaction():
@@ -81,7 +80,7 @@ async def change_draft(  # noqa: PLR0913, PLR0917
             message = f"draft {definition_id} has another name"
             hint = "a draft keeps its name; begin another for this one"
             raise Refused(Rejection("BAD_VALUE", message, hint=hint))
-        # Nobody else writes it any more: the lock is ours.
+        # No other transaction writes it any more: the lock is ours.
         _require_tag(tag, await read_draft(connection, org_id, definition_id))
         return await keep_draft(connection, org_id, source, actor, now)
 
@@ -156,7 +155,7 @@ def _require_tag(tag: str | None, row: Row) -> None:
 
 
 async def _lock_draft(publisher: Publisher, source: Mapping[str, Any]) -> UUID | None:
-    """The draft of the same name, which nobody else writes until the transaction ends."""
+    """Return the draft of the same name, locked until the transaction ends."""
     if problems := list(_check_head(source)):
         raise Invalid(problems)
     kind, key, columns = _columns(source)

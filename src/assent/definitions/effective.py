@@ -5,8 +5,7 @@ from typing import Any
 from assent.compiler import compile_effective
 from assent.definitions.compile_thread import aside
 from assent.definitions.definition import EVERYBODY, DefinitionVersion
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_rights
+from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import effective_columns, envelope_in, patches_in
 from assent.model.envelope import Envelope
 from assent.model.problems import Invalid, Problem

@@ -1,4 +1,4 @@
-"""Versions and what becomes of them: listed, archived, brought back. Instances that run notice nothing of it."""
+"""The history of definitions: versions listed, archived, restored. Running instances do not change."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -64,7 +64,7 @@ async def rollback(  # noqa: PLR0913
 ) -> Publication:
     """Publish an archived version again, and archive the current one.
 
-    It is compiled anew: where that gives what it gave then, the old version itself comes back, else a new one
+    It is compiled again: where that gives what it gave then, the old version itself comes back, else a new one
     says the same.
     """
     publisher = Publisher(connection, org_id, actor, now, capabilities or {})

@@ -60,8 +60,8 @@ async def publish_patches_by(publisher: Publisher, patches: Sequence[GivenPatch]
             await publisher.lock_patch(name)
         compiled = await check_patches(publisher, given)
         kept = [await publisher.publish("org_patch", patch.patch, patch_columns(patch)) for patch in given]
-        effective, anew = await keep_effective(publisher, *compiled)
-        return [Publication(patch, effective, changed or anew) for patch, changed in kept]
+        effective, is_new = await keep_effective(publisher, *compiled)
+        return [Publication(patch, effective, changed or is_new) for patch, changed in kept]
 
 
 async def check_patches(

@@ -12,8 +12,7 @@ from assent.compiler import compile_flow, envelope_of
 from assent.definitions.compile_thread import aside
 from assent.definitions.definition import EVERYBODY, DefinitionVersion, Publication
 from assent.definitions.effective import settle_effective
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_rights
+from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import contract_in, data_of, declared, envelope_columns, flow_columns
 from assent.model.actor import Actor
 from assent.model.contract import Contract, parse_contract
@@ -27,7 +26,7 @@ from assent.store.connect import Connection
 async def publish_contract(
     connection: Connection, contract: Contract | Mapping[str, Any], actor: Actor, now: datetime
 ) -> Publication:
-    """Keep a contract's envelope, and have its workflow start for whoever patched nothing."""
+    """Keep a contract's envelope, and have its workflow start in orgs without a patch."""
     found = declared(Contract, parse_contract, contract)
     envelope, problems = envelope_of(found)
     if envelope is None:

@@ -10,8 +10,7 @@ from assent.compiler.source import Source, located
 from assent.definitions.definition import Publication
 from assent.definitions.patches import publish_patches_by
 from assent.definitions.publish import publish_contract, publish_flow_by
-from assent.definitions.publisher import Publisher
-from assent.definitions.rights import PublishDenied
+from assent.definitions.publisher import PublishDenied, Publisher
 from assent.model.actor import Actor
 from assent.model.problems import Invalid, Problem
 from assent.store.connect import Connection
@@ -19,7 +18,7 @@ from assent.store.connect import Connection
 
 @dataclass(slots=True)
 class PublishedSources:
-    """What became of some sources."""
+    """The result of publishing some sources."""
 
     publications: list[Publication] = field(default_factory=list)
     without_workflow: list[str] = field(default_factory=list)

@@ -16,8 +16,7 @@ from assent.definitions.definition import DefinitionVersion, Pin
 from assent.definitions.effective import read_envelope
 from assent.definitions.history import read_definition
 from assent.definitions.publish import compile_kept_flow
-from assent.definitions.publisher import SQL, Publisher
-from assent.definitions.rights import require_rights
+from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import Columns, declared, effective_columns, flow_columns, patches_in
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import canonical_json
@@ -47,7 +46,7 @@ Repin = Callable[[Sequence[Move]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Recompiled:
-    """What became of one stale definition."""
+    """The result of recompiling one stale definition."""
 
     old: DefinitionVersion
     new: DefinitionVersion | None
@@ -62,7 +61,7 @@ class Recompiled:
 async def recompile(
     database: Database, repin: Repin, *, actor: Actor = SYSTEM, instances_max: int = INSTANCES_MAX
 ) -> list[Recompiled]:
-    """Compile anew what is stale and still needed, and have its instances moved. As the owner, for all orgs.
+    """Compile again what is stale and still needed, and have its instances moved. As the owner, for all orgs.
 
     Each definition is a transaction, and a run that was cut off is finished by the next.
     """
@@ -70,8 +69,8 @@ async def recompile(
         stale = await connection.fetch(SQL.find_stale, COMPILER_VERSION)
     found = []
     for row in stale:
-        anew = await _recompile_one(database, row["org_id"], row["id"], actor)
-        found.append(await _settle_instances(database, anew, repin, instances_max))
+        recompiled = await _recompile_one(database, row["org_id"], row["id"], actor)
+        found.append(await _settle_instances(database, recompiled, repin, instances_max))
     return found
 
 
@@ -89,7 +88,7 @@ async def recompile_definition(
     publisher = Publisher(connection, org_id, actor, now, reviewed=True)
     async with connection.transaction():
         await publisher.lock_for(await read_definition(connection, org_id, definition_id))
-        # Read again: whoever held the lock before us may have archived it.
+        # Read again: the former holder of the lock may have archived it.
         row = await read_definition(connection, org_id, definition_id)
         old = DefinitionVersion.of(row)
         try:
@@ -119,16 +118,16 @@ def _same_graph(compiled: Any, workflow: Workflow) -> bool:
 
 
 async def _settle_instances(
-    database: Database, anew: Recompiled, repin: Repin, instances_max: int
+    database: Database, recompiled: Recompiled, repin: Repin, instances_max: int
 ) -> Recompiled:
     moved, staying = 0, []
-    async for rows in _pinned(database, anew.old, instances_max):
-        if anew.new is not None and anew.same_graph:
-            await repin([_move(row, anew.old, anew.new) for row in rows])
+    async for rows in _pinned(database, recompiled.old, instances_max):
+        if recompiled.new is not None and recompiled.same_graph:
+            await repin([_move(row, recompiled.old, recompiled.new) for row in rows])
             moved += len(rows)
         else:
             staying += [(row["org_id"], row["id"]) for row in rows]
-    return replace(anew, moved=moved, staying=tuple(staying))
+    return replace(recompiled, moved=moved, staying=tuple(staying))
 
 
 def _move(row: Row, old: DefinitionVersion, new: DefinitionVersion) -> Move:

@@ -51,7 +51,7 @@ def envelope_columns(envelope: Envelope) -> Columns:
 
 
 def envelope_in(row: Row) -> Envelope:
-    """The envelope of a row; one that another compiler generated is generated anew from its contract."""
+    """The envelope of a row; one that another compiler generated is generated again from its contract."""
     source = row["source_json"]
     if row["compiler_version"] != COMPILER_VERSION:
         return generate_envelope(contract_in(row))

@@ -1,11 +1,11 @@
-"""Definitions as somebody of an org sees them: their own and everybody's. Reads, and never writes."""
+"""Definitions that an org sees: its own and those of all orgs. Reads, and never writes."""
 
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from assent.definitions.definition import Definition, DefinitionVersion, Kind, Status
-from assent.definitions.verify import verified
+from assent.definitions.load import verified
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
 from assent.store.connect import Connection
@@ -37,7 +37,7 @@ async def page_of_definitions(
 
 
 async def definition_seen(connection: Connection, org_id: str, definition_id: UUID) -> Row:
-    """A definition that somebody of the org may see, with its content; raises `Refused`."""
+    """Return a definition that the org may see, with its content; raise `Refused` if there is none."""
     row = await connection.fetchrow(SQL.read_definition_seen, org_id, definition_id)
     if row is None:
         message = f"there is no definition {definition_id}"

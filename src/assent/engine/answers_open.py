@@ -1,4 +1,4 @@
-"""What somebody could answer now. Asked of the engine itself, on a copy: whoever is shown a way may also take it."""
+"""The answers that an actor could give now, tried by the engine itself on a copy: what is shown is possible."""
 
 from copy import deepcopy
 from typing import Final
@@ -16,17 +16,17 @@ from assent.model.mutation import Rejection
 _BY_THEMSELVES: Final = frozenset(
     {Outcome.TIMEOUT, Outcome.ERROR, Outcome.DRIFT, Outcome.NONE, Outcome.DENIED}
 )
-"""Outcomes that happen; nobody answers with them."""
+"""Outcomes that are no answers of people."""
 
 
 def possible_answers(run: Run, token: Token, actor: Actor) -> list[str]:
-    """The events with which this actor could answer a step that rests."""
+    """Return the events with which this actor could answer a step that rests."""
     events = [event for event in _answers(run.plan.nodes[token.node]) if event not in _BY_THEMSELVES]
     return [event for event in sorted(events) if _would_be_taken(run, event, actor, token.node)]
 
 
 def possible_transitions(run: Run, actor: Actor) -> list[str]:
-    """The transitions of the entity that this actor could make from where it stands, whatever rests."""
+    """Return the transitions of the entity that this actor could make from its present state."""
     entity = run.world.entity
     node = run.plan.nodes.get(f"sys:state:{entity.state}") if entity is not None else None
     if node is None:
@@ -42,7 +42,7 @@ def _answers(node: PlannedNode) -> set[str]:
 
 
 def _would_be_taken(run: Run, event: str, actor: Actor, step: str | None) -> bool:
-    """A form that is not filled in yet is no reason why not."""
+    """Return whether the engine would accept the answer; problems of an empty form do not count."""
     trial = Run(run.plan, deepcopy(run.instance), run.world.copy(), actor=actor)
     outcome = apply_input(trial, Advance(new_id(run.world.now), actor, event, {}, step))
     return not isinstance(outcome, Rejection) or bool(outcome.problems)

@@ -1,4 +1,4 @@
-"""What each kind of input does to an instance, or why not."""
+"""Apply an input to an instance, or return why not."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -33,38 +33,51 @@ from assent.engine.inputs import (
     TimerDue,
     Unreadable,
 )
-from assent.engine.instance import Token, parent_id, path_order
+from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
 from assent.engine.requests import claim, decide, reassign, release
 from assent.engine.rights import denied
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
+from assent.engine.visit import Visit
 from assent.model.actor import Actor, Authority, Principal
 from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Rejection
 from assent.model.policy import check_policy
 
 EVENT_FAILED: Final = "EVENT_FAILED"
-"""Why an instance pauses whose event was given up before any step began."""
+"""The code of an instance that is paused because an event is dead and no step began."""
 
 _WHILE_PAUSED: Final = (Resume, RetryInstance, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
 _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
 
 
-def apply_input(run: Run, given: Input) -> Offered:
-    """Hand an input to the instance. Ended instances ignore notices, paused ones let them wait (D27)."""
-    run.current = given
-    if not isinstance(given, _NOTICES) and getattr(given, "authority", None) is None:
-        # A command comes with the rights of its caller; those of everybody else are read.
-        run.world.actors[given.actor.id] = given.actor
-    if refused := denied(run, given):
+def next_visit(run: Run) -> Visit | None:
+    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left."""
+    while True:
+        if run.instance.status == "running" and (visit := run.ready_visit()):
+            return visit
+        if not run.inputs:
+            return None
+        incoming = run.inputs.popleft()
+        run.actor = incoming.actor
+        run.outcomes.append((incoming, apply_input(run, incoming)))
+
+
+def apply_input(run: Run, incoming: Input) -> Offered:
+    """Apply an input. Ended instances ignore notices, paused ones defer them (D27)."""
+    run.current = incoming
+    if not isinstance(incoming, _NOTICES) and getattr(incoming, "authority", None) is None:
+        # A command comes with the rights of its caller; those of all others are read.
+        run.world.actors[incoming.actor.id] = incoming.actor
+    if refused := denied(run, incoming):
         return refused
     status = run.instance.status
-    is_notice = isinstance(given, _NOTICES)
+    is_notice = isinstance(incoming, _NOTICES)
     if run.instance.has_ended:
         return IGNORED if is_notice else _not_active(run)
-    if status == "paused" and not isinstance(given, _WHILE_PAUSED):
+    if status == "paused" and not isinstance(incoming, _WHILE_PAUSED):
         return DEFERRED if is_notice else _not_active(run)
-    return _OFFERS[type(given)](run, given)
+    return _OFFERS[type(incoming)](run, incoming)
 
 
 def _not_active(run: Run) -> Rejection:
@@ -72,59 +85,59 @@ def _not_active(run: Run) -> Rejection:
     return Rejection("WORKFLOW_NOT_ACTIVE", message, ("instance_id",))
 
 
-def _start(run: Run, given: Start) -> Offered:
+def _start(run: Run, incoming: Start) -> Offered:
     if run.instance.version:
         return Rejection("ALREADY_STARTED", f"instance {run.instance.id} runs already", ("instance_id",))
-    authority = given.authority or Authority.of(given.actor, given.transition)
-    begins = {"authority": authority.to_json(), "contributes": True, "set": dict(given.data)}
-    if given.transition is None:
+    authority = incoming.authority or Authority.of(incoming.actor, incoming.transition)
+    begins = {"authority": authority.to_json(), "contributes": True, "set": dict(incoming.data)}
+    if incoming.transition is None:
         run.control("start", to=run.plan.start, **begins)
         return ACCEPTED
-    found = _edge_from_state(run, given.transition, given.actor)
+    found = _edge_from_state(run, incoming.transition, incoming.actor)
     if isinstance(found, Rejection):
-        return _start_on_the_way(run, given, begins) or found
+        return _start_on_the_way(run, incoming, begins) or found
     edge, evaluations = found
     output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations}
     run.control("start", to=edge.target, **begins, **output)
     return ACCEPTED
 
 
-def _start_on_the_way(run: Run, given: Start, begins: Mapping[str, Any]) -> Offered | None:
-    """From a state that goes on by itself, where an instance ended on its way: with the transition that led there, or
-    the one on which it sets out. Nothing else would ever take the entity out of it."""
+def _start_on_the_way(run: Run, incoming: Start, begins: Mapping[str, Any]) -> Offered | None:
+    """Start from a state that goes on by itself, in which an instance ended on its way: with the transition that led
+    there, or the one that leaves it. Nothing else would take the entity out of it."""
     node_id, contract, entity = _state_node(run), run.plan.contract, run.world.entity
     if node_id is None or contract is None or entity is None:
         return None
     if Outcome.COMPLETED not in run.plan.nodes[node_id].answers:
         return None
-    declared = contract.lifecycle.transitions.get(given.transition or "")
+    declared = contract.lifecycle.transitions.get(incoming.transition or "")
     if declared is None or entity.state not in (declared.to, *declared.from_):
         return None
-    if denied := check_policy(contract, str(given.transition), given.actor):
+    if denied := check_policy(contract, str(incoming.transition), incoming.actor):
         return denied
     run.control("start", to=node_id, **begins)
     return ACCEPTED
 
 
-def _advance(run: Run, given: Advance) -> Offered:
-    candidates = _candidates(run, given)
+def _advance(run: Run, incoming: Advance) -> Offered:
+    candidates = _candidates(run, incoming)
     if len(candidates) > 1:
         names = ", ".join(run.plan.nodes[token.node].node.name for token in candidates)
-        message = f"several steps can be answered with `{given.event}`: {names}"
+        message = f"several steps can be answered with `{incoming.event}`: {names}"
         return Rejection("AMBIGUOUS_STEP", message, ("step",), hint="name the step")
     if candidates:
-        return _resume(run, candidates[0], given)
-    return _transition_of_the_whole(run, given)
+        return _resume(run, candidates[0], incoming)
+    return _transition_of_the_whole(run, incoming)
 
 
-def _candidates(run: Run, given: Advance) -> list[Token]:
+def _candidates(run: Run, incoming: Advance) -> list[Token]:
     resting = [token for token in run.instance.tokens.values() if token.state == "resting"]
-    if given.step is not None:
+    if incoming.step is not None:
         return [
-            token for token in resting if given.step in (token.node, run.plan.nodes[token.node].node.name)
+            token for token in resting if incoming.step in (token.node, run.plan.nodes[token.node].node.name)
         ]
-    answering = [token for token in resting if given.event in run.plan.nodes[token.node].answers]
-    return answering or (resting if len(resting) == 1 and not _state_answers(run, given.event) else [])
+    answering = [token for token in resting if incoming.event in run.plan.nodes[token.node].answers]
+    return answering or (resting if len(resting) == 1 and not _state_answers(run, incoming.event) else [])
 
 
 def _state_node(run: Run) -> str | None:
@@ -138,23 +151,23 @@ def _state_answers(run: Run, event: str) -> bool:
     return node_id is not None and event in run.plan.nodes[node_id].answers
 
 
-def _transition_of_the_whole(run: Run, given: Advance) -> Offered:
-    """A transition that the entity's state allows while tokens are on their way: all of them end (D24)."""
-    if given.step is not None or given.event in (Outcome.DRIFT, Outcome.COMPLETED):
-        return _nothing_answers(given.event)
-    found = _edge_from_state(run, given.event, given.actor)
+def _transition_of_the_whole(run: Run, incoming: Advance) -> Offered:
+    """Make a transition that the state of the entity allows while tokens are on their way: all of them end (D24)."""
+    if incoming.step is not None or incoming.event in (Outcome.DRIFT, Outcome.COMPLETED):
+        return _nothing_answers(incoming.event)
+    found = _edge_from_state(run, incoming.event, incoming.actor)
     if isinstance(found, Rejection):
         return found
     edge, evaluations = found
     output = {"chosen_edge_ids": [edge.id], "evaluations": evaluations, "contributes": True}
-    move(run, given.event, edge.target, output, Authority.of(given.actor, given.event), given.data)
+    run.move(incoming.event, edge.target, output, Authority.of(incoming.actor, incoming.event), incoming.data)
     return ACCEPTED
 
 
 def _edge_from_state(
     run: Run, transition: str, actor: Actor
 ) -> tuple[PlannedEdge, list[dict[str, Any]]] | Rejection:
-    """The edge that a transition takes from the entity's present state, if the actor may."""
+    """Return the edge of a transition from the present state of the entity, or why the actor may not take it."""
     node_id = _state_node(run)
     if node_id is None or transition not in run.plan.nodes[node_id].answers:
         return _nothing_answers(transition)
@@ -172,105 +185,74 @@ def _nothing_answers(event: str) -> Rejection:
     )
 
 
-def move(  # noqa: PLR0913, PLR0917
-    run: Run,
-    why: str,
-    target: str,
-    output: Mapping[str, Any],
-    authority: Authority,
-    sets: Mapping[str, Any] | None = None,
-) -> None:
-    """End every token with its steps, and begin again at `target` with the next generation (D24)."""
-    run.cancel_tokens(list(run.instance.tokens.values()), why)
-    run.void_approvals(why)
-    found = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
-    run.control("move", reason=why, to=target, **found)
-
-
-def _authority_of_all(run: Run) -> Authority:
-    """Return the authority of all tokens together, in the order of their paths."""
-    first, *others = sorted(run.instance.tokens.values(), key=path_order)
-    return first.authority.joined_by(p for other in others for p in other.authority.principals)
-
-
-def _resume(run: Run, token: Token, given: Input) -> Offered:
-    if isinstance(given, Advance | Decide):
-        visit = run.visit(token, given.actor)
-        visit.by = Principal.of(given.actor)
+def _resume(run: Run, token: Token, incoming: Input) -> Offered:
+    if isinstance(incoming, Advance | Decide):
+        visit = run.visit(token, incoming.actor)
+        visit.by = Principal.of(incoming.actor)
     else:
         visit = run.visit(token)
-    verdict = visit.node.handler.resume(visit, given)
+    verdict = visit.node.handler.resume(visit, incoming)
     if isinstance(verdict, Rejection):
         return verdict
     run.conclude(visit, verdict)
     return ACCEPTED
 
 
-def _decide(run: Run, given: Decide) -> Offered:
-    token = decide(run, given)
-    return token if isinstance(token, Rejection) else _resume(run, token, given)
+def _decide(run: Run, incoming: Decide) -> Offered:
+    token = decide(run, incoming)
+    return token if isinstance(token, Rejection) else _resume(run, token, incoming)
 
 
-def _notice(run: Run, given: EventArrived | RequestDecided | TimerDue) -> Offered:
-    token = next((t for t in run.instance.tokens.values() if t.step_id == given.step_id), None)
+def _notice(run: Run, incoming: EventArrived | RequestDecided | TimerDue) -> Offered:
+    token = next((t for t in run.instance.tokens.values() if t.step_id == incoming.step_id), None)
     if token is None or token.state != "resting":
         return IGNORED
-    outcome = _resume(run, token, given)
+    outcome = _resume(run, token, incoming)
     return IGNORED if isinstance(outcome, Rejection) else outcome
 
 
-def _expired(run: Run, given: Expired) -> Offered:
-    expire(run, {})
+def _expired(run: Run, incoming: Expired) -> Offered:
+    run.expire({})
     return ACCEPTED
 
 
-def expire(run: Run, output: Mapping[str, Any]) -> None:
-    """The workflow's time is over: on to where it says, or failed."""
-    expiry = run.plan.workflow.expiry
-    if expiry is not None and expiry.target is not None:
-        timed_out = {**output, "timed_out": True}
-        move(run, Outcome.TIMEOUT, expiry.target, timed_out, _authority_of_all(run))
-        return
-    run.cancel_tokens(list(run.instance.tokens.values()), Outcome.TIMEOUT)
-    run.void_approvals(Outcome.TIMEOUT)
-    why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
-    run.control("timeout", status="failed", incident=why, **output)
-
-
-def _drifted(run: Run, given: Drifted) -> Offered:
-    if given.amended_by is not None:
-        return _end(run, "cancel", "cancelled", "amended", {"amended_by": str(given.amended_by)})
-    if given.entity_version <= run.instance.entity_version:
+def _drifted(run: Run, incoming: Drifted) -> Offered:
+    if incoming.amended_by is not None:
+        return _end(run, "cancel", "cancelled", "amended", {"amended_by": str(incoming.amended_by)})
+    if incoming.entity_version <= run.instance.entity_version:
         return IGNORED
     if not _in_stable_region(run):
-        return _ask_again(run, given)
-    last, changes = _edits(run, given)
+        return _ask_again(run, incoming)
+    last, changes = _edits(run, incoming)
     found = {"from_version": run.instance.entity_version, "changes": changes, "void": _voided(run)}
     found["entity_version"] = last.entity_version
     target = run.plan.workflow.amendment
     if target is not None:
-        authority = last.authority or _authority_of_all(run)
-        move(run, Outcome.DRIFT, target, {**found, "contributes": True}, authority)
+        authority = last.authority or run.joint_authority()
+        run.move(Outcome.DRIFT, target, {**found, "contributes": True}, authority)
         return ACCEPTED
     run.cancel_tokens(list(run.instance.tokens.values()), Outcome.DRIFT)
     run.void_approvals(Outcome.DRIFT)
-    message = f"the entity was edited while it should have rested: version {given.entity_version}"
+    message = f"the entity was edited while it should have rested: version {incoming.entity_version}"
     run.control("drift", status="failed", incident=incident("WORKFLOW_VERSION_DRIFT", message), **found)
     return ACCEPTED
 
 
-def _ask_again(run: Run, given: Drifted) -> Offered:
-    """Where edits are free, whoever was asked about the content before is asked about the new one."""
+def _ask_again(run: Run, incoming: Drifted) -> Offered:
+    """Ask again about the new content, where edits are free: the requests about the former content are void."""
     void = {r.step_id for r in run.world.requests.values() if r.status == "void"}
     tokens = [token for token in run.instance.tokens.values() if token.step_id in void]
     for token in tokens:
-        run.ask_again(token, given.entity_version)
+        run.ask_again(token, incoming.entity_version)
     return ACCEPTED if tokens else IGNORED
 
 
-def _edits(run: Run, given: Drifted) -> tuple[Drifted, dict[str, Any]]:
-    """This edit and those that wait behind it, as one: field → [as it was asked about, as it is]."""
-    edits = [given, *(later for later in run.inputs if isinstance(later, Drifted) and not later.amended_by)]
+def _edits(run: Run, incoming: Drifted) -> tuple[Drifted, dict[str, Any]]:
+    """Return the last of this edit and those behind it, and all changes: field → [value asked about, value now]."""
+    edits = [
+        incoming,
+        *(later for later in run.inputs if isinstance(later, Drifted) and not later.amended_by),
+    ]
     changes: dict[str, Any] = {}
     for edit in edits:
         for name, (before, after) in edit.changes.items():
@@ -279,7 +261,7 @@ def _edits(run: Run, given: Drifted) -> tuple[Drifted, dict[str, Any]]:
 
 
 def _voided(run: Run) -> list[str]:
-    """The steps whose requests the edit has made void."""
+    """Return the names of the steps whose requests the edit has made void."""
     requests = [r for r in run.world.requests.values() if r.applied_at is None]
     names = {
         run.plan.nodes[r.node_id].node.name for r in requests if r.status in ("pending", "approved", "void")
@@ -299,31 +281,33 @@ def _end(run: Run, name: str, status: str, reason: str, more: Mapping[str, Any] 
     return ACCEPTED
 
 
-def _cancel(run: Run, given: Cancel) -> Offered:
-    return _end(run, "cancel", "cancelled", given.reason)
+def _cancel(run: Run, incoming: Cancel) -> Offered:
+    return _end(run, "cancel", "cancelled", incoming.reason)
 
 
-def _force_fail(run: Run, given: ForceFail) -> Offered:
-    why = incident("FORCED", given.reason or "an admin failed it")
-    return _end(run, "fail", "failed", given.reason, {"incident": why})
+def _force_fail(run: Run, incoming: ForceFail) -> Offered:
+    why = incident("FORCED", incoming.reason or "an admin failed it")
+    return _end(run, "fail", "failed", incoming.reason, {"incident": why})
 
 
-def _pause(run: Run, given: Pause) -> Offered:
-    run.control("pause", status="paused", reason=given.reason, incident=incident(given.code, given.reason))
+def _pause(run: Run, incoming: Pause) -> Offered:
+    run.control(
+        "pause", status="paused", reason=incoming.reason, incident=incident(incoming.code, incoming.reason)
+    )
     return ACCEPTED
 
 
-def _resume_instance(run: Run, given: Resume) -> Offered:
+def _resume_instance(run: Run, incoming: Resume) -> Offered:
     if run.instance.status != "paused":
         return Rejection("WORKFLOW_NOT_PAUSED", "only a paused instance is resumed", ("instance_id",))
     run.control("resume", status="running")
     return ACCEPTED
 
 
-def _retry(run: Run, given: RetryInstance) -> Offered:
+def _retry(run: Run, incoming: RetryInstance) -> Offered:
     failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
-    if given.step is not None:
-        failed = [t for t in failed if given.step in (t.node, run.plan.nodes[t.node].node.name)]
+    if incoming.step is not None:
+        failed = [t for t in failed if incoming.step in (t.node, run.plan.nodes[t.node].node.name)]
     if not failed and _waits_for_a_retry(run):
         run.control("retry", status="running")
         return ACCEPTED
@@ -335,34 +319,34 @@ def _retry(run: Run, given: RetryInstance) -> Offered:
 
 
 def _waits_for_a_retry(run: Run) -> bool:
-    """Whether it paused for an event that could not be taken, and no step failed."""
+    """Return whether it is paused because of an event that could not be handled, and no step failed."""
     incident = run.instance.incident or {}
     return run.instance.status == "paused" and incident.get("code") == EVENT_FAILED
 
 
-def _skip(run: Run, given: Skip) -> Offered:
+def _skip(run: Run, incoming: Skip) -> Offered:
     tokens = [
         token
         for token in run.instance.tokens.values()
         if token.state in ("resting", "failed")
-        and given.step in (token.node, run.plan.nodes[token.node].node.name)
+        and incoming.step in (token.node, run.plan.nodes[token.node].node.name)
     ]
     if len(tokens) != 1:
-        message = f"expected one step `{given.step}` that rests or failed, found {len(tokens)}"
+        message = f"expected one step `{incoming.step}` that rests or failed, found {len(tokens)}"
         return Rejection("STEP_NOT_FOUND", message, ("step",))
-    if refused := _skips_an_approval(run, tokens[0], given):
+    if refused := _skips_an_approval(run, tokens[0], incoming):
         return refused
     edges = {edge.id: edge for edge in run.plan.nodes[tokens[0].node].everything}
-    if given.edge not in edges:
-        message = f"`{given.edge}` does not leave this step; these do: {', '.join(edges)}"
+    if incoming.edge not in edges:
+        message = f"`{incoming.edge}` does not leave this step; these do: {', '.join(edges)}"
         return Rejection("EDGE_NOT_FOUND", message, ("edge",))
-    run.skip(tokens[0], edges[given.edge], given.reason)
+    run.skip(tokens[0], edges[incoming.edge], incoming.reason)
     return ACCEPTED
 
 
-def _skips_an_approval(run: Run, token: Token, given: Skip) -> Rejection | None:
-    """Nobody approves by going around: not the originator, not an admin."""
-    edge = run.plan.edges.get(given.edge)
+def _skips_an_approval(run: Run, token: Token, incoming: Skip) -> Rejection | None:
+    """Refuse to skip an approval to `approved`, for an admin as well."""
+    edge = run.plan.edges.get(incoming.edge)
     is_approval = run.plan.nodes[token.node].kind is NodeKind.APPROVAL
     if not is_approval or edge is None or edge.label != Outcome.APPROVED:
         return None
@@ -370,26 +354,26 @@ def _skips_an_approval(run: Run, token: Token, given: Skip) -> Rejection | None:
     return Rejection("APPROVAL_CANNOT_BE_SKIPPED", "an approval is given, not skipped", ("edge",), hint=hint)
 
 
-def _cancel_token(run: Run, given: CancelToken) -> Offered:
-    token = run.instance.tokens.get(given.token)
+def _cancel_token(run: Run, incoming: CancelToken) -> Offered:
+    token = run.instance.tokens.get(incoming.token)
     if token is None or not parent_id(token.id):
-        message = f"`{given.token}` is not a token on a path of a split"
+        message = f"`{incoming.token}` is not a token on a path of a split"
         return Rejection("TOKEN_NOT_FOUND", message, ("token",), hint="cancel the instance instead")
-    run.cancel_branch(token, given.reason)
+    run.cancel_branch(token, incoming.reason)
     return ACCEPTED
 
 
-def _unreadable(run: Run, given: Unreadable) -> Offered:
-    raise ValueError(given.problem)
+def _unreadable(run: Run, incoming: Unreadable) -> Offered:
+    raise ValueError(incoming.problem)
 
 
-def _unknown(run: Run, given: Input) -> Offered:
-    return Rejection("UNKNOWN_EVENT", "nobody here knows what this event means")
+def _unknown(run: Run, incoming: Input) -> Offered:
+    return Rejection("UNKNOWN_EVENT", "the type of this event is unknown")
 
 
-def _repin(run: Run, given: Repin) -> Offered:
-    found = {"definition_id": str(given.definition_id), "definition_version": given.definition_version}
-    run.control("repin", **found, definition_hash=given.definition_hash)
+def _repin(run: Run, incoming: Repin) -> Offered:
+    found = {"definition_id": str(incoming.definition_id), "definition_version": incoming.definition_version}
+    run.control("repin", **found, definition_hash=incoming.definition_hash)
     return ACCEPTED
 
 
@@ -397,13 +381,13 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     Start: _start,
     Advance: _advance,
     Decide: _decide,
-    Reassign: lambda run, given: reassign(run, given) or ACCEPTED,
-    Claim: lambda run, given: claim(run, given) or ACCEPTED,
-    Release: lambda run, given: release(run, given) or ACCEPTED,
-    ClaimForm: lambda run, given: claim_form(run, given) or ACCEPTED,
-    ReleaseForm: lambda run, given: release_form(run, given) or ACCEPTED,
-    ReassignForm: lambda run, given: reassign_form(run, given) or ACCEPTED,
-    SaveDraft: lambda run, given: save_draft(run, given) or ACCEPTED,
+    Reassign: lambda run, incoming: reassign(run, incoming) or ACCEPTED,
+    Claim: lambda run, incoming: claim(run, incoming) or ACCEPTED,
+    Release: lambda run, incoming: release(run, incoming) or ACCEPTED,
+    ClaimForm: lambda run, incoming: claim_form(run, incoming) or ACCEPTED,
+    ReleaseForm: lambda run, incoming: release_form(run, incoming) or ACCEPTED,
+    ReassignForm: lambda run, incoming: reassign_form(run, incoming) or ACCEPTED,
+    SaveDraft: lambda run, incoming: save_draft(run, incoming) or ACCEPTED,
     EventArrived: _notice,
     RequestDecided: _notice,
     TimerDue: _notice,
@@ -419,5 +403,5 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     Repin: _repin,
     Unreadable: _unreadable,
     Input: _unknown,
-    Poke: lambda run, given: ACCEPTED,
+    Poke: lambda run, incoming: ACCEPTED,
 }

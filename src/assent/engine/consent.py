@@ -1,4 +1,4 @@
-"""When enough have agreed, and whose turn it is; who may answer is in `seats`. Pure.
+"""Consent: when enough have agreed, and whose turn it is; who may answer is in `seats`. Pure.
 
 An abstention never satisfies. When what is wanted cannot be reached any more, that is a rejection (D21); where
 one of several is enough, the first who says yes or no decides.
@@ -20,7 +20,7 @@ def all_of_them(agreed: Mapping[str, bool]) -> bool:
 
 
 def tally(request: ApprovalRequest, enough: Enough) -> Literal["approved", "rejected"] | None:
-    """What has been decided, if it has."""
+    """Return the result of the decisions, or None while it is open."""
     if (senior := _first_answer(request, ESCALATION)) is not None:
         return senior
     groups = [group for group in request.groups if group.name != ESCALATION]
@@ -61,14 +61,14 @@ def is_open(request: ApprovalRequest, group: str) -> bool:
 
 
 def idle_seats(request: ApprovalRequest) -> list[Seat]:
-    """The seats of groups that have agreed, or cannot any more: nobody needs their answer."""
+    """Return the open seats of groups that have agreed, or cannot agree any more."""
     groups = [group for group in request.groups if group.name != ESCALATION]
     settled = [g.name for g in groups if has_agreed(request, g) or not may_agree(request, g)]
     return [seat for seat in request.seats if seat.group in settled and seat.status in ("open", "later")]
 
 
 def next_seats(request: ApprovalRequest) -> list[Seat]:
-    """The seats whose turn has come: of the first stage that has not agreed, in sequence where it says so."""
+    """Return the seats whose turn has come: of the first stage that has not agreed, in sequence if the mode says so."""
     for stage in sorted({group.stage for group in request.groups if group.name != ESCALATION}):
         waiting = [g for g in request.groups if g.stage == stage and g.name != ESCALATION]
         if all(has_agreed(request, group) for group in waiting):
@@ -85,7 +85,7 @@ def _turn_of(request: ApprovalRequest, group: Group) -> list[Seat]:
 
 
 def not_open(request_id: UUID | None, status: str | None, reason: str | None) -> Rejection:
-    """Nobody can answer it any more: it was decided, or there may be another that asks about what it is now."""
+    """Return why a request cannot be answered any more: it was decided, or is void."""
     if status in ("approved", "rejected", "returned"):
         return Rejection("APPROVAL_DECIDED", f"request {request_id} is {status}", ("request_id",))
     why = f": {reason}" if reason else ""

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from assent.engine.instance import (
+    CONTROL,
     Instance,
+    Step,
     Token,
     TokenState,
     child_id,
     next_generation,
     root_id,
 )
-from assent.engine.step import CONTROL, Step
 from assent.model.actor import Authority, Principal
 from assent.model.graph import NodeKind
 from assent.model.nodes import KINDS

@@ -1,4 +1,4 @@
-"""What is done about a form besides answering it: claim, release, reassign, keep a draft."""
+"""Commands about a form other than its answer: claim, release, reassign, keep a draft."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -14,85 +14,85 @@ if TYPE_CHECKING:
     from assent.engine.run import Run
 
 REASSIGN_FORM = "forms:reassign"
-"""The capability to have somebody else fill in what another was asked, and to release another's claim."""
+"""The capability to reassign a form of another person, and to release another's claim."""
 
 
-def open_form(run: "Run", given: FormInput) -> tuple[FormRequest, Visit] | Rejection:
-    """A form that can still be filled in, with the visit that waits for it."""
-    form = run.world.forms.get(given.step_id) if given.step_id else None
+def open_form(run: "Run", command: FormInput) -> tuple[FormRequest, Visit] | Rejection:
+    """Return a form that can still be filled in, with the visit that waits for it."""
+    form = run.world.forms.get(command.step_id) if command.step_id else None
     token = next((t for t in run.instance.tokens.values() if form and t.step_id == form.id), None)
     if form is None or token is None:
-        return Rejection("FORM_CLOSED", f"form {given.step_id} is not open any more", ("step_id",))
-    return form, run.visit(token, given.actor)
+        return Rejection("FORM_CLOSED", f"form {command.step_id} is not open any more", ("step_id",))
+    return form, run.visit(token, command.actor)
 
 
-def claim_form(run: "Run", given: ClaimForm) -> Rejection | None:
-    found = open_form(run, given)
+def claim_form(run: "Run", command: ClaimForm) -> Rejection | None:
+    found = open_form(run, command)
     if isinstance(found, Rejection):
         return found
     form, visit = found
     filler = _handler(visit).filler(visit, form)
     if isinstance(filler, Rejection):
         return filler
-    run.world.put(form.claim(given.actor.id, run.world.now))
+    run.world.put(form.claim(command.actor.id, run.world.now))
     return None
 
 
-def release_form(run: "Run", given: ReleaseForm) -> Rejection | None:
-    found = open_form(run, given)
+def release_form(run: "Run", command: ReleaseForm) -> Rejection | None:
+    found = open_form(run, command)
     if isinstance(found, Rejection):
         return found
     form, visit = found
-    if given.actor.can(REASSIGN_FORM) or form.claimed_by == given.actor.id:
+    if command.actor.can(REASSIGN_FORM) or form.claimed_by == command.actor.id:
         run.world.put(form.unclaim())
         return None
     if form.claimed_by is not None:
         message = f"{form.claimed_by} has claimed it; another's claim takes {REASSIGN_FORM}"
         return Rejection("POLICY_DENIED", message, ("actor",))
-    # Nobody has it, so there is nothing to do; but who asks must be one who could have it.
+    # There is no claim, so there is nothing to do; but the actor must be able to fill the form in.
     filler = _handler(visit).filler(visit, form)
     return filler if isinstance(filler, Rejection) else None
 
 
-def save_draft(run: "Run", given: SaveDraft) -> Rejection | None:
-    """Keep what somebody has written as it is; what is wrong with it is noted and refuses nothing."""
-    found = open_form(run, given)
+def save_draft(run: "Run", command: SaveDraft) -> Rejection | None:
+    """Keep a draft as it is; its problems are recorded and refuse nothing."""
+    found = open_form(run, command)
     if isinstance(found, Rejection):
         return found
     form, visit = found
     filler = _handler(visit).filler(visit, form)
     if isinstance(filler, Rejection):
         return filler
-    problems = tuple(_handler(visit).problems(given.data))
-    run.world.put(form.evolve(draft=FormDraft(given.data, given.actor.id, run.world.now, problems)))
+    problems = tuple(_handler(visit).problems(command.data))
+    run.world.put(form.evolve(draft=FormDraft(command.data, command.actor.id, run.world.now, problems)))
     return None
 
 
-def reassign_form(run: "Run", given: ReassignForm) -> Rejection | None:
-    """Close somebody's seat and open one for another; the record keeps both."""
-    found = open_form(run, given)
+def reassign_form(run: "Run", command: ReassignForm) -> Rejection | None:
+    """Close the seat of one person and open one for another; both stay on record."""
+    found = open_form(run, command)
     if isinstance(found, Rejection):
         return found
     form, visit = found
-    if refused := _may_not_reassign(form, given):
+    if refused := _may_not_reassign(form, command):
         return refused
-    seat = next(s for s in form.seats if s.user_id == given.from_user and s.status == "open")
-    heir = heir_of(seat, given, new_id(run.world.now))
+    seat = next(s for s in form.seats if s.user_id == command.from_user and s.status == "open")
+    heir = heir_of(seat, command, new_id(run.world.now))
     form = hand_on(form, seat, heir)
     run.world.put(form)
     run.notify(visit.token, form, [heir])
     return None
 
 
-def _may_not_reassign(form: FormRequest, given: ReassignForm) -> Rejection | None:
-    if given.actor.id != given.from_user and not given.actor.can(REASSIGN_FORM):
-        message = f"{given.actor.id} may give away what they were asked; another's takes {REASSIGN_FORM}"
+def _may_not_reassign(form: FormRequest, command: ReassignForm) -> Rejection | None:
+    if command.actor.id != command.from_user and not command.actor.can(REASSIGN_FORM):
+        message = f"{command.actor.id} may give away what they were asked; another's takes {REASSIGN_FORM}"
         return Rejection("POLICY_DENIED", message, ("actor",))
     asked = {seat.user_id for seat in form.seats if seat.status == "open"}
-    if given.from_user not in asked:
-        return Rejection("NOT_ASKED", f"{given.from_user} is not asked", ("from_user",))
-    if given.to_user in asked:
-        return Rejection("ALREADY_ASKED", f"{given.to_user} is asked already", ("to_user",))
+    if command.from_user not in asked:
+        return Rejection("NOT_ASKED", f"{command.from_user} is not asked", ("from_user",))
+    if command.to_user in asked:
+        return Rejection("ALREADY_ASKED", f"{command.to_user} is asked already", ("to_user",))
     return None
 
 

@@ -1,4 +1,4 @@
-"""What can happen to an instance. Whoever asks, it reaches the engine as one of these."""
+"""Inputs: what can happen to an instance, by commands, events and timers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from assent.model.actor import SYSTEM, Actor, Authority
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The common part: whose it is, and the id that makes it one of a kind."""
+    """The fields of every input: its id and its actor."""
 
     id: UUID
     """Of the command or the event; control steps carry it in their token (D25)."""
@@ -30,7 +30,7 @@ class Start(Input):
 
 @dataclass(frozen=True, slots=True)
 class Advance(Input):
-    """Somebody answers a step: an event of its own, or a transition of the entity."""
+    """A person answers a step: with an event of the step, or a transition of the entity."""
 
     event: str = "completed"
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -47,15 +47,15 @@ class Decide(Input):
     """`approved`, `rejected`, `abstained`, or an outcome of the node's own."""
     reason: str | None = None
     on_behalf_of: str | None = None
-    """Whom a delegate stands in for; unsaid, whoever it can only be."""
+    """The person that a delegate stands in for; without it, the only possible one."""
     group: str | None = None
-    """Which seat is meant, where somebody has several."""
+    """The group of the seat, for a person with several."""
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Reassign(Input):
-    """Somebody else is asked instead."""
+    """Another person is asked instead."""
 
     request_id: UUID | None = None
     from_user: str = ""
@@ -66,7 +66,7 @@ class Reassign(Input):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Input):
-    """One of several who are asked takes it on."""
+    """One of several approvers takes it on."""
 
     request_id: UUID | None = None
 
@@ -80,7 +80,7 @@ class Release(Input):
 
 @dataclass(frozen=True, slots=True)
 class FormInput(Input):
-    """Something is done about a form besides answering it."""
+    """A command about a form other than its answer."""
 
     step_id: UUID | None = None
 
@@ -97,14 +97,14 @@ class ReleaseForm(FormInput):
 
 @dataclass(frozen=True, slots=True)
 class SaveDraft(FormInput):
-    """What somebody has written so far, right or wrong."""
+    """The unfinished data of a form, valid or not."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignForm(FormInput):
-    """Somebody else is asked to fill it in."""
+    """Another person is asked to fill it in."""
 
     from_user: str = ""
     to_user: str = ""
@@ -114,7 +114,7 @@ class ReassignForm(FormInput):
 
 @dataclass(frozen=True, slots=True)
 class EventArrived(Input):
-    """What a step waited for under a key has come."""
+    """The event that a step waited for has arrived."""
 
     step_id: UUID | None = None
     data: Any = None
@@ -123,7 +123,7 @@ class EventArrived(Input):
 
 @dataclass(frozen=True, slots=True)
 class RequestDecided(Input):
-    """What was asked of an outside party has its results, or will never have them."""
+    """An outside request has its results, or will never have them."""
 
     step_id: UUID | None = None
     request_id: UUID | None = None
@@ -140,19 +140,19 @@ class TimerDue(Input):
 
 @dataclass(frozen=True, slots=True)
 class Expired(Input):
-    """The workflow's own time is over."""
+    """The time limit of the workflow is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drifted(Input):
-    """Somebody else made a new version of the entity."""
+    """Another writer made a new version of the entity."""
 
     entity_version: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
     amended_by: UUID | None = None
     """Set when a new entity takes the place of this locked one: the instance is cancelled (D5)."""
     authority: Authority | None = None
-    """On whose behalf it was edited; unsaid, that of the tokens stays."""
+    """The authority of the edit; without it, that of the tokens stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +200,19 @@ class ForceFail(Input):
 
 @dataclass(frozen=True, slots=True)
 class Poke(Input):
-    """Nothing new: whatever is ready goes on."""
+    """Nothing new: tokens that are ready go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable(Input):
-    """An event whose payload is not what its type promises: somebody has to look at it."""
+    """An event whose payload does not fit its type: a case for an operator."""
 
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Repin(Input):
-    """The definition was compiled anew into an equal graph (D31)."""
+    """The definition was compiled again into an equal graph (D31)."""
 
     definition_id: UUID | None = None
     definition_version: int = 0

@@ -1,13 +1,13 @@
-"""A workflow made ready to run: each node with its handler, each edge with its programs. Made once per hash."""
+"""Plans: a workflow with the handlers of its nodes and the programs of its edges, made once per hash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from assent.engine.instance import RunAs
 from assent.engine.nodes import handler_for
 from assent.engine.programs import program
-from assent.engine.step import RunAs
 from assent.language import OPEN, Program, Scope, scope_of
 from assent.model.actor import Principal
 from assent.model.contract import Contract, EditWindow
@@ -39,16 +39,16 @@ class PlannedNode:
     """The kind as steps name it; asked of an enum it takes longer than any other look-up here."""
     handler: "Handler"
     answers: Mapping[str, tuple[PlannedEdge, ...]]
-    """Outcome → the edges that answer it, in the order in which they are asked."""
+    """Outcome → the edges that answer it, in order."""
     everything: tuple[PlannedEdge, ...]
     asks: bool
-    """Whether an edge asks something; most do not, and then nobody has to know the answers."""
+    """Whether an edge has a condition; without one, variables need not be computed."""
     run_as: RunAs
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the engine looks things up in; every question of the hot path is one look-up."""
+    """A compiled workflow for the engine; every question of the hot path is one look-up."""
 
     workflow: Workflow
     nodes: Mapping[str, PlannedNode]
@@ -61,7 +61,7 @@ class Plan:
     definition_version: int = 0
     has_forms: bool = False
     service_accounts: tuple[Principal, ...] = ()
-    """As whom steps of it act, besides the people on whose behalf they run."""
+    """The service accounts as which its steps act."""
 
     def window(self, node_id: str) -> EditWindow:
         return self.workflow.edit_windows[node_id]
@@ -81,7 +81,7 @@ def plan_of(
     definition_id: UUID | None = None,
     definition_version: int = 0,
 ) -> Plan:
-    """The plan of a workflow. With its contract, expressions compare decimals and times as such."""
+    """Return the plan of a workflow. With its contract, expressions compare decimals and times as such."""
     scope = scope_of(contract) if contract is not None else OPEN
     edges = {edge_id: _planned_edge(workflow, edge_id, scope) for edge_id in workflow.edges}
     nodes = {node.id: _planned_node(workflow, node, edges, scope) for node in workflow.nodes.values()}

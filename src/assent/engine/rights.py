@@ -1,6 +1,6 @@
-"""Who may start a flow and who may operate an instance: asked of every command, whichever way it comes. Pure.
+"""The rights to start a flow and to operate an instance, checked for every command. Pure.
 
-What an event asks for was permitted to whoever caused it; answers and transitions have rules of their own.
+The cause of an event was permitted before; answers and transitions have rules of their own.
 """
 
 from collections.abc import Mapping
@@ -38,18 +38,18 @@ _OPERATIONS: Final[Mapping[type[Input], Operation]] = {
 }
 
 
-def denied(run: "Run", given: Input) -> Rejection | None:
-    """Why somebody may not give this to the instance, if they may not."""
-    if isinstance(given, Start):
-        return None if given.granted else unstartable(run.plan.workflow, given.actor)
-    operation = _OPERATIONS.get(type(given))
-    if operation is None or (operation == "cancel" and _began(run.instance, given.actor)):
+def denied(run: "Run", command: Input) -> Rejection | None:
+    """Return why the actor may not give this command to the instance, or None."""
+    if isinstance(command, Start):
+        return None if command.granted else unstartable(run.plan.workflow, command.actor)
+    operation = _OPERATIONS.get(type(command))
+    if operation is None or (operation == "cancel" and _began(run.instance, command.actor)):
         return None
-    return inoperable(operation, given.actor)
+    return inoperable(operation, command.actor)
 
 
 def _began(instance: Instance, actor: Actor) -> bool:
-    """Whoever started a flow may call it off; an entity's workflow is not one person's."""
+    """Return whether the actor started the flow, and may therefore cancel it; not for the workflow of an entity."""
     return instance.entity_type is None and instance.subject_id == actor.id
 
 

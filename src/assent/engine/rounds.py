@@ -1,7 +1,7 @@
-"""The requests of one round, where nobody fills two seats: who has filled one, and whether all can be filled. Pure.
+"""Rounds: a person fills one seat of a round. Who has filled one, and whether all seats can be filled. Pure.
 
-A seat that nobody may fill would wait for ever and tell nobody. So whoever asks looks at the whole round first, and
-whoever answers does not take the place of somebody who is needed elsewhere.
+A seat that no person may fill would wait for ever, unnoticed. So the whole round is checked before people are asked,
+and a person who is needed for one seat does not fill another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,31 +13,31 @@ from assent.engine.consent import has_agreed, is_open, may_agree
 from assent.model.approval import ESCALATION, ApprovalRequest, Group
 
 WAYS_MAX: Final = 10_000
-"""Beyond this many ways to agree, nobody could tell by hand either: it is taken that there is one."""
+"""With more ways to agree than this, the round counts as one that can be filled."""
 
 SeatsNeeded = frozenset[str]
-"""One seat that somebody has to fill, and who could."""
+"""The people who could fill one seat."""
 
 
 def round_of(requests: Iterable[ApprovalRequest], slot: str, generation: int) -> list[ApprovalRequest]:
-    """What is asked in one slot and one generation, and counts: not what has become void."""
+    """Return the requests of one slot and one generation that are not void."""
     live = [request for request in requests if request.status not in ("void", "cancelled")]
     return [request for request in live if (request.slot, request.generation) == (slot, generation)]
 
 
 def fillers(requests: Iterable[ApprovalRequest]) -> set[str]:
-    """Whoever has answered, for themselves or through another."""
+    """Return the people who have decided, by themselves or through another."""
     decisions = [decision for request in requests for decision in request.decisions]
     return {d.approver_id for d in decisions} | {d.on_behalf_of for d in decisions if d.on_behalf_of}
 
 
 def sitting_in(requests: Iterable[ApprovalRequest]) -> set[str]:
-    """Whoever has a seat that is filled or waits for them."""
+    """Return the people with a seat that is not closed."""
     return {seat.user_id for request in requests for seat in request.seats if seat.status != "closed"}
 
 
 def can_be_filled(requests: Sequence[ApprovalRequest]) -> bool:
-    """Whether people are left by whom every open request of a round can be approved, each in one seat."""
+    """Return whether every open request of a round can still be approved, with each person in one seat."""
     used = fillers(requests)
     ways = [_ways(request, used) for request in requests if request.status == "pending"]
     if prod(map(len, ways)) > WAYS_MAX:
@@ -46,9 +46,9 @@ def can_be_filled(requests: Sequence[ApprovalRequest]) -> bool:
 
 
 def _ways(request: ApprovalRequest, used: set[str]) -> list[list[SeatsNeeded]]:
-    """The ways in which it can still be approved: for each, the seats that have to be filled."""
+    """Return the ways in which it can still be approved: for each, the seats to be filled."""
     if request.enough is None or is_open(request, ESCALATION):
-        return [[]]  # asked before that was recorded; or somebody is asked who decides alone
+        return [[]]  # not recorded; or a person of the escalation decides alone
     groups = {group.name: group for group in request.groups}
     found = [[groups[name] for name in names] for names in _alternatives(request.enough)]
     able = [way for way in found if all(may_agree(request, group) for group in way)]
@@ -58,7 +58,7 @@ def _ways(request: ApprovalRequest, used: set[str]) -> list[list[SeatsNeeded]]:
 
 
 def _alternatives(enough: Any) -> list[frozenset[str]]:
-    """Sets of groups, each of which is enough."""
+    """Return sets of groups, each of which is enough."""
     if isinstance(enough, str):
         return [frozenset({enough})]
     ((how, parts),) = enough.items()
@@ -78,17 +78,17 @@ def _needs(request: ApprovalRequest, group: Group, used: set[str]) -> list[Seats
 
 
 def _are_distinct(needs: Sequence[SeatsNeeded]) -> bool:
-    """Whether every seat can have somebody of its own."""
+    """Return whether every seat can have a person of its own."""
     taken: dict[str, int] = {}
-    return all(_find_somebody(needs, number, taken, set()) for number in range(len(needs)))
+    return all(_find_person(needs, number, taken, set()) for number in range(len(needs)))
 
 
-def _find_somebody(needs: Sequence[SeatsNeeded], number: int, taken: dict[str, int], asked: set[str]) -> bool:
-    """Somebody for this seat; whoever holds another moves where that can be filled otherwise."""
-    while somebody := needs[number] - asked:
-        person = min(somebody)
+def _find_person(needs: Sequence[SeatsNeeded], number: int, taken: dict[str, int], asked: set[str]) -> bool:
+    """Find a person for this seat; a person in another seat moves if that can be filled otherwise."""
+    while people := needs[number] - asked:
+        person = min(people)
         asked.add(person)
-        if person not in taken or _find_somebody(needs, taken[person], taken, asked):
+        if person not in taken or _find_person(needs, taken[person], taken, asked):
             taken[person] = number
             return True
     return False

@@ -1,8 +1,8 @@
 """One instance in one transaction: inputs go in, steps come out. Pure.
 
-The runtime asks for the next visit, has it performed, takes its receipt and fulfils the wish that it may have; again
-and again, for many instances at once, until every token rests. One visit at a time for each instance: so the steps do
-not depend on which others are in the batch.
+The runtime takes the next visit, performs it, takes its receipt and fulfils its need if it has one; again and again,
+for many instances at once, until every token rests. One visit at a time for each instance: so the steps do not depend
+on the other instances of the batch.
 """
 
 from collections import deque
@@ -10,17 +10,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assent.engine.edges import choose, not_qualified
+from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
 from assent.engine.inputs import Input
-from assent.engine.instance import Instance, Token, path_order, retried, root_id
-from assent.engine.joins import fire_join, join_is_complete
+from assent.engine.instance import (
+    BRANCHING_KINDS,
+    CONTROL,
+    Instance,
+    Step,
+    Token,
+    path_order,
+    retried,
+    root_id,
+)
 from assent.engine.nodes.asking import messages_to
-from assent.engine.nodes.base import WISHES, Creation, Done, Failure, Need, Rest, Stay, Verdict
+from assent.engine.nodes.base import NEEDS, Creation, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
-from assent.engine.step import BRANCHING_KINDS, CONTROL, Step
 from assent.engine.visit import Visit, World
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.approval import Seat, SeatedRequest
 from assent.model.effect import Effect
 from assent.model.form import FormRequest
@@ -33,9 +40,9 @@ from assent.model.task import TaskSpec
 CHAIN_STEPS_MAX: Final = 10
 
 IGNORED: Final = "ignored"
-"""What became of an input that came too late, or told nothing new."""
+"""The outcome of an input that came too late, or brought nothing new."""
 DEFERRED: Final = "deferred"
-"""The instance is paused: the input waits for it (D27)."""
+"""The outcome of an input that waits until a paused instance goes on (D27)."""
 ACCEPTED: Final = "accepted"
 
 Offered = str | Rejection
@@ -53,15 +60,15 @@ class Run:
     failing: Mapping[str, Exception] = field(default_factory=dict)
     """Node id → the error with which its last attempt failed."""
     actor: Actor = SYSTEM
-    """Who gave the input that is being handled: a person, an operator, or the system for timers and events."""
+    """The actor of the present input: a person, an operator, or the system for timers and events."""
     current: Input | None = None
     """The input that is being handled."""
     steps: list[Step] = field(default_factory=list)
     """New steps, and the ends of older ones, in the order in which they took effect."""
     effects: list[tuple[Step, Effect]] = field(default_factory=list)
-    """What is to be sent, each with the step that wants it."""
+    """Effects, each with the step that creates it."""
     asks: list[OutsideRequest] = field(default_factory=list)
-    """What is asked of outside parties; each ends with its step, if results do not end it before."""
+    """Outside requests; each ends with its step, unless results end it before."""
     tasks: list[tuple[Step, TaskSpec]] = field(default_factory=list)
     """Background work for our workers, each with the step that submits it."""
     events: list[tuple[Step, KeyedEvent]] = field(default_factory=list)
@@ -71,25 +78,15 @@ class Run:
     outcomes: list[tuple[Input, Offered]] = field(default_factory=list)
     _open: dict[Any, Step] = field(default_factory=dict)
 
-    def next_visit(self) -> Visit | None:
-        """What this instance does next; none when it rests and no input is left."""
-        while True:
-            if self.instance.status == "running" and (visit := self._ready_visit()):
-                return visit
-            if not self.inputs:
-                return None
-            given = self.inputs.popleft()
-            self.outcomes.append((given, self._offer(given)))
-
     def perform(self, visit: Visit) -> Need | None:
-        """Run the node's handler, which is pure. A wish is answered with `answer`, once the receipt is taken."""
+        """Run the handler of the node and return its need, if any; `answer` goes on after the receipt is taken."""
         handler = visit.node.handler
         error = self.failing.get(visit.node.id)
         if error is not None:
             verdict: Verdict | Need = Failure("ATTEMPTS_USED_UP", f"{type(error).__name__}: {error}")
         else:
             verdict = handler.enter(visit)
-        if isinstance(verdict, WISHES):
+        if isinstance(verdict, NEEDS):
             return verdict
         self.conclude(visit, verdict)
         return None
@@ -108,13 +105,8 @@ class Run:
         else:
             self._fail(visit, verdict)
 
-    def _offer(self, given: Input) -> Offered:
-        from assent.engine.apply import apply_input  # noqa: PLC0415 - offers build on Run
-
-        self.actor = given.actor
-        return apply_input(self, given)
-
-    def _ready_visit(self) -> Visit | None:
+    def ready_visit(self) -> Visit | None:
+        """Return the visit of the token that goes on next; None when all rest."""
         token = self._ready_token()
         if token is None:
             return None
@@ -175,10 +167,10 @@ class Run:
         self._create(opened or self._step(visit, "pending", {}), stay.effects)
 
     def notify(self, token: Token, request: SeatedRequest, seats: list[Seat]) -> None:
-        """Tell people that they are asked now."""
+        """Notify people who are asked now."""
         visit = self.visit(token)
-        told = messages_to(visit, visit.node.node.config, request, seats)
-        self._create(self._step(visit, "pending", {}), told)
+        messages = messages_to(visit, visit.node.node.config, request, seats)
+        self._create(self._step(visit, "pending", {}), messages)
 
     def _create(self, step: Step, creations: Iterable[Creation]) -> None:
         """Keep what a step creates, to be written with it."""
@@ -231,16 +223,11 @@ class Run:
     def _no_way_on(self, visit: Visit, done: Done, evaluations: list[dict[str, Any]]) -> None:
         if done.outcome == Outcome.TIMEOUT:
             # A step without a way of its own out of its time falls back on that of the workflow.
-            self._finish_and_expire(visit, done)
+            self.expire(done.output)
             return
         message = f"no edge answers `{done.outcome}` of `{visit.node.node.name}`"
         failure = Failure("NO_EDGE_MATCHES", message)
         self._fail(visit, failure, {**done.output, "outcome": done.outcome, "evaluations": evaluations})
-
-    def _finish_and_expire(self, visit: Visit, done: Done) -> None:
-        from assent.engine.apply import expire  # noqa: PLC0415 - offers build on Run
-
-        expire(self, dict(done.output))
 
     def _fail(self, visit: Visit, failure: Failure, output: Mapping[str, Any] | None = None) -> None:
         edge, evaluations = choose(visit, Outcome.ERROR, visit.variables)
@@ -304,13 +291,13 @@ class Run:
         )
 
     def void_approvals(self, reason: str) -> None:
-        """What was approved on the way that is given up now is used for nothing else."""
+        """Make approvals void that no gate has consumed, when the instance takes another way."""
         for request in list(self.world.requests.values()):
             if request.status == "approved" and request.applied_at is None:
                 self.world.put(request.end("void", self.world.now, reason))
 
     def _close_request(self, step: Step) -> None:
-        """A step that ends without an answer asks nobody any more."""
+        """Cancel the request of a step that ended without an answer."""
         request = self.world.requests.get(step.id)
         if request is not None and request.status == "pending" and step.status != "pending":
             reason = step.output.get("reason") or step.output.get("outcome")
@@ -373,6 +360,37 @@ class Run:
             self.visit(token), "failed", _output(Outcome.ERROR, [], []) | {"error": why}, why["message"]
         )
         self.control("ask_again", again=token.id, entity_version=entity_version)
+
+    def move(
+        self,
+        why: str,
+        target: str,
+        output: Mapping[str, Any],
+        authority: Authority,
+        sets: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End every token with its steps, and begin again at `target` with the next generation (D24)."""
+        self.cancel_tokens(list(self.instance.tokens.values()), why)
+        self.void_approvals(why)
+        moved = {**output, "authority": authority.to_json(), "set": dict(sets or {})}
+        self.control("move", reason=why, to=target, **moved)
+
+    def joint_authority(self) -> Authority:
+        """Return the authority of all tokens together, in the order of their paths."""
+        first, *others = sorted(self.instance.tokens.values(), key=path_order)
+        return first.authority.joined_by(p for other in others for p in other.authority.principals)
+
+    def expire(self, output: Mapping[str, Any]) -> None:
+        """Move the instance to the target of its time limit, or fail it without one."""
+        expiry = self.plan.workflow.expiry
+        if expiry is not None and expiry.target is not None:
+            timed_out = {**output, "timed_out": True}
+            self.move(Outcome.TIMEOUT, expiry.target, timed_out, self.joint_authority())
+            return
+        self.cancel_tokens(list(self.instance.tokens.values()), Outcome.TIMEOUT)
+        self.void_approvals(Outcome.TIMEOUT)
+        why = incident("WORKFLOW_TIMEOUT", "the time was over, and there is nowhere to go then")
+        self.control("timeout", status="failed", incident=why, **output)
 
     def control(self, name: str, **output: Any) -> None:
         """A step about the instance itself (D8, D25)."""

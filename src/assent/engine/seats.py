@@ -68,7 +68,7 @@ class SeatRules:
         return refusals[0] if refusals else self._is_not_asked(user_id, on_behalf_of)
 
     def claim_holds(self) -> bool:
-        """Whether there is a claim by which its holder could still answer; any other keeps nobody away."""
+        """Return whether the holder of the claim could still answer; another claim does not count."""
         claimant = self.asked.claimed_by
         return claimant is not None and isinstance(self.find(claimant), Seat)
 

@@ -1,4 +1,4 @@
-"""A visit: one token at one node at one time, and what a handler may know about it."""
+"""A visit: one token at one node, and what a handler may know about it."""
 
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class World:
-    """What an instance can see of the world, besides itself."""
+    """What the engine knows besides the instance."""
 
     now: datetime
     entity: Entity | None = None
@@ -38,7 +38,7 @@ class World:
     actors: dict[str, Actor] = field(default_factory=dict)
     """Id → the rights that people have now on whose behalf tokens move, and those of service accounts."""
     roll: Presence = field(default_factory=Presence)
-    """Who of those who act here, or for whom they act, is there now."""
+    """The people who act here, or are represented, and are active now."""
 
     def __post_init__(self) -> None:
         if self.requests or self.forms:
@@ -125,7 +125,7 @@ class Visit:
 
     @property
     def round(self) -> list[ApprovalRequest]:
-        """What was asked here and beside it: in this slot, in the token's generation."""
+        """The approval requests of this slot, in the generation of the token."""
         return round_of(self.world.requests.values(), self.slot, int(root_id(self.token.id)))
 
     @property
@@ -140,18 +140,18 @@ class Visit:
         return self._variables
 
     def forget_variables(self) -> None:
-        """Read them again: the entity has changed since."""
+        """Compute them again: the entity has changed."""
         self._variables = None
 
     def variables_with(self, sets: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The variables as they are once a step has set some: its own edges can ask them."""
+        """Return the variables after a step has set some: its own edges can read them."""
         if not sets:
             return self.variables
         return {**self.variables, "workflow": {**self.variables["workflow"], **sets}}
 
 
 def variables_of(instance: Instance, world: World, actor: Actor) -> dict[str, Any]:
-    """What expressions can name (D33)."""
+    """Return what expressions can name (D33)."""
     found: dict[str, Any] = {
         "actor": actor_view(actor),
         "org": {**world.settings, "id": instance.org_id},

@@ -1,5 +1,5 @@
 -- name: lock_entities
--- Locks instances and entities in the agreed order and answers how the entities stand.
+-- Locks instances and entities in the agreed order and returns the entities.
 SELECT * FROM assent.lock_entities($1::text[], $2::uuid[]);
 
 -- name: write_entities

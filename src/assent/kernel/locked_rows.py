@@ -18,6 +18,6 @@ class LockedRows:
     rules: dict[Kind, RuleBook] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """The application's code had the connection and may have written with it."""
+        """Forget everything: code of the application had the connection and may have written with it."""
         self.entities.clear()
         self.rules.clear()

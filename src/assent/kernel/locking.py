@@ -1,4 +1,4 @@
-"""Holding an entity still for the rest of a transaction."""
+"""Locking an entity for the rest of a transaction."""
 
 from typing import Final
 from uuid import UUID
@@ -12,6 +12,6 @@ _SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
 
 async def lock_entity(connection: Connection, org_id: str, entity_id: UUID) -> Entity | None:
-    """Return the entity, locked: no other transaction moves it or its instance until this one ends (D11)."""
+    """Return the entity, locked with its instance until the transaction ends (D11)."""
     row = await connection.fetchrow(_SQL.lock_entities, [org_id], [entity_id])
     return entity_from(row) if row else None

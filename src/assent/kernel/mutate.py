@@ -205,7 +205,7 @@ async def _carry_out(connection: Connection, batch: MutationBatch, draft: Resolv
 
 
 def _told_in(partition_id: str | None, event: Event) -> Event:
-    """What rules tell of an entity of a partition is for that partition, no matter who changed the entity."""
+    """Return an event of a rule, confined to the partition of its entity."""
     if partition_id is None:
         return event
     return replace(event, payload={**event.payload, PARTITION: partition_id})

@@ -1,4 +1,4 @@
-"""Reading what the kernel wrote: an entity, its versions, its audit trail, and a member's rights."""
+"""Reading what the kernel wrote: an entity, its versions, its audit trail, and the actor of a member."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ async def read_audit(connection: Connection, org_id: str, entity_id: UUID) -> li
 
 
 async def read_actor(connection: Connection, org_id: str, user_id: str) -> Actor | None:
-    """Return a member as an actor; None if unknown or inactive."""
+    """Return a member as an actor; None when unknown or inactive."""
     row = await connection.fetchrow(_SQL.read_actor, org_id, user_id)
     if row is None:
         return None

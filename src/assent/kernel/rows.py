@@ -2,33 +2,32 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from assent.kernel.changes import EntityChange
 from assent.model.contract import EditWindow
 from assent.model.mutation import Entity
-from assent.store.rows import Row, RowValues
+from assent.store.rows import Row, RowValues, from_row, to_row
+
+_WRITTEN: Final = (
+    "org_id",
+    "version_id",
+    "contract_version",
+    "partition_id",
+    "version",
+    "state",
+    "data",
+    "data_hash",
+    "content_hash",
+    "edit_window",
+    "instance_id",
+    "amended_from_id",
+)
+"""The fields of an entity that `write_entities` takes under their own names."""
 
 
 def entity_from(row: Row) -> Entity:
-    return Entity(
-        org_id=row["org_id"],
-        id=row["id"],
-        type=row["entity_type"],
-        contract_version=row["contract_version"],
-        state=row["state"],
-        version=row["version"],
-        data=row["data"],
-        data_hash=row["data_hash"],
-        edit_window=EditWindow(row["edit_window"]),
-        version_id=row["version_id"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        partition_id=row["partition_id"],
-        instance_id=row["instance_id"],
-        amended_from_id=row["amended_from_id"],
-        content_hash=row["content_hash"],
-    )
+    return from_row(Entity, row, type=row["entity_type"], edit_window=EditWindow(row["edit_window"]))
 
 
 def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[RowValues], int]:
@@ -43,26 +42,16 @@ def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[Ro
 
 def _entity_columns(change: EntityChange, now: datetime) -> RowValues:
     before, after = change.before, change.after
-    return {
-        "org_id": after.org_id,
-        "entity_id": after.id,
-        "version_id": after.version_id,
-        "entity_type": after.type,
-        "contract_version": after.contract_version,
-        "partition_id": after.partition_id,
-        "from_version": before.version if before else None,
-        "version": after.version,
-        "from_state": before.state if before else None,
-        "state": after.state,
-        "data": after.data,
-        "data_hash": after.data_hash,
-        "content_hash": after.content_hash,
-        "edit_window": after.edit_window,
-        "instance_id": after.instance_id,
-        "written_by_instance": change.draft.command.by_instance,
-        "amended_from_id": after.amended_from_id,
-        "at": now,
-    }
+    return to_row(
+        after,
+        _WRITTEN,
+        entity_id=after.id,
+        entity_type=after.type,
+        from_version=before.version if before else None,
+        from_state=before.state if before else None,
+        written_by_instance=change.draft.command.by_instance,
+        at=now,
+    )
 
 
 def _audit_columns(change: EntityChange) -> RowValues:

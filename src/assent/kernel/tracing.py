@@ -10,7 +10,7 @@ from assent.telemetry import Span, current_trace, hooks, scope, span, trace_id_o
 
 @contextmanager
 def traced(commands: Sequence[Command]) -> Iterator[tuple[Sequence[Command], Span | None]]:
-    """The commands, each with its trace, and the span that is open around them, if tracing is on.
+    """Yield the commands, each with its trace, and the span around them, if there is a tracer.
 
     What steps want brings the trace of their node, which has a span already.
     """

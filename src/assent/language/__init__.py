@@ -1,12 +1,17 @@
 """Expressions, templates and verbs: read, check, evaluate, explain. Pure: no database, clock or network."""
 
 from assent.language.check import check, check_condition
-from assent.language.conditions import Condition, parse_condition, prepare
 from assent.language.explain import Explanation, explain
 from assent.language.json_form import from_json, to_json
 from assent.language.parse import parse
-from assent.language.plain import as_json
-from assent.language.program import Evaluation, Program, compile_expression
+from assent.language.program import (
+    Condition,
+    Evaluation,
+    Program,
+    compile_expression,
+    parse_condition,
+    prepare,
+)
 from assent.language.render import render, tree
 from assent.language.scope import OPEN, Scope, entity_type, event_scope, scope_of
 from assent.language.secrets import check_secrets, secret_in, secrets_in, with_secrets
@@ -28,11 +33,17 @@ from assent.language.templates import (
 )
 from assent.language.types import Type, TypeKind, type_of_field
 from assent.language.urls import UrlProgram, check_url
-from assent.language.verb_calls import bind_verb, check_verb
-from assent.language.verb_parse import parse_verb
-from assent.language.verb_syntax import VerbCall, render_verb
-from assent.language.verb_values import ArgumentType
-from assent.language.verbs import ArgumentSpec, VerbRegistry, VerbSpec, load_verbs
+from assent.language.values import as_json
+from assent.language.verb_syntax import VerbCall, parse_verb, render_verb
+from assent.language.verbs import (
+    ArgumentSpec,
+    ArgumentType,
+    VerbRegistry,
+    VerbSpec,
+    bind_verb,
+    check_verb,
+    load_verbs,
+)
 
 __all__ = [
     "EXPRESSION_CHARACTERS_MAX",

@@ -4,13 +4,18 @@ A program never raises: absent variables and values of unexpected types have def
 which variables it read and what they were, which is the evidence that a step keeps. There is no `eval`.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from assent.language.check import check_condition
 from assent.language.closures import Run, Variables
 from assent.language.evidence import as_evidence
+from assent.language.json_form import from_json
 from assent.language.lowering import Lowering
+from assent.language.parse import parse
 from assent.language.scope import OPEN, Scope
 from assent.language.syntax import Expression
+from assent.model.problems import Problem
 
 
 class Evaluation(NamedTuple):
@@ -68,3 +73,21 @@ def compile_expression(expression: Expression, scope: Scope = OPEN) -> Program:
     """
     recording, quiet = (Lowering(scope, record=record).lower(expression.root) for record in (True, False))
     return Program(expression.text, recording, quiet)
+
+
+Condition = str | Mapping[str, Any]
+"""An expression as text, or a condition as JSON."""
+
+
+def parse_condition(condition: Condition) -> tuple[Expression | None, list[Problem]]:
+    """The expression of a condition, whichever form it is in."""
+    return parse(condition) if isinstance(condition, str) else from_json(condition)
+
+
+def prepare(condition: Condition, scope: Scope) -> tuple[Program | None, list[Problem]]:
+    """A condition parsed, checked and compiled, or everything that is wrong with it."""
+    expression, problems = parse_condition(condition)
+    if expression is None:
+        return None, problems
+    problems = check_condition(expression, scope)
+    return (None if problems else compile_expression(expression, scope)), problems

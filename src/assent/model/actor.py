@@ -139,7 +139,7 @@ class Authority:
 
 
 NOBODY: Final = Authority((Principal(""),))
-"""The authority of a token that nobody sent: it has no rights at all."""
+"""The authority of a token without a sender: it has no rights."""
 
 
 @lru_cache(maxsize=1024)

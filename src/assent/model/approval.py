@@ -27,7 +27,7 @@ _BY_ROLE = "role:"
 
 @dataclass(frozen=True, slots=True)
 class PeopleSearch:
-    """One way to find somebody, with its expressions evaluated."""
+    """One way to find people, with its expressions evaluated."""
 
     strategy: Literal["users", "roles", "permission", "manager", "chain"]
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class GroupQuery:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who was found."""
+    """A person who was found."""
 
     user_id: str
     via: str
@@ -81,7 +81,7 @@ class FoundPeople:
     """Who wrote what is to be approved, since the last approval that was applied."""
     chain_id: UUID | None = None
     directory: str | None = None
-    """`members` where they were found there, so that the database itself can ask again; unsaid of any other."""
+    """`members` where they were found there, so that the database itself can check again; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Seat:
     status: SeatStatus = "open"
     email: str | None = None
     replaces: UUID | None = None
-    """The seat whose place it took, when somebody reassigned it."""
+    """The seat whose place it took, if it was reassigned."""
     note: str | None = None
 
     @property
@@ -143,7 +143,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """Somebody stands in for another, for a time and for some things."""
+    """A person stands in for another, for a time and for some matters."""
 
     id: UUID
     from_user: str
@@ -155,7 +155,7 @@ class Delegation:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Who is active now and who holds which role, of the people whom an input concerns."""
+    """The people who are active now, and their roles, as far as an input concerns them."""
 
     present: frozenset[tuple[str, str | None]] = frozenset()
     """People with a role, or with none where only that they are active was asked."""

@@ -1,6 +1,6 @@
 """A bundle: what an outside party sends back at a time, always as a list of items, under a key of its own.
 
-It is checked wherever one comes in: over HTTP, from Python, and when a worker takes it out of the queue, for somebody
+It is checked wherever one comes in: over HTTP, from Python, and when a worker takes it out of the queue, for a person
 may have written into the table. `assent.bundle_problem` says the same to callers in SQL.
 """
 
@@ -84,6 +84,6 @@ class Bundle(FewProblems, Declaration):
 
 
 def read_bundle(data: object) -> Bundle | list[Problem]:
-    """The bundle in what somebody sent, or everything that is wrong with it."""
+    """Return the bundle in the data, or all its problems."""
     bundle, problems = parse_declaration(Bundle, data)
     return problems if bundle is None else bundle

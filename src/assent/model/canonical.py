@@ -18,7 +18,7 @@ INTEGER_MAX = 2**53 - 1
 """The largest integer that a JSON reader with IEEE 754 doubles keeps exactly."""
 
 DEPTH_MAX = 64
-"""No document of ours is nested deeper; beyond it somebody is attacking a parser."""
+"""No document of ours is nested deeper; a deeper one is an attack on a parser."""
 
 
 class NotCanonical(ValueError):

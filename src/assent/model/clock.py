@@ -1,4 +1,4 @@
-"""Time is an argument: whoever needs to know what time it is asks a clock that was handed in."""
+"""Clocks: time is an argument, read from a clock that was passed in."""
 
 from datetime import datetime
 from typing import Protocol

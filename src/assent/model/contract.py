@@ -1,4 +1,4 @@
-"""The contract: what an entity type is, how it lives, when it may be edited, and by whom.
+"""The contract: what an entity type is, how it lives, when it may be edited, and by which roles.
 
 `Contract` is the declaration as its author writes it; `check_contract` finds what its parts say against each
 other. Values are checked against it in `assent.model.values`, the compiler turns it into an envelope.
@@ -93,7 +93,7 @@ class StateSpec(Declaration):
     edit: EditWindow
     label: str | None = None
     final: bool | None = None
-    """Whether a workflow ends here; unsaid, it does where nothing leaves the state or edits are locked."""
+    """Whether a workflow ends here; by default it does where nothing leaves the state or edits are locked."""
 
 
 def _as_tuple(value: Any) -> Any:
@@ -109,7 +109,7 @@ class TransitionSpec(Declaration):
     on_reject: Name | None = None
     """The state that a rejection leads to."""
     auto: bool | None = None
-    """Whether the workflow sets out by itself on reaching a source state, without a command; unsaid, it does
+    """Whether the workflow sets out by itself on reaching a source state, without a command; by default it does
     where approval is required and the state is not `editable`."""
     label: str | None = None
 
@@ -138,10 +138,10 @@ class SlotSpec(Declaration):
 
 
 class SeparationSpec(Declaration):
-    """Which duties may lie in one hand; unsaid, none."""
+    """Which duties may lie in one hand; by default none."""
 
     originator: Literal["allowed", "refused"] | None = None
-    """Whether somebody may approve what they wrote or sent on its way themselves."""
+    """Whether a person may approve what they wrote or submitted."""
     twice: Literal["allowed", "refused"] | None = None
     """Whether one person may answer in several seats."""
 
@@ -150,9 +150,9 @@ class InboxSpec(Declaration):
     """What people see of an entity before they open it."""
 
     title: Name | None = None
-    """A field; unsaid, the first required text by name, else the first text."""
+    """A field; by default the first required text by name, else the first text."""
     figure: Name | None = None
-    """A field of numbers; unsaid, the first amount of money by name, else the first number."""
+    """A field of numbers; by default the first amount of money by name, else the first number."""
 
 
 class Contract(Declaration):
@@ -334,7 +334,7 @@ def _check_inbox(contract: Contract) -> Iterator[Problem]:
 
 
 def _check_straight_through(lifecycle: Lifecycle) -> Iterator[Problem]:
-    """Without a workflow there is nobody to ask for approval and no branch for an amendment to go to."""
+    """Without a workflow there are no approvers, and no branch for an amendment."""
     hint = "leave `workflow: none` out"
     for name, state in lifecycle.states.items():
         if state.edit is EditWindow.AMEND_ONLY:

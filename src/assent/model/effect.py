@@ -1,4 +1,4 @@
-"""An effect: something that the outside world is to be told or asked, once, by the effects worker (WF-10)."""
+"""An effect: something to be sent to another system, once, by the effects worker (WF-10)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from assent.model.ids import effect_key
 
 Channel = Literal["email", "sms", "in_app", "chat"]
-"""The ways in which people are told something."""
+"""The channels by which people are notified."""
 
 EffectType = Literal["webhook", "email", "sms", "in_app", "chat", "integration"]
 

@@ -113,7 +113,7 @@ class FlowState(Declaration):
 class Transition(Declaration):
     from_: NodeRef = Field(alias="from")
     event: Name | None = None
-    """The outcome or event that it answers; unsaid, `approved` of an approval and `completed` of all else."""
+    """The outcome or event that it answers; by default `approved` of an approval and `completed` of all else."""
     to: NodeRef
     condition: Condition = None
     guard: Capability | None = None

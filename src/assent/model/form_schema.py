@@ -1,4 +1,4 @@
-"""Declared fields as JSON Schema 2020-12, for whoever shows a form.
+"""Declared fields as JSON Schema 2020-12, for clients that show a form.
 
 What it accepts, `assent.model.values` accepts too, but for the limits of decimals, dates and times: these are in
 `formatMinimum` and `formatMaximum`, which not every validator reads. The check on the server is the one that counts.

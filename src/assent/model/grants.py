@@ -1,4 +1,4 @@
-"""May somebody give this? The one rule for every giver: nobody gives, or takes away, what they do not hold. Pure.
+"""Grants: a member gives, or takes away, only what the member holds. One rule for all. Pure.
 
 Roles, members, API keys and delegations all ask here. A capability is held by itself or through a wildcard above it:
 `invoice:*` holds `invoice:update`, and `*` holds everything. A wildcard is held only through itself or a wider one.

@@ -51,7 +51,7 @@ class Outcome(StrEnum):
     NONE = "none"
     """No arrival at an ANY join qualified."""
     DRIFT = "drift"
-    """Somebody edited the entity where it should have rested."""
+    """The entity was edited where it should have rested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Node:
     """What this kind of node needs to know; expressions in canonical text, lengths of time in seconds."""
     timeout_seconds: int | None = None
     capabilities: tuple[str, ...] = ()
-    """What somebody must hold to act on the step."""
+    """The capabilities that a person must hold to act on the step."""
     waives_approval: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class Edge:
     """Lower is asked first; equal priorities are asked by id."""
     condition: str | None = None
     guard: str | None = None
-    """The capability that whoever moves the token must hold."""
+    """The capability that the mover of the token must hold."""
     qualifies: str | None = None
     """For an inbound edge of an ANY join: what an arrival must fulfil to count. Not asked at the source."""
     provenance: str = ENVELOPE
@@ -162,7 +162,7 @@ class Slot:
     window: EditWindow
     """The edit window of what is in it; a patch may make it stricter."""
     stable: bool
-    """Whether somebody's edit while the token is inside leads to the amendment branch (WF-05)."""
+    """Whether an edit while the token is inside leads to the amendment branch (WF-05)."""
     ends_in_gate: bool
     needs_approval: bool
     """Whether every way through must hold an approval, or a node that waives it."""

@@ -1,4 +1,4 @@
-"""Declarations of graphs: nodes told apart by their `type`, and problems that lead to it."""
+"""Declarations of graphs: nodes with their `type`, and problems that lead to it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

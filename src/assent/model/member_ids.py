@@ -1,4 +1,4 @@
-"""The ids of members: one spelling for each, so that nobody is taken for another. Pure.
+"""The ids of members: one spelling for each, so that no two people are confused. Pure.
 
 An id is compared byte by byte everywhere: in tokens, seats, audit entries. Two ids that a person reads as the same
 are therefore two people, unless only one spelling is taken. Look-alikes of ids that an org has are found by the
@@ -29,7 +29,7 @@ _INVISIBLE: Final = frozenset(
         ),
     )
 )
-"""Letters, marks and symbols that nobody sees, which the categories do not tell."""
+"""Letters, marks and symbols that are not visible, although their categories do not say so."""
 
 
 def problem_of_id(user_id: str) -> str | None:

@@ -50,7 +50,7 @@ REQUEST_MOVES = _moves(
     void="",
     cancelled="",
 )
-"""An approval that nobody has consumed is void after an edit; one that was consumed stays (WF-03)."""
+"""An edit voids an approval that no gate has consumed; one that was consumed stays (WF-03)."""
 
 SEAT_MOVES = _moves(later="open closed", open="decided closed", decided="", closed="")
 

@@ -17,7 +17,7 @@ NIL_ID: Final = UUID(int=0)
 ON_CREATE: Final = "on_create"
 ON_MUTATION: Final = "on_mutation"
 ON_AMENDMENT: Final = "on_amendment"
-"""Somebody edited in an `amend_only` window: the workflow must go to its amendment branch."""
+"""An edit in an `amend_only` window: the workflow must go to its amendment branch."""
 ON_SUPERSEDED: Final = "on_superseded"
 """A locked entity was amended by a new one: an instance that still runs is cancelled."""
 ON_EVENT: Final = "on_event"
@@ -28,7 +28,7 @@ PARTITION: Final = "partition"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One wish to change one entity."""
+    """A command to change one entity."""
 
     org_id: str
     action: str
@@ -36,7 +36,7 @@ class Command:
     actor: Actor
     payload: Mapping[str, Any] = field(default_factory=dict)
     entity_id: UUID | None = None
-    """Whom it is about; for `create` the id that the new entity gets, fresh when absent."""
+    """The entity; for `create` the id that the new entity gets, fresh when absent."""
     fresh_id: UUID | None = None
     """The id that the kernel has drawn for a new entity, before any transaction; only the kernel sets it."""
     expected_version: int | None = None
@@ -67,7 +67,7 @@ class Command:
 
     @property
     def on_behalf_of(self) -> tuple[str, ...]:
-        """Return the people for whom somebody else acted; nobody, where a person acted for themselves."""
+        """Return the people for whom another actor acted; none if a person acted for themselves."""
         acted_by = self.acted_by or self.actor
         people = (*self.behalf.ids, self.actor.id)
         return tuple(dict.fromkeys(one for one in people if one not in (acted_by.id, SYSTEM_ID)))
@@ -137,7 +137,7 @@ class Rejection:
 
 
 class Refused(Exception):
-    """A rejection, raised to whoever asked for one thing only."""
+    """A rejection of a single command, raised."""
 
     def __init__(self, rejection: Rejection) -> None:
         super().__init__(str(rejection))

@@ -1,4 +1,4 @@
-"""How, from where and why somebody acts: what the audit log says besides who and what."""
+"""The origin of a command: how, from where and why an actor acts, for the audit log."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from assent.model.actor import Actor
 
 BY_WORKFLOWS: Final = "workflow"
-"""The channel of what steps write when a timer or an event moves them, and nobody's command."""
+"""The channel of steps that a timer or an event moves, and no command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Origin:
     """The way in that a command took."""
 
     channel: str = "python"
-    """`http`, `cli`, `python`, `workflow`; `sql` where nobody said."""
+    """`http`, `cli`, `python`, `workflow`; `sql` by default."""
     place: str | None = None
     """An address, a host."""
     reason: str | None = None

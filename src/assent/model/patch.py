@@ -33,7 +33,7 @@ class PatchEdge(Declaration):
     from_: NodeRef = Field(alias="from")
     to: NodeRef
     on: Name | None = None
-    """The outcome that it answers; unsaid, `approved` of an approval and `completed` of all else."""
+    """The outcome that it answers; by default `approved` of an approval and `completed` of all else."""
     when: ConditionText = None
     guard: Capability | None = None
     priority: int | None = Field(default=None, ge=0, le=PRIORITY_MAX)
@@ -45,7 +45,7 @@ class SlotPatch(Declaration):
     nodes: tuple[PatchNode, ...] = Field(default=(), max_length=NODES_MAX)
     edges: tuple[PatchEdge, ...] = Field(default=(), max_length=EDGES_MAX)
     entry: Literal["serial", "branch"] | None = None
-    """`serial`: one way in; `branch`: a choice of several. Unsaid, whatever the edges say."""
+    """`serial`: one way in; `branch`: a choice of several. By default whatever the edges say."""
     exit: Literal["single", "join"] | None = None
     """`single`: one way out; `join`: several that exclude each other."""
     edit: EditWindow | None = None

@@ -34,7 +34,7 @@ def _manager(value: Any) -> Any:
 
 
 class PeopleSpec(Declaration):
-    """Exactly one way to find somebody."""
+    """Exactly one way to find people."""
 
     role: Role | None = None
     """Anybody who has it."""
@@ -42,17 +42,17 @@ class PeopleSpec(Declaration):
     manager: Annotated[
         Any, AfterValidator(_manager), Field(json_schema_extra={"type": ["boolean", "string"]})
     ] = None
-    """`true`: the manager of whoever started the workflow; else of the person that an expression names."""
+    """`true`: the manager of the person who started the workflow; else of the person that an expression names."""
     rule: Expression | None = None
     """An expression that gives a person or a list of them."""
     permission: Name | None = None
-    """Whoever the contract permits an action or a transition."""
+    """The people whom the contract permits an action or a transition."""
     chain: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """An approval chain of the org; for approvals only."""
     pick: Pick | None = None
-    """Whom of a role: `all`, or one, in turn (`round_robin`) or the first who is not away (`first_available`)."""
+    """Who of a role: `all`, or one, in turn (`round_robin`) or the first who is not away (`first_available`)."""
     levels: int | None = Field(default=None, ge=1, le=LEVELS_MAX)
-    """How far up the manager is; the next one when unsaid."""
+    """How far up the manager is; the next one by default."""
 
     @model_validator(mode="after")
     def _one_strategy(self) -> Self:
@@ -122,12 +122,12 @@ class ApproverSpec(Declaration):
     assignee: PeopleSpec | None = None
     """Another word for `approvers`, as flows have it for every step of a person."""
     mode: Mode | None = None
-    """Whether one approver is enough (`any`, also when unsaid), all are needed, `quorum` of them, `quorum` of a
+    """Whether one approver is enough (`any`, the default), all are needed, `quorum` of them, `quorum` of a
     hundred (`percentage`), or all, one after the other (`sequence`)."""
     quorum: int | None = Field(default=None, ge=1, le=100)
     groups: Groups | None = None
     enough: Expression | None = None
-    """Which groups must agree, such as `(finance && legal) || cfo`; all of them when unsaid."""
+    """Which groups must agree, such as `(finance && legal) || cfo`; all of them by default."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

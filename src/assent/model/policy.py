@@ -6,10 +6,10 @@ from assent.model.mutation import Rejection
 
 
 def check_policy(contract: Contract, verb: str, actor: Actor) -> Rejection | None:
-    """Nobody may do what is not granted: a verb that the contract does not list needs a capability."""
+    """Return why the actor may not do this, or None: a verb that the contract does not list needs a capability."""
     roles = contract.permissions.get(verb, ())
     if verb == "amend" and not roles:
-        # An amendment is an edit by other means; a contract that says nothing of it means whoever may edit.
+        # An amendment is an edit by other means; without a rule of its own, editors may do it.
         roles = contract.permissions.get("update", ())
     capability = f"{contract.name}:{verb}"
     if actor.has_role(roles) or actor.can(capability):

@@ -11,9 +11,9 @@ from typing import Final, Self
 Path = tuple[str | int, ...]
 
 PROBLEMS_MAX: Final = 100
-"""Of one answer. A pass that has found so many stops: nobody reads more, and the sender says how many there are."""
+"""Of one answer. A pass that has found so many stops; the last problem says how many there are."""
 TOO_MANY: Final = "TOO_MANY_PROBLEMS"
-"""Code of the problem that says how many there are, where not all of them are told."""
+"""Code of the problem that says how many there are, if not all of them are listed."""
 TEXT_LENGTH_MAX: Final = 1_000
 """Of a message, a hint or a part of a path in an answer."""
 HINTS_MAX: Final = 10
@@ -98,7 +98,7 @@ def first_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 def _told(text: str) -> str:
     text = text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
-    # Half of a surrogate pair cannot be sent, and names of the sender's are told as they came.
+    # Half of a surrogate pair cannot be sent, and names of the sender are shown as they came.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

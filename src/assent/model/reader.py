@@ -9,11 +9,11 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who reads a list: `assent.is_readable` in the database asks by these."""
+    """A person who reads a list, as `assent.is_readable` in the database takes it."""
 
     person: str
     at: datetime
-    """Who stands in for whom is asked at this time."""
+    """The time at which delegations are read."""
     hidden_types: Sequence[str] = ()
     """The entity types that they may not see."""
     all_flows: bool = False
@@ -22,7 +22,7 @@ class Reader:
 
 
 def reader_columns(reader: Reader | None) -> tuple[Any, ...]:
-    """What the statements of lists take of a reader, the first says whether there is one: whoever has none sees all."""
+    """Return the arguments of list statements; the first is whether there is a reader, else all rows are seen."""
     if reader is None:
         return False, [], True, [], "", None
     hidden, definitions = list(reader.hidden_types), list(reader.definitions)

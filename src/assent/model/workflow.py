@@ -81,7 +81,7 @@ class Workflow:
     """Where an instance goes on drift; without it, drift fails the instance with `WORKFLOW_VERSION_DRIFT`."""
     expiry: Expiry | None = None
     capabilities: tuple[str, ...] = ()
-    """What somebody must hold to start it."""
+    """The capabilities to start it."""
     publish_capabilities: tuple[str, ...] = ()
     """What its publisher must hold, because of what its steps use and run as, and where it weakens approvals (D29)."""
     readers: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class Workflow:
         }
 
     def content_hash(self) -> str:
-        """SHA-256 of the content; equals `hash` unless somebody touched one of them (WF-07)."""
+        """SHA-256 of the content; equals `hash` unless one of them was changed (WF-07)."""
         return canonical_hash(self.content())
 
     def to_json(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class Workflow:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The workflow that `to_json` gave; adjacency is derived anew, so `content_hash` also checks it.
+        """The workflow that `to_json` gave; adjacency is derived again, so `content_hash` also checks it.
 
         Keys are put in order again, because jsonb keeps an order of its own.
         """

@@ -131,7 +131,7 @@ SELECT count(*) AS events, percentile_cont(0.5) WITHIN GROUP (ORDER BY took_s) A
          ORDER BY completed_at DESC LIMIT $2) AS latest;
 
 -- name: count_dead_letters
--- What is dead, by queue and kind, and how many of them are recent; of one partition, where one is given.
+-- Dead letters by queue and kind, and how many of them are recent; of one partition, where one is given.
 SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) AS recent
   FROM ((SELECT 'events' AS queue, event_type AS kind, created_at
            FROM assent.workflow_events_outbox q

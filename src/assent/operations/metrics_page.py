@@ -16,7 +16,7 @@ from assent.telemetry import Metrics, hooks
 _log = logging.getLogger(__name__)
 
 QUEUES_EVERY_S: Final = 5.0
-"""The database is read no more often, however often the page is scraped."""
+"""The database is asked no more often, however often the page is scraped."""
 QUEUES_WITHIN_S: Final = 3.0
 
 

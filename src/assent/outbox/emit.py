@@ -33,7 +33,7 @@ def _traced(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:
-    # The receipts keep out events that were emitted before; within one statement they cannot see each other's twin.
+    # Receipts keep out events that were emitted before; within one statement, twins are removed here.
     return list({(event.org_id, event.instance_id, event.key): event for event in events}.values())
 
 

@@ -1,6 +1,6 @@
-"""Who stands in for whom: kept, revoked, listed, and read for whoever answers or is looked for.
+"""Delegations: kept, revoked, listed, and loaded for people who answer or are searched.
 
-A delegation hands on what is asked of somebody themselves, never what was handed to them: there are no chains of it.
+A delegation is about a person's own seats, never about seats that were delegated to them: there are no chains.
 """
 
 from collections import defaultdict
@@ -31,15 +31,15 @@ REASON_LENGTH_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NewDelegation:
-    """A wish to have somebody stand in."""
+    """A command to have a person stand in."""
 
     org_id: str
     from_user: str
     to_user: str
     starts_at: datetime | None = None
-    """At once when unsaid; one in the past is at once as well, for nobody stood in before it was said."""
+    """At once by default; a time in the past counts as now."""
     ends_at: datetime | None = None
-    """From then on it does not hold; until it is revoked when unsaid."""
+    """The end; by default it holds until it is revoked."""
     entity_types: tuple[str, ...] = ()
     workflows: tuple[str, ...] = ()
     """What it is about. Everything where both are empty; where both are said, both must fit."""
@@ -72,7 +72,7 @@ class KeptDelegation:
 async def delegate(
     connection: Connection, directory: Directory, wanted: NewDelegation, by: Actor, now: datetime
 ) -> KeptDelegation | Rejection:
-    """Have somebody stand in for another, or say why not."""
+    """Keep a delegation, or return why not."""
     if refused := _check(wanted, by, now) or await _check_people(connection, directory, wanted):
         return refused
     row = await connection.fetchrow(
@@ -181,7 +181,7 @@ async def list_delegations(  # noqa: PLR0913
 async def load_delegations(
     connection: Connection, people: Sequence[OrgUser], now: datetime
 ) -> Mapping[OrgUser, tuple[Delegation, ...]]:
-    """For whom each of these people may act now."""
+    """Return the people for whom each of these people may act now."""
     if not people:
         return {}
     orgs, users = map(list, zip(*people, strict=True))
@@ -194,7 +194,7 @@ async def load_delegations(
 
 
 async def find_away(connection: Connection, people: Collection[OrgUser], now: datetime) -> frozenset[OrgUser]:
-    """Those among these people who have handed everything to somebody else for now."""
+    """Return those of these people who have delegated everything for now."""
     orgs, users = map(list, zip(*sorted(people), strict=True))
     rows = await connection.fetch(_SQL.find_away, orgs, users, now)
     return frozenset((row["org_id"], row["from_user"]) for row in rows)

@@ -22,21 +22,21 @@ MANAGERS_MAX: Final = 50
 OrgRole = tuple[str, str]
 """An org and a role."""
 OrgUser = tuple[str, str]
-"""An org and somebody's id."""
+"""An org and a person's id."""
 OrgPrincipal = tuple[str, Principal]
 """An org, and a person of it on whose behalf a token moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody whom a directory knows."""
+    """A person in a directory."""
 
     user_id: str
     active: bool = True
     """Whether they can be asked; those who cannot are recorded as skipped."""
     email: str | None = None
     kind: Literal["user", "service_account"] = "user"
-    """A service account may be named by an author; it takes nobody's place."""
+    """A service account may be named by an author; it stands in for no person."""
 
 
 class Directory(Protocol):
@@ -62,7 +62,7 @@ class Directory(Protocol):
     async def managers(
         self, connection: Connection, wanted: Sequence[OrgUser]
     ) -> Mapping[OrgUser, Sequence[Member]]:
-        """The line of managers above each, the nearest first, active or not. Nobody is above themselves."""
+        """The line of managers above each, the nearest first, active or not. No person is above themselves."""
         ...
 
 

@@ -1,24 +1,58 @@
-"""What waits for somebody: their own seats, those of their roles, and those of the people whom they stand in for.
+"""The inbox of a person: their own seats, those of their roles, and those of the people that they stand in for.
 
 Read page by page from the open seats, so decided requests cost nothing, however many there are. A cursor says where a
 page ended and not how far that was: what comes or goes meanwhile moves nothing.
 """
 
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal
 from uuid import UUID
 
 import asyncpg
 
-from assent.model.mutation import Rejection
+from assent.model.cursor import cursor_of, figure_in, id_in, position_of, time_in
+from assent.model.mutation import Refused, Rejection
 from assent.model.values import plain_decimal
 from assent.people.directory import Directory, MembersDirectory
-from assent.people.inbox_cursor import Sort, cursor_at, place_of
 from assent.people.presence import find_owners
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
+
+Sort = Literal["age", "due", "figure"]
+"""The oldest first, what is due next first, the greatest figure first."""
+
+InboxPosition = tuple[datetime | Decimal, UUID]
+"""By what the list is sorted, and the seat's id where that is equal."""
+
+_FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
+_FIRST_RANK: Final = Decimal("-Infinity")
+_FIRST_ID: Final = UUID(int=0)
+
+
+def cursor_at(sort: Sort, row: asyncpg.Record) -> str:
+    """The cursor of a page that ends with this row."""
+    place = row["created_at"].isoformat() if sort == "age" else str(row["rank"])
+    return cursor_of([sort, place, str(row["id"])])
+
+
+def place_of(cursor: str | None, sort: Sort) -> InboxPosition | Rejection:
+    """Behind which place the page begins."""
+
+    def read(place: Any) -> InboxPosition:
+        said, at, seat_id = place
+        if said != sort:
+            raise ValueError(said)
+        return (time_in(at) if sort == "age" else figure_in(at)), id_in(seat_id)
+
+    try:
+        first = (_FIRST_TIME if sort == "age" else _FIRST_RANK), _FIRST_ID
+        return position_of(cursor, read) or first
+    except Refused:
+        message = f"the cursor is not one of an inbox that is sorted by {sort}"
+        return Rejection("BAD_CURSOR", message, ("cursor",), hint="begin without a cursor")
+
 
 _SQL: Final = load_queries("assent.people", "inbox.sql")
 
@@ -30,7 +64,7 @@ TEXT_LENGTH_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InboxQuery:
-    """What somebody wants to see of their inbox; what is unsaid is not filtered by."""
+    """The filter of an inbox; a field that is None does not filter."""
 
     kind: Literal["approval", "form"] | None = None
     bucket: Bucket | None = None
@@ -112,7 +146,7 @@ async def read_inbox(  # noqa: PLR0913
     *,
     directory: Directory | None = None,
 ) -> InboxPage | Rejection:
-    """One page of what waits for somebody; `directory` is the application's, `members` when unsaid."""
+    """Return one page of a person's inbox; `directory` is that of the application, `members` by default."""
     after = place_of(wanted.cursor, wanted.sort)
     if refused := _check(wanted) or (after if isinstance(after, Rejection) else None):
         return refused
@@ -140,7 +174,7 @@ async def count_inbox(  # noqa: PLR0913
     partition_id: str | None = None,
     directory: Directory | None = None,
 ) -> InboxCounts:
-    """How much waits for somebody, by bucket."""
+    """Return the number of items in a person's inbox, by bucket."""
     people = await _owners(connection, directory, org_id, user_id, now)
     rows = await connection.fetch(_SQL.count_by_bucket, org_id, user_id, now, people, partition_id)
     return InboxCounts(**{row["bucket"]: Count(row["open"], row["overdue"]) for row in rows})

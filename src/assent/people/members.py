@@ -1,6 +1,6 @@
-"""The members of an org: listed, taken in, changed, and out of it again. Nobody is deleted: history names them.
+"""The members of an org: listed, added, changed and deactivated. No member is deleted: history names them.
 
-A member decides on others who hold no more than themselves, and on nobody's roles, stay or manager who are themselves.
+A member manages others who hold no more than the member, and never their own roles, status or manager.
 """
 
 from collections.abc import Collection, Mapping
@@ -159,7 +159,7 @@ async def _check_roles(  # noqa: PLR0913, PLR0917
 async def _check_manager(
     connection: Connection, org_id: str, user_id: str, manager_id: str | None, by: Actor
 ) -> None:
-    """A manager approves: nobody becomes one by their own word, or chooses one in the line above themselves."""
+    """A manager approves, so no member makes themselves a manager, or chooses one in the line above."""
     own = [name for name in (by.id, by.maker_id) if name is not None]
     if await connection.fetchval(_SQL.is_above, org_id, own, user_id):
         message = f"{user_id} is a manager of {by.id}, who may not choose whom they report to"
@@ -173,7 +173,7 @@ async def _check_manager(
     if manager is None:
         raise Refused(Rejection("UNKNOWN_USER", f"{manager_id} is no member of {org_id}", ("manager_id",)))
     if manager["kind"] != "user":
-        # Whoever holds a key of it would be the manager.
+        # The holder of its key would be the manager.
         message = f"{manager_id} is a service account; a manager is a person"
         raise Refused(Rejection("BAD_VALUE", message, ("manager_id",)))
 

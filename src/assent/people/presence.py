@@ -13,7 +13,7 @@ from assent.store.queries import load_queries
 _SQL: Final = load_queries("assent.people", "presence.sql")
 
 PresenceRow = tuple[str, str, str | None]
-"""An org, somebody's id and a role that they hold; without a role, that they are active."""
+"""An org, a person's id and a role of the person; without a role, that the person is active."""
 
 
 async def find_present(
@@ -51,7 +51,7 @@ async def _with_roles(
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Somebody whose seats a reader may fill."""
+    """A person whose seats a reader may fill."""
 
     user_id: str
     present: bool
@@ -63,7 +63,7 @@ class Owner:
 async def find_owners(
     connection: Connection, directory: Directory, org_id: str, reader: str, now: datetime
 ) -> list[Owner]:
-    """Whose seats somebody may fill: their own, and those of whom they stand in for unless they have left."""
+    """Return the people whose seats a reader may fill: the reader, and active people who have delegated to them."""
     if type(directory) is MembersDirectory:
         rows = await connection.fetch(_SQL.find_owners, org_id, reader, now)
         owners = [Owner(row["user_id"], row["present"], tuple(row["roles"])) for row in rows]

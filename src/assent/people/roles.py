@@ -1,6 +1,6 @@
 """Roles and the capabilities that they carry. A role is a name that members hold; there is nothing else to it.
 
-Nobody gives or takes what they do not hold (`assent.model.grants`), and the last active member who holds `*` keeps it.
+A member gives or takes only what the member holds (`assent.model.grants`), and the last active holder of `*` keeps it.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -30,12 +30,12 @@ class Role:
 
 
 async def list_roles(connection: Connection, org_id: str, after: str | None, limit: int) -> list[Role]:
-    """Every role that somebody holds or that carries something, by name."""
+    """Return every role that a member holds or that carries a capability, by name."""
     return await _roles(connection, org_id, None, after, limit)
 
 
 async def read_role(connection: Connection, org_id: str, name: str) -> Role:
-    """A role; one that nobody has heard of carries nothing."""
+    """Return a role; an unknown one carries nothing."""
     found = await _roles(connection, org_id, name, None, 1)
     return found[0] if found else Role(name)
 
@@ -68,9 +68,9 @@ async def lock_grants(connection: Connection, org_id: str) -> None:
 
 @asynccontextmanager
 async def keeping_an_administrator(connection: Connection, org_id: str, path: str) -> AsyncIterator[None]:
-    """Undo what is written inside and raise `Refused` if nobody would hold `*` any more.
+    """Undo what is written inside and raise `Refused` if no member would hold `*` any more.
 
-    Under `lock_grants`. A person who holds `*` is not replaced by a service account, which nobody signs in as.
+    Under `lock_grants`. A person who holds `*` is not replaced by a service account, which does not sign in.
     """
     before: int = await connection.fetchval(_SQL.rank_administrators, org_id, EVERYTHING)
     async with connection.transaction():

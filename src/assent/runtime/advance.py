@@ -1,4 +1,4 @@
-"""advance: the one door for changes of instances. One batch, one transaction, whoever asks.
+"""advance: the one way to change instances. One batch, one transaction, for every caller.
 
 The locks of the batch's instances are held by the caller. Then: load everything, go in waves — every instance goes on
 until it rests or wishes for something from outside, the receipts are taken in one statement, the wishes are fulfilled —
@@ -6,18 +6,23 @@ until every token rests, and write. Round trips per wave do not depend on how ma
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
+from assent.audit.write import AuditEntry, write_entries
+from assent.engine import inputs
+from assent.engine.apply import next_visit
+from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
 from assent.kernel.locked_rows import LockedRows
-from assent.runtime.audit_entries import note_commands_of
+from assent.model.actor import SYSTEM_ID
+from assent.model.mutation import Rejection
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.errors import StepFailed
-from assent.runtime.kept_events import feed_kept_events
+from assent.runtime.keyed_events import feed_kept_events
 from assent.runtime.load import Loader
 from assent.runtime.needs import NeedOfRun, NeedsFulfilment, fulfil_needs
 from assent.runtime.receipts import receipt_of_visit, receipts_of_steps, take_receipts
@@ -32,7 +37,7 @@ JOBS_PER_TURN: Final = 50
 
 @dataclass
 class Advancing:
-    """What advancing needs to know of the application."""
+    """Advances instances by what the application declares."""
 
     means: NeedsFulfilment
     loader: Loader
@@ -51,7 +56,7 @@ class Advancing:
         failing: dict[str, Exception] | None = None,
         watch: Watch | None = None,
     ) -> list[Execution]:
-        """Let everything happen to the instances that their inputs ask for, and write it."""
+        """Apply the inputs of a batch to its instances and write the result; return the executions."""
         standing, held = await self.loader.read(connection, works), LockedRows()
         if watch is not None:
             watch.begin(works)
@@ -82,7 +87,7 @@ async def _perform_until_wishes(jobs: Sequence[Execution], perform: Perform) -> 
     """
     wishes: list[NeedOfRun] = []
     for number, job in enumerate(jobs, 1):
-        while (visit := job.run.next_visit()) is not None:
+        while (visit := next_visit(job.run)) is not None:
             if (wish := perform(job, visit)) is not None:
                 wishes.append((job, visit, wish))
                 break
@@ -117,3 +122,96 @@ def _perform(job: Execution, visit: Visit) -> Need | None:
         return job.run.perform(visit)
     except Exception as error:
         raise StepFailed(visit.node.id, error) from error
+
+
+ACTIONS: Final[Mapping[type[Input], str]] = {
+    inputs.Start: "workflow.start",
+    inputs.Advance: "workflow.advance",
+    inputs.Cancel: "workflow.cancel",
+    inputs.Pause: "workflow.pause",
+    inputs.Resume: "workflow.resume",
+    inputs.RetryInstance: "workflow.retry",
+    inputs.Skip: "workflow.skip",
+    inputs.CancelToken: "workflow.cancel_token",
+    inputs.ForceFail: "workflow.force_fail",
+    inputs.Decide: "approval.decide",
+    inputs.Reassign: "approval.reassign",
+    inputs.Claim: "approval.claim",
+    inputs.Release: "approval.release",
+    inputs.ClaimForm: "form.claim",
+    inputs.ReleaseForm: "form.release",
+    inputs.SaveDraft: "form.keep_draft",
+    inputs.ReassignForm: "form.reassign",
+}
+"""The names of commands in the audit log; events and timers are no commands."""
+
+_KEPT_ELSEWHERE: Final = {"id", "actor", "data", "reason", "to_email"}
+
+
+async def note_commands_of(connection: Connection, jobs: Sequence[Execution], now: datetime) -> None:
+    """Write the audit entry of each command that was taken; a refused one changes nothing and has none."""
+    taken = [
+        (job, command)
+        for job in jobs
+        if (command := job.work.command) is not None and _was_taken(job, command)
+    ]
+    audit_ids = await write_entries(connection, [_note(job, command) for job, command in taken], now)
+    for (job, _), audit_id in zip(taken, audit_ids, strict=True):
+        job.audit_id = audit_id
+
+
+def _was_taken(job: Execution, command: Input) -> bool:
+    return any(given is command and not isinstance(outcome, Rejection) for given, outcome in job.run.outcomes)
+
+
+def _note(job: Execution, command: Input) -> AuditEntry:
+    instance = job.run.instance
+    return AuditEntry(
+        instance.org_id,
+        command.actor,
+        ACTIONS[type(command)],
+        "instance",
+        str(instance.id),
+        job.work.origin,
+        _details(command) | _decided(job, command),
+        getattr(command, "reason", None) or None,
+        instance.id,
+        instance.entity_type,
+        instance.entity_id,
+        job.work.trace,
+        _on_behalf_of(job, command),
+    )
+
+
+def _on_behalf_of(job: Execution, command: Input) -> list[str]:
+    """Return the people for which an approver acted, or whose work an operator resumed."""
+    if isinstance(command, inputs.Decide | inputs.Advance):
+        world = job.run.world
+        decisions = [d for r in world.requests.values() for d in r.decisions if d.decided_at == world.now]
+        return [d.on_behalf_of for d in decisions if d.on_behalf_of and d.approver_id == command.actor.id]
+    if isinstance(command, inputs.RetryInstance | inputs.Skip | inputs.Resume):
+        tokens = job.run.instance.tokens.values()
+        people = dict.fromkeys(one for token in tokens for one in token.authority.ids)
+        return [one for one in people if one not in (command.actor.id, SYSTEM_ID)]
+    return []
+
+
+def _decided(job: Execution, command: Input) -> dict[str, Any]:
+    """Return what exactly an approver decided about: the version, and the hash of its content."""
+    if not isinstance(command, inputs.Decide):
+        return {}
+    requests = [r for r in job.run.world.requests.values() if r.id == command.request_id]
+    return {
+        name: value
+        for request in requests
+        for name, value in (
+            ("entity_version", request.entity_version),
+            ("content_hash", request.content_hash),
+        )
+        if request.entity_id is not None
+    }
+
+
+def _details(command: Input) -> dict[str, Any]:
+    said = {field.name: getattr(command, field.name) for field in fields(command)}
+    return {name: value for name, value in said.items() if name not in _KEPT_ELSEWHERE and value}

@@ -1,6 +1,5 @@
-"""What one batch is made of: instances with their inputs, and where each input came from."""
+"""The items of a batch: instances with their inputs, and where each input came from."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,14 +29,14 @@ class NewInstance:
 
 @dataclass(slots=True)
 class BatchItem:
-    """One instance, and what is to happen to it."""
+    """One instance, and its inputs."""
 
     org_id: str
     instance_id: UUID
     inputs: list[Input] = field(default_factory=list)
     birth: NewInstance | None = None
     command: Input | None = None
-    """What somebody asks of it: the last of the inputs, after everything that is pending for it (D18)."""
+    """A caller's command: the last of the inputs, after everything that is pending for the instance (D18)."""
     events: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     """Input id → the row of the outbox that it came from."""
     definition: Definition | None = None
@@ -54,7 +53,7 @@ class BatchItem:
 
 @dataclass(slots=True)
 class Execution:
-    """Work that is under way."""
+    """A batch item that is being run."""
 
     work: BatchItem
     run: Run
@@ -72,17 +71,13 @@ class Execution:
     audit_id: UUID | None = None
     """The audit entry of its command, once that was taken."""
     traces: dict[UUID, str] = field(default_factory=dict)
-    """Step → the trace of its own span, where somebody traces."""
+    """Step → the trace of its own span, where it is traced."""
 
     @property
     def origin(self) -> Origin:
-        """By which way came what is happening just now: a command's, or else none but the workflow's own."""
+        """Return the way in of the current input: that of the command, or the workflow's own."""
         command = self.work.command
         return self.work.origin if command is not None and command is self.run.current else BY_ITSELF
 
     def trace_of(self, step_id: UUID) -> str | None:
         return self.traces.get(step_id, self.work.trace)
-
-
-def queue(inputs: list[Input]) -> deque[Input]:
-    return deque(inputs)

@@ -1,4 +1,4 @@
-"""An instance for somebody: where it stands, what they could do about it, and how it came here. Takes no locks."""
+"""An instance as one person sees it: where it is, what the person could do, and its newest steps. Takes no locks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

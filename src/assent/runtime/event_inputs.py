@@ -1,6 +1,6 @@
-"""Rows of the outbox as inputs of the engine."""
+"""Events of the outbox as inputs of the engine, loaded in order for instances whose locks are held."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,10 +17,15 @@ from assent.engine.inputs import (
     Unreadable,
 )
 from assent.model.actor import SYSTEM, Actor, Authority
+from assent.model.keys import InstanceKey
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
 from assent.model.outside_request import ON_RESULT
-from assent.runtime.batch import NewInstance
+from assent.runtime.batch import BatchItem, NewInstance
+from assent.store.database import Connection
+from assent.store.queries import load_queries
 from assent.store.rows import Row
+
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 ON_START: Final = "on_start"
 """Start a flow, in the background."""
@@ -120,3 +125,52 @@ _INPUTS: Final[Mapping[str, Callable[[Row, Mapping[str, Any]], Input]]] = {
     ),
     ON_POKE: lambda event, given: Poke(event["id"], _actor(given)),
 }
+
+
+async def load_events(
+    connection: Connection,
+    places: Sequence[InstanceKey],
+    events_max: int | None = None,
+    *,
+    due_only: bool = True,
+) -> tuple[list[BatchItem], int]:
+    """The works of these instances, and how many events were put off.
+
+    One event that must wait makes those behind it wait too.
+    """
+    by_place = await _open_events(connection, places)
+    ready = {place: rows for place, rows in by_place.items() if rows[0]["is_due"] or not due_only}
+    works = [add_events(BatchItem(*place), rows[:events_max]) for place, rows in ready.items()]
+    waiting = [rows for place, rows in by_place.items() if place not in ready]
+    return works, await _put_off(connection, waiting)
+
+
+def add_events(work: BatchItem, rows: Sequence[Any]) -> BatchItem:
+    for row in rows:
+        given, birth = input_of_event(row)
+        work.inputs.append(given)
+        work.events[given.id] = row
+        work.birth = work.birth or birth
+        work.trace = work.trace or row["trace_id"]
+    return work
+
+
+async def _open_events(connection: Connection, places: Sequence[InstanceKey]) -> dict[InstanceKey, list[Any]]:
+    orgs, ids = [org for org, _ in places], [instance_id for _, instance_id in places]
+    found: dict[InstanceKey, list[Any]] = {}
+    for row in await connection.fetch(_SQL.load_open_events, orgs, ids):
+        found.setdefault((row["org_id"], row["instance_id"]), []).append(row)
+    return found
+
+
+async def _put_off(connection: Connection, waiting: Sequence[list[Any]]) -> int:
+    """Without it they would be claimed again and again, in the place of others."""
+    behind = [
+        (row["org_id"], row["created_at"], row["id"], rows[0]["created_at"], rows[0]["id"])
+        for rows in waiting
+        for row in rows[1:]
+        if row["is_due"]
+    ]
+    if behind:
+        await connection.execute(_SQL.put_off_events, *zip(*behind, strict=True))
+    return len(behind)

@@ -21,10 +21,9 @@ from assent.model.ids import new_id
 from assent.model.keys import InstanceKey
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
+from assent.runtime.event_inputs import load_events
 from assent.runtime.failures import pause_for, settle_failure
-from assent.runtime.keyed_events import route_arrivals
-from assent.runtime.open_events import load_events
-from assent.runtime.rotation import OrgRotation
+from assent.runtime.keyed_events import OrgRotation, route_arrivals
 from assent.runtime.watch import watching
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -146,7 +145,7 @@ class EventProcessor:
         return handled
 
     async def _process_alone(self, batch: EventBatch, claim: Claim) -> int:
-        """One instance by itself, and one event of it: what fails now is this event's own failure."""
+        """Run one event of one instance by itself: what fails now is this event's own failure."""
         batch.events_max = 1
         try:
             return await self._process(batch, claim)
@@ -157,7 +156,7 @@ class EventProcessor:
             return 1  # its turn is over: others may be waiting behind it
 
     async def _settle(self, attempted: BatchItem, error: Exception) -> None:
-        """Write down that an attempt failed, unless somebody else was at the event in the meantime."""
+        """Record that an attempt failed, unless another worker processed the event in the meantime."""
         (event,) = attempted.events.values()
 
         async def work(connection: Connection) -> None:
@@ -170,7 +169,7 @@ class EventProcessor:
         await self.database.run(work, org_id=None)
 
     async def recover_batches(self, limit: int = 100) -> int:
-        """Split abandoned notes into notes of one, and run those; answers how many instances were in them."""
+        """Split abandoned notes into notes of one, and run those; return how many instances were in them."""
         async with self.database.transaction(None) as connection:
             notes = await connection.fetch(_SQL.find_abandoned_batches, limit)
         return sum([await self._recover(row) for row in notes])
@@ -192,7 +191,7 @@ class EventProcessor:
 
         async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
             if not await connection.fetchval(_SQL.hold_batch, note):
-                return []  # somebody else is at it
+                return []  # another worker runs it
             if not counted:
                 counted.append(await self._begin(note, org_id, instance_id, now, was_alone=was_alone))
             place = counted[0]
@@ -237,7 +236,7 @@ class EventProcessor:
 
 
 def those_free(places: Sequence[InstanceKey]) -> Claim:
-    """The lock of each instance that nobody is busy with; the others' turn comes again."""
+    """Return a claim of those instances whose locks are free; the others are claimed later."""
 
     async def claim(connection: Connection, now: datetime) -> list[InstanceKey]:
         rows = await connection.fetch(_SQL.try_lock_instances, [instance_id for _, instance_id in places])

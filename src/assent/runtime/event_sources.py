@@ -1,6 +1,6 @@
 """Sources of events that sign what they send (Standard Webhooks): kept, rotated, and asked when an event comes in.
 
-A source owns keys by how they begin: an event under such a key is taken only with its signature, whoever brings it.
+A source owns keys by how they begin: an event under such a key is accepted only with its signature, from every caller.
 Everything here is done in transactions of the owner: the engine's role has no right to secrets.
 """
 
@@ -152,7 +152,7 @@ def _same(expected: str, given: str) -> bool:
 
 
 def _text(body: bytes) -> str:
-    # The library signs texts. Bytes that are none are read as another text, which nobody has signed.
+    # The library signs texts. Bytes that are none are read as another text, which was not signed.
     return body.decode(errors="replace")
 
 

@@ -23,7 +23,7 @@ RETRY_S_MIN: Final = 1.0
 RETRY_S_MAX: Final = 300.0
 _RETRIES: Final = timedelta(seconds=RETRY_S_MIN), timedelta(seconds=RETRY_S_MAX)
 STALE_RETRY_S: Final = 60.0
-"""How long an event waits for somebody to compile its workflow anew."""
+"""How long an event waits for its workflow to be compiled again."""
 
 
 async def settle_failure(
@@ -44,13 +44,13 @@ async def settle_failure(
 async def pause_for(
     connection: Connection, advancing: Advancing, work: BatchItem, why: str, now: datetime
 ) -> None:
-    """Let an instance stand still until somebody has looked at the event that it could not take."""
+    """Pause an instance until an operator has looked at the event that failed."""
     pause = Pause(new_id(now), SYSTEM, why, code=EVENT_FAILED)
     await _advance_alone(connection, advancing, work, pause, now)
 
 
 def _wait_without_attempt_s(error: Exception) -> float | None:
-    """Nobody's fault: somebody else is at work on what the step wants (D28), or the workflow is to be recompiled."""
+    """Postpone an event without an attempt: its entity is locked (D28), or its workflow is to be recompiled."""
     if isinstance(error, InstanceBusy):
         return RETRY_S_MIN
     if isinstance(error, Refused) and error.code == "WORKFLOW_COMPILER_STALE":

@@ -1,18 +1,53 @@
-"""Events under a key: told to every step that waits for it, else kept for the first that will (D32)."""
+"""Events under a key: delivered to every step that waits for it, else kept for the first that will (D32)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from assent.engine.inputs import EventArrived
+from assent.engine.instance import Step
 from assent.model.ids import new_id
 from assent.model.keys import EventKey
 from assent.model.mutation import ON_EVENT, PARTITION, Event
 from assent.outbox.emit import emit_events
-from assent.runtime.rotation import OrgRotation
+from assent.runtime.batch import Execution
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+
+FIRST: Final = ""
+"""Before every org."""
+
+Claim = Callable[[str], Awaitable[Sequence[Any]]]
+"""Claims what is due in orgs behind one, in the order of their ids; every org that was looked at has a row."""
+
+
+@dataclass
+class OrgRotation:
+    """The org at which a worker's last claim ended: a claim looks at some orgs, the next one at those behind.
+
+    Not shared between processes: each goes round by itself.
+    """
+
+    after: str = FIRST
+
+    async def claim(self, claim: Claim, orgs_max: int, column: str) -> list[Any]:
+        """Return what the next orgs gave, going round until one gave something or all were looked at.
+
+        `column` is null in the row of an org that gave nothing.
+        """
+        went_round = self.after == FIRST
+        while True:
+            rows = await claim(self.after)
+            orgs = {row["org_id"] for row in rows}
+            self.after = rows[-1]["org_id"] if len(orgs) >= orgs_max else FIRST
+            found = [row for row in rows if row[column] is not None]
+            if found or (self.after == FIRST and went_round):
+                return found
+            went_round = went_round or self.after == FIRST
 
 
 def arrival(
@@ -23,7 +58,7 @@ def arrival(
     partition_id: str | None = None,
     **news: Any,
 ) -> Event:
-    """Something has come under a key, for the steps that wait for it; one cause is told once (WF-11).
+    """Return the event that something has come under a key; one cause is one event (WF-11).
 
     With a partition it is for the instances of that partition only.
     """
@@ -39,7 +74,7 @@ def arrival(
 
 
 async def route_arrivals(connection: Connection, turns: OrgRotation, limit: int, now: datetime) -> int:
-    """Take a batch of arrivals to where they are waited for; answers how many there were."""
+    """Deliver a batch of arrivals to the steps that wait for them; return how many there were."""
 
     async def claim(after: str) -> list[Any]:
         return await connection.fetch(_SQL.claim_arrivals, limit, after)
@@ -62,7 +97,7 @@ async def route_arrivals(connection: Connection, turns: OrgRotation, limit: int,
 
 
 async def _take_waits(connection: Connection, arrivals: Sequence[Any]) -> dict[EventKey, list[Any]]:
-    """The steps that these may reach; from now on they wait for what is on its way to them."""
+    """Return the steps that these may reach; from now on they wait for what is on its way to them."""
     found: dict[EventKey, list[Any]] = {}
     if arrivals:
         orgs, texts = zip(*(_key(row) for row in arrivals), strict=True)
@@ -74,26 +109,26 @@ async def _take_waits(connection: Connection, arrivals: Sequence[Any]) -> dict[E
 
 
 def _reached(arrival: Any, waits: dict[EventKey, list[Any]]) -> list[Any]:
-    """The waits that an arrival may reach, taken out of those that are left."""
+    """Return the waits that an arrival may reach, and take them out of those that are left."""
     left, partition = waits.get(_key(arrival), []), partition_of(arrival["payload_json"])
     waits[_key(arrival)] = [wait for wait in left if partition not in (None, wait["partition_id"])]
     return [wait for wait in left if partition in (None, wait["partition_id"])]
 
 
 def partition_of(payload: Mapping[str, Any]) -> str | None:
-    """The one partition that an event is for; all of them without."""
+    """Return the one partition that an event is for; None where it is for all."""
     found = payload.get(PARTITION)
     return found if isinstance(found, str) else None
 
 
 async def _refuse(connection: Connection, arrivals: Sequence[Any]) -> None:
-    """An arrival without a key can be nobody's."""
+    """End arrivals without a key as dead: no step can wait for them."""
     if arrivals:
         await connection.execute(_SQL.give_up_arrivals, *_keys(arrivals))
 
 
 def deliver_arrival(row: Any, wait: Any, now: datetime) -> Event:
-    """What an instance hears of an arrival that one of its steps waits for."""
+    """Return the event for an instance, of an arrival that one of its steps waits for."""
     payload = row["payload_json"]
     news = {"cause": str(row["id"]), "step": str(wait["step_id"]), "key": payload["key"]}
     news |= {name: payload[name] for name in ("data", "outcome") if name in payload}
@@ -123,3 +158,60 @@ def _keys(arrivals: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         [row["created_at"] for row in arrivals],
         [row["id"] for row in arrivals],
     )
+
+
+Wait = tuple[Execution, Step]
+
+
+async def feed_kept_events(connection: Connection, jobs: Sequence[Execution], now: datetime) -> bool:
+    """Look for a kept event for the next wait of every instance; return whether an instance had such a wait.
+
+    One wait at a time: what the first one finds may end the others, and then their events stay kept.
+    """
+    waits = [(job, step) for job in jobs if (step := _next_wait(job)) is not None]
+    if not waits:
+        return False
+    kept = await _take(connection, waits)
+    later: list[Event] = []
+    for place, (job, step) in enumerate(waits, 1):
+        job.asked.add(step.id)
+        event = kept.get(place)
+        if event is not None and job.run.instance.status == "running":
+            job.run.inputs.append(_arrived(event, step))
+        elif event is not None:
+            later.append(_for_later(event, step, now))
+    await emit_events(connection, later, now)
+    return True
+
+
+def _next_wait(job: Execution) -> Step | None:
+    return next((step for step in job.run.steps if _waits(step) and step.id not in job.asked), None)
+
+
+def _waits(step: Step) -> bool:
+    return step.event_key is not None and step.is_new and step.status == "pending"
+
+
+async def _take(connection: Connection, waits: Sequence[Wait]) -> dict[int, Any]:
+    """Return the kept event of each wait that there is one for, by the position of the wait, from 1."""
+    orgs, keys = [step.org_id for _, step in waits], [step.event_key for _, step in waits]
+    partitions = [job.run.instance.partition_id for job, _ in waits]
+    await connection.execute(_SQL.lock_event_keys, orgs, keys)
+    rows = await connection.fetch(_SQL.take_kept_events, orgs, keys, partitions)
+    return {
+        row["place"]: {name: row[name] for name in ("org_id", "id", "payload", "created_at")} for row in rows
+    }
+
+
+def _arrived(event: Any, step: Step) -> EventArrived:
+    payload = event["payload"]
+    outcome = payload.get("outcome", "completed")
+    return EventArrived(event["id"], step_id=step.id, data=payload.get("data"), outcome=outcome)
+
+
+def _for_later(event: Any, step: Step, now: datetime) -> Event:
+    """Return the event for an instance that has stopped in this run: it waits in the outbox."""
+    arrival = {**event, "payload_json": event["payload"], "trace_id": None}
+    wait = {"step_id": step.id, "instance_id": step.instance_id, "entity_version": step.entity_version}
+    step.event_key = None
+    return deliver_arrival(arrival, wait, now)

@@ -1,5 +1,6 @@
 """From instances' ids to runs: locked, loaded and verified, in one statement each for the whole batch."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,10 +33,9 @@ from assent.model.keys import InstanceKey
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.people.delegations import load_delegations
 from assent.people.directory import Directory
-from assent.runtime.authority import load_actors
-from assent.runtime.batch import BatchItem, Execution, queue
-from assent.runtime.open_events import add_events
-from assent.runtime.presence import delegates_of, load_rolls
+from assent.runtime.authority import delegates_of, load_actors, load_rolls
+from assent.runtime.batch import BatchItem, Execution
+from assent.runtime.event_inputs import add_events
 from assent.runtime.rows import instance_from, new_instance_row
 from assent.store.database import Connection
 from assent.store.queries import load_queries
@@ -118,7 +118,7 @@ class Loader:
         return jobs
 
     async def look(self, connection: Connection, work: BatchItem, now: datetime) -> Execution | None:
-        """An instance as it stands and no lock taken: for whoever only wants to see what could happen to it."""
+        """Return the execution of an instance without a lock, to see what could happen to it."""
         standing = await self.read(connection, [work])
         rows = standing.instances
         if work.key not in rows:
@@ -144,7 +144,7 @@ class Loader:
     ) -> Execution:
         plan = self.plan(definition)
         limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
-        run = Run(plan, instance, world, queue(work.inputs), limit, failing)
+        run = Run(plan, instance, world, deque(work.inputs), limit, failing)
         return Execution(
             work, run, definition, is_new, instance.version, dict(instance.context), instance.status
         )
@@ -217,7 +217,7 @@ async def _load_people(
     standing: LoadedRows,
     now: datetime,
 ) -> None:
-    """What instances have asked people, for whom those may act who answer now, and who of them is there."""
+    """Load what instances have asked people, the delegations of those who answer now, and which of them are present."""
     asking = [job for job in jobs if job.work.key in standing.asked]
     requests = await load_requests(connection, {job.work.key: job.run.instance.generation for job in asking})
     for job in asking:
@@ -231,7 +231,7 @@ async def _load_people(
 
 
 async def _load_forms(connection: Connection, jobs: Sequence[Execution]) -> list[Execution]:
-    """The forms at which instances rest, where somebody or a timer may have to do with them; answers where."""
+    """Load the forms at which instances rest, where a person or a timer may act on them; return where."""
     steps = [(job, _form_steps(job)) for job in jobs]
     filling = [(job, found) for job, found in steps if found and _is_about(job.work.inputs, found)]
     forms = await load_forms(
@@ -252,7 +252,7 @@ def _form_steps(job: Execution) -> set[UUID]:
 def _is_about(inputs: Sequence[Input], steps: set[UUID]) -> bool:
     """Whether a form can matter. Most of what workers do leaves it alone, or ends it unread."""
     if not inputs:
-        return True  # whoever only looks wants to see it
+        return True  # a reader wants to see it
     return any(
         given.step_id in steps if isinstance(given, TimerDue) else not isinstance(given, _ELSEWHERE)
         for given in inputs
@@ -299,7 +299,7 @@ def pin_of(row: Row) -> Pin:
 
 
 def _new_pins(works: Sequence[BatchItem], rows: Mapping[InstanceKey, Row]) -> dict[tuple[str, UUID], Pin]:
-    """Of instances that move to a definition that was compiled anew; the old one cannot be loaded any more."""
+    """Return the new pins of instances that move to a definition compiled again: the old one cannot be loaded."""
     return {
         work.key: Pin(work.org_id, given.definition_id, given.definition_version, given.definition_hash)
         for work in works

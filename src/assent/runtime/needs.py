@@ -35,7 +35,7 @@ NeedOfRun = tuple[Execution, Visit, Need]
 
 @dataclass
 class NeedsFulfilment:
-    """What wishes are fulfilled with."""
+    """What needs are fulfilled with."""
 
     kernel: Kernel
     directory: Directory
@@ -140,7 +140,7 @@ async def _require_free(connection: Connection, commands: Sequence[Command]) -> 
     orgs, ids = [command.org_id for command in foreign], [command.entity_id for command in foreign]
     busy = await connection.fetch(_SQL.find_busy_entities, orgs, ids)
     if busy:
-        raise InstanceBusy(f"somebody is at work on entity {busy[0]['id']}")
+        raise InstanceBusy(f"another transaction has locked entity {busy[0]['id']}")
 
 
 def _command(job: Execution, visit: Visit, wish: Mutate) -> Command:
@@ -251,7 +251,7 @@ async def _call(connection: Connection, operations: Any, job: Execution, visit: 
 
 
 def _kept(answer: Any) -> Any:
-    """An answer as the step keeps it; one that cannot be kept is the function's failure, and nobody else's."""
+    """Return an answer as the step keeps it; one that cannot be kept is the function's failure."""
     if isinstance(answer, OutsideWork):
         require_canonical(answer.payload)
         return answer

@@ -21,7 +21,7 @@ from assent.runtime.batch import BatchItem
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_POKE
 from assent.runtime.load import pin_of
-from assent.runtime.rows import instance_from, step_from
+from assent.runtime.rows import instance_from, projection_row, step_from
 from assent.runtime.write import settle_deferred_events
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
@@ -49,7 +49,9 @@ class OperationCommands:
             if rebuilt == current:
                 return False
             now = scope.database.clock.now()
-            await connection.execute(_SQL.overwrite_projection, _projection(rebuilt, now))
+            await connection.execute(
+                _SQL.overwrite_projection, [projection_row(rebuilt, now) | {"context_json": rebuilt.context}]
+            )
             await settle_deferred_events(connection, [rebuilt], now)
             return True
 
@@ -130,23 +132,3 @@ def _at_birth(row: dict[str, Any], versions: list[int]) -> Instance:
         chain_length=0,
         incident=None,
     )
-
-
-def _projection(instance: Instance, now: Any) -> list[dict[str, Any]]:
-    return [
-        {
-            "org_id": instance.org_id,
-            "id": instance.id,
-            "status": instance.status,
-            "active_tokens": [token.to_json() for token in instance.tokens.values()],
-            "current_nodes": instance.current_nodes,
-            "context_json": instance.context,
-            "version": instance.version,
-            "generation": instance.generation,
-            "chain_length": instance.chain_length,
-            "incident": instance.incident,
-            "entity_version": instance.entity_version,
-            "updated_at": now,
-            "completed_at": now if instance.has_ended else None,
-        }
-    ]

@@ -24,7 +24,7 @@ _SQL: Final = load_queries("assent.runtime", "views.sql")
 
 
 class Seen(Protocol):
-    """What is known of an instance by whoever shows it."""
+    """What the caller who shows an instance knows of it."""
 
     @property
     def org_id(self) -> str: ...
@@ -52,7 +52,7 @@ class SeenInstance:
 
 
 async def reader_of(core: Core, connection: Connection, org_id: str, actor: Actor) -> Reader:
-    """What somebody may see in lists: of flows, those that they take part in or may read."""
+    """Return what the actor may see in lists: of flows, those in which the actor takes part or may read."""
     contracts, now = core.kernel.registry.contracts, core.database.clock.now()
     if may_read_flow("*", actor):
         return Reader(actor.id, now, hidden_types(contracts, actor), all_flows=True)
@@ -64,7 +64,7 @@ async def reader_of(core: Core, connection: Connection, org_id: str, actor: Acto
 
 
 async def may_read_instance(core: Core, connection: Connection, instance: Seen, actor: Actor) -> None:
-    """Raise `Refused` unless somebody may read an instance, with its variables, its forms and its steps."""
+    """Raise `Refused` unless the actor may read an instance, with its variables, its forms and its steps."""
     if instance.entity_type is not None:
         contracts: Contracts = core.kernel.registry.contracts
         return may_read(contracts, instance.entity_type, actor)
@@ -82,7 +82,7 @@ async def may_read_instance(core: Core, connection: Connection, instance: Seen, 
 
 
 async def was_asked(core: Core, connection: Connection, org_id: str, asked: UUID, user: str) -> bool:
-    """Whether somebody is or was asked at an approval request or a form, or stands in for one who is."""
+    """Return whether a user is or was asked at an approval request or a form, or is a delegate of one who is."""
     now = core.database.clock.now()
     return bool(await connection.fetchval(_SQL.was_asked, org_id, asked, user, now))
 
@@ -96,7 +96,7 @@ async def could_answer(  # noqa: PLR0913
     *,
     step_id: UUID | None = None,
 ) -> bool:
-    """Whether somebody could answer a step that waits, as by a role that they have now; one step, or any."""
+    """Return whether the actor could answer a step that waits, such as by a role; one step, or any."""
     now = core.database.clock.now()
     work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
     job = await core.advancing.loader.look(connection, work, now)

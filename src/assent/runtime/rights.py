@@ -53,12 +53,12 @@ def may_read(contracts: Contracts, entity_type: str | None, actor: Actor) -> Non
 
 
 def hidden_types(contracts: Contracts, actor: Actor) -> list[str]:
-    """The entity types that somebody may not see."""
+    """Return the entity types that the actor may not see."""
     return [contract.name for contract in contracts.values() if _unreadable(contract, actor)]
 
 
 def may_read_flow(key: str, actor: Actor) -> bool:
-    """Whether somebody may read every instance of a flow, by a capability for all flows or for this one."""
+    """Return whether the actor may read every instance of a flow, by a capability for all flows or for this one."""
     return actor.kind == "system" or actor.can(READ_FLOWS) or actor.can(f"{key}:read")
 
 
@@ -74,13 +74,13 @@ def _unreadable(contract: Contract, actor: Actor) -> Rejection | None:
 
 
 def may_start(workflow: Workflow, actor: Actor) -> None:
-    """For those who start in the background: an instance itself asks whoever starts it."""
+    """Raise `Refused` unless the actor may start in the background; other starts are checked by the instance."""
     if refused := unstartable(workflow, actor):
         raise Refused(refused)
 
 
 def may_operate(actor: Actor, operation: Operation) -> None:
-    """For what is of several instances, or of none: an instance itself asks whoever operates it."""
+    """Raise `Refused` unless the actor may operate on several instances, or on none; one instance checks it itself."""
     if refused := inoperable(operation, actor):
         raise Refused(refused)
 

@@ -3,10 +3,9 @@
 from datetime import datetime
 from typing import Any, Final
 
-from assent.engine.instance import Instance, Originators, Token
-from assent.engine.step import Step
+from assent.engine.instance import Instance, Originators, Step, Token
 from assent.runtime.batch import Execution
-from assent.store.rows import Row
+from assent.store.rows import Row, RowValues, from_row, to_row
 
 STEP_COLUMNS: Final = (
     "org_id",
@@ -36,23 +35,11 @@ STEP_COLUMNS: Final = (
 
 def instance_from(row: Row) -> Instance:
     tokens = [Token.from_json(token) for token in row["active_tokens"]]
-    return Instance(
-        org_id=row["org_id"],
-        id=row["id"],
-        subject_id=row["subject_id"],
-        started_at=row["started_at"],
-        entity_type=row["entity_type"],
-        entity_id=row["entity_id"],
-        entity_version=row["entity_version"],
-        partition_id=row["partition_id"],
-        status=row["status"],
+    return from_row(
+        Instance,
+        row,
         tokens={token.id: token for token in tokens},
         context=row["context_json"],
-        version=row["version"],
-        generation=row["generation"],
-        chain_length=row["chain_length"],
-        incident=row["incident"],
-        expires_at=row["expires_at"],
         originators=Originators.from_json(row["originators"]),
     )
 
@@ -105,51 +92,55 @@ def step_record(step: Step) -> tuple[Any, ...]:
     )
 
 
-def step_row(step: Step) -> dict[str, Any]:
+def step_row(step: Step) -> RowValues:
     return dict(zip(STEP_COLUMNS, step_record(step), strict=True))
 
 
-def ended_row(step: Step) -> dict[str, Any]:
-    return {
-        "org_id": step.org_id,
-        "created_at": step.created_at,
-        "id": step.id,
-        "status": step.status,
-        "completed_at": step.completed_at,
-        "output_json": step.output,
-        "error": step.error,
-    }
+def ended_row(step: Step) -> RowValues:
+    kept = ("org_id", "created_at", "id", "status", "completed_at", "error")
+    return to_row(step, kept, output_json=step.output)
 
 
-def projection_row(job: Execution, now: datetime) -> dict[str, Any]:
-    """What both a new instance and a changed one are written with."""
-    instance = job.run.instance
-    last = job.run.steps[-1].id if job.run.steps else None
-    pin = job.definition
-    return {
-        "org_id": instance.org_id,
-        "id": instance.id,
+_PROJECTED: Final = (
+    "org_id",
+    "id",
+    "entity_version",
+    "status",
+    "current_nodes",
+    "version",
+    "generation",
+    "chain_length",
+    "incident",
+)
+"""What an instance's row holds under the names of its attributes."""
+
+
+def projection_row(instance: Instance, now: datetime) -> RowValues:
+    """Return what follows from an instance's steps, as columns."""
+    return to_row(
+        instance,
+        _PROJECTED,
+        active_tokens=[token.to_json() for token in instance.tokens.values()],
+        updated_at=now,
+        completed_at=now if instance.has_ended else None,
+    )
+
+
+def _written_row(job: Execution, now: datetime) -> RowValues:
+    """Return what both a new instance and a changed one are written with."""
+    pin, steps = job.definition, job.run.steps
+    return projection_row(job.run.instance, now) | {
         "definition_id": pin.id,
         "definition_version": pin.version,
         "definition_hash": pin.hash,
-        "entity_version": instance.entity_version,
-        "status": instance.status,
-        "active_tokens": [token.to_json() for token in instance.tokens.values()],
-        "current_nodes": instance.current_nodes,
-        "version": instance.version,
-        "generation": instance.generation,
-        "chain_length": instance.chain_length,
-        "incident": instance.incident,
-        "originators": instance.originators.to_json(),
-        "last_step_id": last,
-        "updated_at": now,
-        "completed_at": now if instance.has_ended else None,
+        "originators": job.run.instance.originators.to_json(),
+        "last_step_id": steps[-1].id if steps else None,
     }
 
 
-def new_instance_row(job: Execution, now: datetime) -> dict[str, Any]:
+def new_instance_row(job: Execution, now: datetime) -> RowValues:
     instance, birth = job.run.instance, job.work.birth
-    return projection_row(job, now) | {
+    return _written_row(job, now) | {
         "workflow_id": job.definition.workflow.key,
         "entity_type": instance.entity_type,
         "entity_id": instance.entity_id,
@@ -162,10 +153,10 @@ def new_instance_row(job: Execution, now: datetime) -> dict[str, Any]:
     }
 
 
-def changed_instance_row(job: Execution, now: datetime) -> dict[str, Any]:
+def changed_instance_row(job: Execution, now: datetime) -> RowValues:
     context = job.run.instance.context
     changed = context != job.context_before
-    return projection_row(job, now) | {
+    return _written_row(job, now) | {
         "from_version": job.from_version,
         "context_json": context if changed else None,
     }

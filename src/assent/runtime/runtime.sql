@@ -4,12 +4,12 @@ SELECT pg_advisory_xact_lock(hashtextextended(id::text, 0))
   FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted;
 
 -- name: try_lock_instances
--- Takes the locks of those instances that nobody is busy with, and says which.
+-- Takes the locks of those instances that are free, and returns which.
 SELECT id FROM (SELECT DISTINCT unnest($1::uuid[]) AS id ORDER BY 1) AS wanted
  WHERE pg_try_advisory_xact_lock(hashtextextended(id::text, 0));
 
 -- name: load_instances
--- Instances by id, as far as they are there, with what is pending for those to whom a command is given (D18), and whether
+-- Instances by id, as far as they are there, with what is pending for those that get a command (D18), and whether
 -- they have asked people in their present generation. The first of each org also tells what the org is set to, and
 -- whether people of it stand in for each other.
 SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
@@ -30,7 +30,7 @@ SELECT wanted.org_id AS wanted_org, wanted.id AS wanted_id, i.*,
     SELECT * FROM assent.workflow_instances o WHERE o.org_id = wanted.org_id AND o.id = wanted.id OFFSET 0) AS i ON true;
 
 -- name: find_instances
--- The instances that commands are for, by what they name, with the locks of those that nobody is busy with (WF-01). An
+-- The instances that commands are for, by what they name, with the locks of those that are free (WF-01). An
 -- entity may have none: its last one has ended.
 SELECT asked.place, found.instance_id, found.partition_id, found.entity_type,
        pg_try_advisory_xact_lock(hashtextextended(found.instance_id::text, 0)) AS held
@@ -47,7 +47,7 @@ SELECT asked.place, found.instance_id, found.partition_id, found.entity_type,
      WHERE asked.noun = 'entity' AND e.org_id = $1 AND e.id = asked.id) AS found;
 
 -- name: take_start_keys
--- Takes the keys of starts whose instances' locks are held, and answers with those that were taken before: what they were
+-- Takes the keys of starts whose instances' locks are held, and returns those that were taken before: what they were
 -- taken for, and whether the instance is still there. The answer does not see what this statement takes.
 WITH wanted AS (
   SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[]) AS w (org_id, key, instance_id, request_hash)
@@ -60,7 +60,7 @@ SELECT k.instance_id, k.request_hash, EXISTS (
   FROM wanted w JOIN assent.workflow_start_keys k ON k.org_id = w.org_id AND k.key = w.key;
 
 -- name: find_busy_entities
--- Tries the locks of the instances that entities belong to, and says which entities somebody else is at work on (D28).
+-- Tries the locks of the instances that entities belong to, and returns which entities another transaction has locked (D28).
 SELECT e.id FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id) JOIN assent.entities e USING (org_id, id)
  WHERE e.instance_id IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0));
 
@@ -172,7 +172,7 @@ UPDATE assent.workflow_instances i
 SELECT assent.set_edit_windows($1::jsonb);
 
 -- name: claim_instances
--- Locks instances with events that are due and that nobody is busy with, of the first $1 orgs behind org $2 that have such
+-- Locks instances with events that are due and whose locks are free, of the first $1 orgs behind org $2 that have such
 -- events: each org a fair share of the batch, oldest first. Every org that was looked at is in the answer, also where all
 -- its instances are busy; so the caller knows where to go on. Two workers never claim the same.
 WITH RECURSIVE fresh (org_id, n) AS (
@@ -287,19 +287,13 @@ UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error
  WHERE org_id = $1 AND id = $2 AND status = 'dead'
 RETURNING instance_id;
 
--- name: list_dead_letters
--- What was given up, newest first.
-SELECT org_id, created_at, id, instance_id, event_type, payload_json, attempts, error, trace_id
-  FROM assent.workflow_events_outbox WHERE org_id = $1 AND status = 'dead'
- ORDER BY created_at DESC, id DESC LIMIT $2;
-
 -- name: postpone_event
--- Not now, and nobody's fault: later, with as many attempts as before.
+-- Postpones an event without counting an attempt.
 UPDATE assent.workflow_events_outbox SET error = $4, retry_at = assent.now() + $5::interval
  WHERE org_id = $1 AND created_at = $2 AND id = $3 AND status IN ('pending', 'failed');
 
 -- name: lock_event_keys
--- Whoever waits for a key and whoever brings an event under it meet here, in the order of their keys.
+-- Steps that wait for a key and events under it take the same lock, in the order of their keys.
 SELECT pg_advisory_xact_lock(hashtextextended(key, 1))
   FROM (SELECT DISTINCT org_id || ':' || event_key AS key
           FROM unnest($1::text[], $2::text[]) AS k (org_id, event_key) ORDER BY 1) AS wanted;
@@ -311,7 +305,7 @@ WITH wait AS MATERIALIZED (
   SELECT org_id, event_key, partition_id, row_number() OVER (PARTITION BY org_id, event_key, partition_id) AS turn, place
     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (org_id, event_key, partition_id, place)
 ), own AS MATERIALIZED (
-  -- What is for one partition only is for nobody else, and goes first.
+  -- What is for one partition only goes first.
   SELECT w.place, w.org_id, kept.id
     FROM wait w CROSS JOIN LATERAL (
       SELECT o.id FROM assent.workflow_kept_events o
@@ -365,7 +359,7 @@ UPDATE assent.workflow_events_outbox e
  WHERE e.org_id = lost.org_id AND e.created_at = lost.created_at AND e.id = lost.id;
 
 -- name: take_waits
--- The steps that wait for some keys, in the partitions that the keys were told in; null is all of them. What they waited
+-- The steps that wait for some keys, in the partitions of the events; null is all of them. What they waited
 -- for is on its way, so they wait for no other.
 UPDATE assent.workflow_step_executions s SET waiting_for_event_key = NULL
   FROM (SELECT org_id, event_key, array_agg(DISTINCT partition_id) AS partitions
@@ -407,7 +401,7 @@ SELECT id, ARRAY[org_id], ARRAY[instance_id], $4 FROM unnest($1::uuid[], $2::tex
 UPDATE assent.workflow_batches SET started_at = $2 WHERE id = $1;
 
 -- name: hold_batch
--- Held while the batch runs: whoever finds the note and gets this lock knows that its worker is gone.
+-- Held while the batch runs: a worker that finds the note and gets this lock knows that its worker is gone.
 SELECT pg_try_advisory_xact_lock(hashtextextended($1::uuid::text, 2));
 
 -- name: forget_batch

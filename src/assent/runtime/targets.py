@@ -1,4 +1,4 @@
-"""What somebody asks, and of which instance: the one that they name, or whose request, form or entity they name."""
+"""The target of a command: an instance, or the request, form or entity that leads to one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _CALLED: Final[Mapping[Noun, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A command that was given, and what it names."""
+    """A command, and what it names."""
 
     org_id: str
     noun: Noun
@@ -36,7 +36,7 @@ class Target:
     given: Input
     birth: NewInstance | None = None
     partition_id: str | None = None
-    """The one part of the org that whoever asks can see; everything without it."""
+    """The one partition that the caller can see; the whole org without it."""
     origin: Origin = field(default_factory=Origin)
     trace: str | None = None
 
@@ -45,7 +45,7 @@ class Target:
         return Refused(Rejection("NOT_FOUND", f"no {called} {self.id}", (path,)))
 
     def work(self, row: Any, now: datetime) -> BatchItem:
-        """For the instance that was found. An entity whose instance has ended begins a new one (D18)."""
+        """Return the batch item for the row that was found; an entity whose instance has ended starts another (D18)."""
         if row is None or self.partition_id not in (None, row["partition_id"]):
             raise self.not_found()
         if row["instance_id"] is not None:
@@ -75,7 +75,7 @@ class ResolvedTarget:
 async def find_instances(
     connection: Connection, asked: Sequence[Target], now: datetime
 ) -> list[ResolvedTarget]:
-    """Whose each is, with the locks of those that nobody is busy with; nothing is waited for."""
+    """Return the instance of each target, locked where its lock is free; wait for no lock."""
     nouns, ids = [one.noun for one in asked], [one.id for one in asked]
     rows = await connection.fetch(_SQL.find_instances, asked[0].org_id, nouns, ids)
     by_place = {row["place"]: row for row in rows}

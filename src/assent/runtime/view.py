@@ -1,4 +1,4 @@
-"""What whoever asked gets to see of an instance."""
+"""An instance as a command returns it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from assent.model.mutation import Entity
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A step that waits for somebody or something."""
+    """A step that waits for a person, an event or a time."""
 
     node_id: str
     name: str
@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class InstanceView:
-    """An instance after a command: whoever writes reads what was written (D9)."""
+    """An instance after a command, as the command wrote it (D9)."""
 
     org_id: str
     id: UUID

@@ -1,5 +1,5 @@
 -- name: list_instances
--- Instances of an org, newest first: those of some statuses, of a workflow, of somebody, in a partition; what the reader
+-- Instances of an org, newest first: those of some statuses, of a workflow, of a subject, in a partition; what the reader
 -- may not see is left out.
 SELECT org_id, id, workflow_id, definition_id, definition_version, definition_hash, entity_type, entity_id,
        entity_version, partition_id, subject_id, status, current_nodes, version, incident, started_at, updated_at, completed_at, expires_at
@@ -21,7 +21,7 @@ SELECT id, key, compiled_json #> '{permissions,read}' AS readers FROM assent.wor
  WHERE org_id IN ($1, '*') AND definition_kind = 'flow' AND status <> 'draft';
 
 -- name: takes_part
--- Whether somebody takes part in an instance, has answered a step of it, or has a role that its flow lets read it. Who only
+-- Whether a user takes part in an instance, has answered a step of it, or has a role that its flow lets read it. Who only
 -- operated it, as by a pause or a retry, has answered nothing.
 SELECT assent.takes_part(i, $3, $5) OR EXISTS (
          SELECT FROM assent.workflow_step_executions s
@@ -32,7 +32,7 @@ SELECT assent.takes_part(i, $3, $5) OR EXISTS (
   FROM assent.workflow_instances i WHERE i.org_id = $1 AND i.id = $2;
 
 -- name: was_asked
--- Whether somebody is or was asked at an approval request or a form, or stands in for one who is.
+-- Whether a user is or was asked at an approval request or a form, or stands in for one who is.
 SELECT EXISTS (SELECT FROM assent.workflow_seats s
                 WHERE s.org_id = $1 AND s.request_id = $2 AND s.user_id = $3 AND s.status <> 'later')
     OR EXISTS (SELECT FROM assent.workflow_seats s

@@ -2,7 +2,7 @@
 
 Each instance of a batch goes on in the trace that brought its event: event → advance → nodes. The batch itself is a
 span of its own, and they are linked. What is seen counts when the batch has committed. Of one that was rolled back
-nothing is told, for it is tried again at once, in halves; the failure of an instance by itself is.
+nothing is reported, for it is tried again at once, in halves; the failure of an instance by itself is.
 """
 
 import logging
@@ -10,16 +10,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
-from assent.model.mutation import Rejection
+from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
-from assent.runtime.tracing import BatchSpans, may_begin, start_batch, start_event
-from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, scope, span
+from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, is_traceparent, scope, span
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ Perform = Callable[[Execution, Visit], Need | None]
 
 
 class Watch:
-    """What is seen of one batch; every attempt begins anew."""
+    """What is seen of one batch; every attempt begins with nothing."""
 
     def __init__(self, tracer: Tracer | None, metrics: Metrics | None, *, inline: bool) -> None:
         self._tracer = tracer
@@ -106,15 +107,15 @@ class Watch:
     ) -> Span:
         others = [found.trace for found in (*events, self._batch) if found is not None]
         links = [trace for trace in others if trace != parent]
-        told = {"org_id": work.org_id, "instance_id": work.instance_id}
-        return tracer.start("advance", parent=parent, links=links, attributes=told)
+        attributes = {"org_id": work.org_id, "instance_id": work.instance_id}
+        return tracer.start("advance", parent=parent, links=links, attributes=attributes)
 
     def _enter(self, job: Execution, visit: Visit) -> None:
         traced = self._traced.get(job.work.instance_id)
         if traced is not None and traced.advance is not None and self._tracer is not None:
             kind = visit.node.kind.value
-            told = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
-            opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=told)
+            attributes = {"node_id": visit.node.id, "node_kind": kind, "instance_id": job.work.instance_id}
+            opened = self._tracer.start(f"node {kind}", parent=traced.advance.trace, attributes=attributes)
             traced.nodes[visit.step_id] = opened
             job.traces[visit.step_id] = opened.trace
         self._entered[visit.step_id] = time.perf_counter()
@@ -161,7 +162,7 @@ class Watch:
 def watching(
     now: Callable[[], datetime], *, inline: bool = False, alone: bool = False
 ) -> Iterator[Watch | None]:
-    """Somebody who looks on from the first attempt of a transaction to its commit; none where nobody looks.
+    """Yield a watch from the first attempt of a transaction to its commit; None without tracer and metrics.
 
     A command is `inline`. What is tried by itself, command or event, is `alone`: what fails then is its own failure.
     """
@@ -192,3 +193,53 @@ def commanding(org_id: str, instance_id: UUID | None, given: Input) -> Iterator[
         span(f"command {name}", attributes={"org_id": org_id, "instance_id": instance_id}),
     ):
         yield
+
+
+@dataclass(slots=True)
+class BatchSpans:
+    """The spans of one instance in one batch."""
+
+    events: list[Span]
+    advance: Span | None
+    """None where the events are traced, and the command that drains them is not."""
+    nodes: dict[UUID, Span] = field(default_factory=dict)
+    """Those that are open."""
+
+    @property
+    def open(self) -> list[Span]:
+        return [*self.nodes.values(), *([self.advance] if self.advance else []), *self.events]
+
+    def end(self) -> None:
+        for opened in self.open:
+            opened.end()
+
+    def fail(self, error: BaseException) -> None:
+        for opened in self.open:
+            opened.note(rejection=error.code) if isinstance(error, Refused) else opened.fail(error)
+
+
+def may_begin(trace: str | None) -> bool:
+    """Whether an event gets a span: its trace is sampled, or it has none and the sampler is to be asked."""
+    return is_sampled(trace) or not is_traceparent(trace)
+
+
+def start_batch(tracer: Tracer, works: Sequence[BatchItem]) -> Span:
+    traces = {
+        trace for work in works for event in work.events.values() if is_sampled(trace := event["trace_id"])
+    }
+    events = sum(len(work.events) for work in works)
+    attributes = {"instances": len(works), "events": events}
+    return tracer.start("batch", links=sorted(traces), attributes=attributes)
+
+
+def start_event(tracer: Tracer, work: BatchItem, event: Any) -> Span:
+    attributes = {
+        "org_id": work.org_id,
+        "instance_id": work.instance_id,
+        "event_id": event["id"],
+        "event_type": event["event_type"],
+        "attempts": event["attempts"],
+    }
+    return tracer.start(
+        f"event {event['event_type']}", parent=event["trace_id"], kind="consumer", attributes=attributes
+    )

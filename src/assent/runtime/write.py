@@ -11,9 +11,8 @@ from assent.approvals.forms import EndedForm, write_forms
 from assent.approvals.requests import mark_steps_applied, write_requests
 from assent.effects.outbox import NewEffect, enqueue
 from assent.engine.inputs import Unreadable
-from assent.engine.instance import Instance
+from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
-from assent.engine.step import Step
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.mutation import Event, Rejection

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from assent.testing.databases import START
-    from assent.testing.run import ScenarioResult, run_scenario
     from assent.testing.sandbox import Sandbox
-    from assent.testing.scenario import Scenario, read_scenario
-    from assent.testing.suite import FoundScenario, find_scenarios
+    from assent.testing.scenarios.run import ScenarioResult, run_scenario
+    from assent.testing.scenarios.scenario import Scenario, read_scenario
+    from assent.testing.scenarios.suite import FoundScenario, find_scenarios
 
 _PLACES: Final = {
     "START": "assent.testing.databases",
-    "ScenarioResult": "assent.testing.run",
-    "run_scenario": "assent.testing.run",
+    "ScenarioResult": "assent.testing.scenarios.run",
+    "run_scenario": "assent.testing.scenarios.run",
     "Sandbox": "assent.testing.sandbox",
-    "Scenario": "assent.testing.scenario",
-    "read_scenario": "assent.testing.scenario",
-    "FoundScenario": "assent.testing.suite",
-    "find_scenarios": "assent.testing.suite",
+    "Scenario": "assent.testing.scenarios.scenario",
+    "read_scenario": "assent.testing.scenarios.scenario",
+    "FoundScenario": "assent.testing.scenarios.suite",
+    "find_scenarios": "assent.testing.scenarios.suite",
 }
 
 __all__ = [

@@ -34,6 +34,7 @@ class Loop:
         self._options = options
         self._observe = observe
         self._failures = 0
+        self._backoff_max_ms = _longest_backoff_ms(duty, options)
         self._limit_s = options.run_limit_s(duty.name)
         self._unfinished_since_s: float | None = None
         """Since when a round has begun and none has finished; a run that was cut off has not finished."""
@@ -81,11 +82,21 @@ class Loop:
 
     def _backoff_s(self) -> float:
         doubled_ms = self._options.backoff_min_ms * 2 ** min(self._failures - 1, 20)
-        return self._varied(min(self._options.backoff_max_ms, doubled_ms) / 1000)
+        return self._varied(min(self._backoff_max_ms, doubled_ms) / 1000)
 
     def _varied(self, seconds: float) -> float:
         half = self._options.jitter_percent / 200
         return seconds * random.uniform(1 - half, 1 + half)  # noqa: S311 - jitter is no secret
+
+
+def _longest_backoff_ms(duty: Duty, options: Options) -> int:
+    """Return how long a duty may wait after an error.
+
+    One that has jobs under way between its runs renews the worker's lease. It tries often enough that an outage shorter
+    than the lease does not cost the lease, and with it the jobs that are still running.
+    """
+    has_jobs = hasattr(duty, "finish")
+    return min(options.backoff_max_ms, options.lease_ms // 6) if has_jobs else options.backoff_max_ms
 
 
 async def run_duty(duty: Duty, limit_s: float) -> DutyRun:

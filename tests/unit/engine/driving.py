@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from assent.compiler import compile_flow
+from assent.engine.apply import next_visit
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
-from assent.engine.instance import Instance
+from assent.engine.instance import Instance, Step
 from assent.engine.nodes.base import FindPeople
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import Offered, Run
-from assent.engine.step import Step
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import ApprovalRequest, Delegation, FoundGroup, FoundPeople, Person, Presence
@@ -91,7 +91,7 @@ class Case:
         asked = {"requests": self._requests(), "forms": self._forms()}
         world = World(self.now, **asked, delegations=self.delegations, roll=Everybody(self.gone))
         run = Run(self.plan, self.instance, world, deque([given]), self.chain_steps_max)
-        while (visit := run.next_visit()) is not None:
+        while (visit := next_visit(run)) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
             self.receipts.add(visit.key)
             wish = run.perform(visit)

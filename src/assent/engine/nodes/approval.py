@@ -1,7 +1,7 @@
 """Asks people to approve this version: finds them, waits for enough of them, and takes what they decide.
 
-The request is the authority and the step refers to it. Who is asked is settled once, when the token arrives; nobody
-to ask is a failure of the step, never a way past it.
+The request is the authority and the step refers to it. The people are found once, when the token arrives; without any
+the step fails, and is never passed.
 """
 
 from dataclasses import replace
@@ -73,21 +73,21 @@ class Approval(Handler):
         if not can_be_filled([request, *others]):
             return Failure("NO_APPROVERS", no_people_failure(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
-        told = messages_to(visit, self.node.config, request, asked)
+        messages = messages_to(visit, self.node.config, request, asked)
         output = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
-        return Rest(self._patience.next_time(visit, request), output=output, creates=(request, *told))
+        return Rest(self._patience.next_time(visit, request), output=output, creates=(request, *messages))
 
-    def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
+    def resume(self, visit: "Visit", command: Input) -> Done | Stay | Rejection:
         request = _open_request(visit)
         if isinstance(request, Rejection):
             return request
-        if isinstance(given, TimerDue):
+        if isinstance(command, TimerDue):
             return self._on_time(visit, request)
-        if isinstance(given, Advance):
-            given = Decide(given.id, given.actor, request.id, given.event, data=given.data)
-        if not isinstance(given, Decide):
-            return super().resume(visit, given)  # type: ignore[return-value]
-        return self._decide(visit, request, given)
+        if isinstance(command, Advance):
+            command = Decide(command.id, command.actor, request.id, command.event, data=command.data)
+        if not isinstance(command, Decide):
+            return super().resume(visit, command)  # type: ignore[return-value]
+        return self._decide(visit, request, command)
 
     def _tier(self, visit: "Visit") -> int | None:
         if self._amount is None:
@@ -105,46 +105,46 @@ class Approval(Handler):
         people = {*visit.instance.originators.ids, visit.instance.subject_id}
         return (found.contributors | people) - {SYSTEM_ID}
 
-    def _decide(self, visit: "Visit", request: ApprovalRequest, given: Decide) -> Done | Stay | Rejection:
+    def _decide(self, visit: "Visit", request: ApprovalRequest, command: Decide) -> Done | Stay | Rejection:
         possible = (*ANSWERS, *self._own_answers)
-        if given.answer not in possible:
+        if command.answer not in possible:
             message = (
-                f"`{given.answer}` is not an answer to `{self.node.name}`; possible: {', '.join(possible)}"
+                f"`{command.answer}` is not an answer to `{self.node.name}`; possible: {', '.join(possible)}"
             )
             return Rejection("INVALID_TRANSITION", message, ("event",))
-        seat = self._seat(visit, request, given)
+        seat = self._seat(visit, request, command)
         if isinstance(seat, Rejection):
             return seat
-        if needed := self._needed_elsewhere(visit, request, seat, given):
+        if needed := self._needed_elsewhere(visit, request, seat, command):
             return needed
-        data, problems = self._form.check(given.data)
+        data, problems = self._form.check(command.data)
         if problems:
             return Rejection.of(problems)
-        decided = request.decide(_decision(visit, seat, given))
+        decided = request.decide(_decision(visit, seat, command))
         visit.world.put(decided)
         if not request.may_repeat:
-            for one in _without_seats(visit.round, {given.actor.id, seat.user_id}):
+            for one in _without_seats(visit.round, {command.actor.id, seat.user_id}):
                 visit.world.put(one)
-        return self._after(visit, visit.world.requests[request.step_id], given, data)
+        return self._after(visit, visit.world.requests[request.step_id], command, data)
 
-    def _seat(self, visit: "Visit", request: ApprovalRequest, given: Decide) -> Seat | Rejection:
-        if missing := [name for name in self.node.capabilities if not given.actor.can(name)]:
+    def _seat(self, visit: "Visit", request: ApprovalRequest, command: Decide) -> Seat | Rejection:
+        if missing := [name for name in self.node.capabilities if not command.actor.can(name)]:
             return Rejection("POLICY_DENIED", f"`{self.node.name}` takes {', '.join(missing)}", ("actor",))
-        if denied := guard_against(visit, given.answer):
+        if denied := guard_against(visit, command.answer):
             return denied
         seating = SeatRules.of(visit.world, visit.plan.workflow.key, request, visit.round)
-        return seat_for(seating, given.actor.id, given.on_behalf_of, given.group)
+        return seat_for(seating, command.actor.id, command.on_behalf_of, command.group)
 
     def _needed_elsewhere(
-        self, visit: "Visit", request: ApprovalRequest, seat: Seat, given: Decide
+        self, visit: "Visit", request: ApprovalRequest, seat: Seat, command: Decide
     ) -> Rejection | None:
-        """Whoever answers gives up their other seats of the round: not where nobody else could fill those."""
-        names = {given.actor.id, seat.user_id}
+        """Refuse a decision of a person who is needed for another seat of the round, which the decision would close."""
+        names = {command.actor.id, seat.user_id}
         others = [] if request.may_repeat else _seats_of(visit.round, names, but=seat)
         if not others:
             return None
-        tried = request.decide(_decision(visit, seat, given))
-        ends = given.answer in self._own_answers or tally(tried, self._enough[request.tier]) == "rejected"
+        tried = request.decide(_decision(visit, seat, command))
+        ends = command.answer in self._own_answers or tally(tried, self._enough[request.tier]) == "rejected"
         after = _without_seats([tried if one.id == request.id else one for one in visit.round], names)
         if ends or can_be_filled(after):
             return None
@@ -156,20 +156,20 @@ class Approval(Handler):
         )
 
     def _after(
-        self, visit: "Visit", request: ApprovalRequest, given: Decide, data: dict[str, Any]
+        self, visit: "Visit", request: ApprovalRequest, command: Decide, data: dict[str, Any]
     ) -> Done | Stay:
-        if given.answer in self._own_answers:
-            return _done(visit, request.end("returned", visit.now, given.reason), given.answer, data)
+        if command.answer in self._own_answers:
+            return _done(visit, request.end("returned", visit.now, command.reason), command.answer, data)
         decided = tally(request, self._enough[request.tier])
         if decided is not None:
-            reason = given.reason if decided == "rejected" else None
+            reason = command.reason if decided == "rejected" else None
             return _done(visit, request.end(decided, visit.now, reason), decided, data)
         request = request.set_seats({seat.id: "closed" for seat in idle_seats(request)})
         turn = next_seats(request)
         request = request.set_seats({seat.id: "open" for seat in turn})
         visit.world.put(request)
-        told = messages_to(visit, self.node.config, request, turn)
-        return Stay(self._patience.next_time(visit, request), told)
+        messages = messages_to(visit, self.node.config, request, turn)
+        return Stay(self._patience.next_time(visit, request), messages)
 
     def _on_time(self, visit: "Visit", request: ApprovalRequest) -> Done | Stay:
         if self._patience.is_over(visit, request):
@@ -178,15 +178,15 @@ class Approval(Handler):
             find(visit, request) for find in (self._patience.reminded, self._patience.escalated)
         )
         if escalated:
-            # A claim does not keep the people away to whom it is escalated.
+            # A claim does not bind the people of the escalation.
             request = request.set_seats({seat.id: "open" for seat in escalated}).unclaim()
             visit.world.put(request)
-        told = messages_to(visit, self.node.config, request, escalated, "escalated")
+        messages = messages_to(visit, self.node.config, request, escalated, "escalated")
         round_now = self._patience.round(visit, request)
-        told += messages_to(
+        messages += messages_to(
             visit, self.node.config, request, reminded, "reminded", round_of_reminders=round_now
         )
-        return Stay(self._patience.next_time(visit, request), told)
+        return Stay(self._patience.next_time(visit, request), messages)
 
     def _out_of_time(self, visit: "Visit", request: ApprovalRequest) -> Done:
         default = self.node.config.get("default")
@@ -197,7 +197,7 @@ class Approval(Handler):
 
 
 def _number(value: Any) -> Decimal | None:
-    """An amount: fields of decimals hold text."""
+    """Return an amount as a decimal; fields of decimals hold text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
@@ -224,17 +224,17 @@ def _open_request(visit: "Visit") -> ApprovalRequest | Rejection:
     return request if is_open else not_open(request.id, request.status, request.reason)
 
 
-def _decision(visit: "Visit", seat: Seat, given: Decide) -> Decision:
-    is_own = given.answer not in ANSWERS
+def _decision(visit: "Visit", seat: Seat, command: Decide) -> Decision:
+    is_own = command.answer not in ANSWERS
     return Decision(
         new_id(visit.now),
         seat.id,
-        given.actor.id,
-        cast(Answer, "returned" if is_own else given.answer),
+        command.actor.id,
+        cast(Answer, "returned" if is_own else command.answer),
         visit.now,
-        seat.user_id if seat.user_id != given.actor.id else None,
-        given.reason,
-        given.answer if is_own else None,
+        seat.user_id if seat.user_id != command.actor.id else None,
+        command.reason,
+        command.answer if is_own else None,
     )
 
 
@@ -254,7 +254,7 @@ def _done(visit: "Visit", request: ApprovalRequest, outcome: str, data: dict[str
     if outcome == "approved" and (slot is None or not slot.ends_in_gate):
         request = request.evolve(applied_at=visit.now, applied_step_id=request.step_id)
     visit.world.put(request)
-    output: dict[str, Any] = {"request": str(request.id), "decisions": _told(request)}
+    output: dict[str, Any] = {"request": str(request.id), "decisions": _decisions_json(request)}
     if request.reason:
         output["reason"] = request.reason
     sets = dict(data)
@@ -267,7 +267,7 @@ def _done(visit: "Visit", request: ApprovalRequest, outcome: str, data: dict[str
     return Done(outcome, output, sets)
 
 
-def _told(request: ApprovalRequest) -> list[dict[str, Any]]:
+def _decisions_json(request: ApprovalRequest) -> list[dict[str, Any]]:
     return [
         {
             "by": decision.approver_id,

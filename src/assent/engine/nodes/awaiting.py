@@ -34,15 +34,15 @@ def rest_until_answered(visit: "Visit", effect: Effect) -> Rest:
     return Rest(resume_at=deadline(visit), creates=(effect,))
 
 
-def read_answer(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:
+def read_answer(visit: "Visit", incoming: Input, output: Values) -> Done | Failure | None:
     """Return the verdict of a step whose effect has ended; None for any other input."""
-    if isinstance(given, TimerDue):
+    if isinstance(incoming, TimerDue):
         return timed_out()
-    if not isinstance(given, EventArrived):
+    if not isinstance(incoming, EventArrived):
         return None
-    if given.outcome == Outcome.ERROR:
-        return Failure(given.data["code"], given.data["message"])
-    return done_with(visit, given.data, output)
+    if incoming.outcome == Outcome.ERROR:
+        return Failure(incoming.data["code"], incoming.data["message"])
+    return done_with(visit, incoming.data, output)
 
 
 def done_with(visit: "Visit", result: Any, output: Values) -> Done:

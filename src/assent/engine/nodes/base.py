@@ -1,4 +1,4 @@
-"""What a kind of node is: a few hooks, and the verdicts that they give."""
+"""Handlers of nodes: their hooks, verdicts and needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ Creation = Effect | TaskSpec | KeyedEvent | ApprovalRequest | FormRequest | Outs
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step is over, with an outcome that edges answer."""
+    """The step ends, with an outcome that edges answer."""
 
     outcome: str = "completed"
     output: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The token stays here until something comes."""
+    """The token rests until an input comes."""
 
     resume_at: datetime | None = None
     event_key: str | None = None
@@ -48,7 +48,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """The token rests on: what came was noted, and did not end the step."""
+    """The token rests on: the input was noted, and did not end the step."""
 
     resume_at: datetime | None = None
     """The next time that something is due here; none leaves the step without one."""
@@ -65,14 +65,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Mutate:
-    """A wish to the kernel; its answer comes back through `answered`."""
+    """A mutation by the kernel; its result comes back through `answered`."""
 
     action: str
     payload: Mapping[str, Any]
     entity_id: UUID | None = None
     """Another instance's entity; without it, the instance's own."""
     grant: bool = False
-    """Whether the instance itself vouches for the actor: a gate that was passed rightfully."""
+    """Whether the instance lends the actor the right: the token passed its gate by right."""
     to_state: str | None = None
     consumes: tuple[ApprovalRequest, ...] = ()
     """The approvals that this uses up (WF-03): all of them or nothing happens."""
@@ -90,7 +90,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ResolveTask:
-    """Whether the application has such a task for such an input; the answer is a `Submittable`, or a rejection."""
+    """The task type of the application for an input; the answer is a `Submittable`, or a rejection."""
 
     type: str
     input: Mapping[str, Any]
@@ -105,18 +105,18 @@ class EvaluateRule:
 
 @dataclass(frozen=True, slots=True)
 class FindPeople:
-    """Who these people are; the answer is a `Found`, or a rejection."""
+    """The people of these groups; the answer is `FoundPeople`, or a rejection."""
 
     groups: tuple[GroupQuery, ...]
     separates: bool = True
-    """Whether those who had a part in it are passed over where one of many is picked."""
+    """Whether originators are passed over when one of many is picked."""
     sitting: frozenset[str] = frozenset()
-    """Who has a seat of the round already: passed over when one of a role is picked."""
+    """The people with a seat of the round: passed over when one of a role is picked."""
 
 
 Verdict = Done | Rest | Stay | Failure
 Need = Mutate | Call | ResolveTask | EvaluateRule | FindPeople
-WISHES: Final = (Mutate, Call, ResolveTask, EvaluateRule, FindPeople)
+NEEDS: Final = (Mutate, Call, ResolveTask, EvaluateRule, FindPeople)
 
 
 class Handler:
@@ -128,15 +128,15 @@ class Handler:
         self.node = node
 
     def enter(self, visit: "Visit") -> Verdict | Need:
-        """A token has arrived, and its receipt was taken."""
+        """Return the verdict of a token that has arrived, or a need."""
         return Done()
 
     def answered(self, visit: "Visit", answer: Any) -> Verdict:
-        """The wish that `enter` had was fulfilled, or not."""
-        raise NotImplementedError(f"{self.node.kind} has no wishes")
+        """Return the verdict after the need of `enter` was fulfilled or refused."""
+        raise NotImplementedError(f"{self.node.kind} has no needs")
 
-    def resume(self, visit: "Visit", given: "Input") -> Verdict | Rejection:
-        """Something came while the token rested here."""
+    def resume(self, visit: "Visit", incoming: "Input") -> Verdict | Rejection:
+        """Return the verdict of an input that came while the token rested, or why it does not fit."""
         return Rejection(
             "INVALID_TRANSITION", f"`{self.node.name}` waits for nothing of this kind", ("event",)
         )

@@ -66,18 +66,18 @@ class Form(Handler):
             group = FoundGroup(ASSIGNEES, _starter_of(visit))
         return self._asked(visit, group)
 
-    def resume(self, visit: "Visit", given: Input) -> Done | Stay | Rejection:
+    def resume(self, visit: "Visit", incoming: Input) -> Done | Stay | Rejection:
         form = visit.world.forms.get(visit.token.step_id) if visit.token.step_id else None
         if form is None:
-            return super().resume(visit, given)  # type: ignore[return-value]
-        if isinstance(given, TimerDue):
+            return super().resume(visit, incoming)  # type: ignore[return-value]
+        if isinstance(incoming, TimerDue):
             return self._on_time(visit, form)
         known = _answers_of(visit)
-        if not isinstance(given, Advance) or given.event not in known:
-            event = getattr(given, "event", type(given).__name__)
+        if not isinstance(incoming, Advance) or incoming.event not in known:
+            event = getattr(incoming, "event", type(incoming).__name__)
             message = f"`{event}` is not an answer to `{self.node.name}`; possible: {', '.join(known)}"
             return Rejection("INVALID_TRANSITION", message, ("event",))
-        return self._answer(visit, form, given)
+        return self._answer(visit, form, incoming)
 
     def filler(self, visit: "Visit", form: FormRequest) -> Filler | Rejection:
         """Return the actor as the filler of the form, with the seat, or why the actor may not fill it in."""
@@ -121,33 +121,35 @@ class Form(Handler):
         if not group.people and not self._is_of_a_role(visit):
             return Failure("NO_ASSIGNEE", _no_people_failure(self.node.name, group))
         form = _new_form(visit, group, self._schema)
-        told = messages_to(visit, self.node.config, form, form.seats)
+        messages = messages_to(visit, self.node.config, form, form.seats)
         output = {"asked": [seat.user_id for seat in form.seats]}
-        return Rest(self._patience.next_time(visit, form), output=output, creates=(form, *told))
+        return Rest(self._patience.next_time(visit, form), output=output, creates=(form, *messages))
 
-    def _answer(self, visit: "Visit", form: FormRequest, given: Advance) -> Done | Rejection:
+    def _answer(self, visit: "Visit", form: FormRequest, incoming: Advance) -> Done | Rejection:
         filler = self.filler(visit, form)
         if isinstance(filler, Rejection):
             return filler
-        if denied := guard_against(visit, given.event):
+        if denied := guard_against(visit, incoming.event):
             return denied
-        data, problems = self._form.check(given.data)
+        data, problems = self._form.check(incoming.data)
         if problems:
             return Rejection.of(problems)
         if filler.seat is not None:
             visit.world.put(form.set_seats({filler.seat.id: "decided"}))
-        output = {"command": given.event, "data": data, **filler.names()}
+        output = {"command": incoming.event, "data": data, **filler.names()}
         if filler.seat is not None and filler.seat.user_id != filler.user_id:
             output["contributors"] = [filler.seat.user_id]
-        return Done(given.event, output, data)
+        return Done(incoming.event, output, data)
 
     def _on_time(self, visit: "Visit", form: FormRequest) -> Done | Stay:
         if self._patience.is_over(visit, form):
             return timed_out()
         reminded = self._patience.reminded(visit, form)
         round_now = self._patience.round(visit, form)
-        told = messages_to(visit, self.node.config, form, reminded, "reminded", round_of_reminders=round_now)
-        return Stay(self._patience.next_time(visit, form), told)
+        messages = messages_to(
+            visit, self.node.config, form, reminded, "reminded", round_of_reminders=round_now
+        )
+        return Stay(self._patience.next_time(visit, form), messages)
 
 
 def _new_form(visit: "Visit", group: FoundGroup, schema: Mapping[str, Any]) -> FormRequest:

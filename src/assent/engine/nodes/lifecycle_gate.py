@@ -19,7 +19,7 @@ class LifecycleGate(Handler):
     """Makes its transition; a token that comes with a rejection leads back to where the contract says.
 
     It consumes the approvals of its slot and generation, all of them or none (D21, WF-03). One that an edit has made
-    void since is as good as a rejection: whoever approved did not approve this.
+    void since counts as a rejection: this content was not approved.
     """
 
     kind = NodeKind.LIFECYCLE_GATE
@@ -66,7 +66,7 @@ class LifecycleGate(Handler):
         return Outcome.REJECTED if rejected else Outcome.COMPLETED
 
     def _target(self, visit: "Visit", outcome: str) -> str | None:
-        """The state that comes next; none when a rejection leaves the entity where it is."""
+        """Return the next state; None if a rejection leaves the entity where it is."""
         if outcome == Outcome.COMPLETED:
             return str(self.node.config["to"])
         edge, _ = choose(visit, Outcome.REJECTED, visit.variables)
@@ -83,7 +83,7 @@ def _requester_denied(visit: "Visit", transition: str) -> Rejection | None:
 
 
 def _why(visit: "Visit", outcome: str) -> dict[str, str]:
-    """The reason of a rejection, for whoever reads the step or the audit log."""
+    """Return the reason of a rejection, for the step and the audit log."""
     if outcome == Outcome.COMPLETED:
         return {}
     if visit.token.carry != Outcome.REJECTED:
@@ -93,7 +93,7 @@ def _why(visit: "Visit", outcome: str) -> dict[str, str]:
 
 
 def _round(visit: "Visit") -> list[ApprovalRequest]:
-    """What was asked in the slots that lead here, in the generation of the token; of each node what it asked last."""
+    """Return the newest request of each node in the slots that lead here, in the generation of the token."""
     slots = {slot.id for slot in visit.plan.workflow.slots.values() if slot.exit == visit.node.id}
     generation = int(root_id(visit.token.id))
     asked = [r for r in visit.world.requests.values() if r.slot in slots and r.generation == generation]

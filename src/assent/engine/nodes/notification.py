@@ -1,6 +1,6 @@
-"""Tells somebody something. It never blocks: the step is done once that is enqueued, or where nobody is to be told.
+"""Sends messages to people. It never blocks: the step ends when they are enqueued, or without recipients.
 
-Only so many are told by one step: whoever fills in `to` could else send as many mails as a list has entries.
+The number of recipients of a step is limited: the data of `to` must not become a mass mailing.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 RECIPIENTS_MAX: Final = 50
-"""How many one step tells, unless the org's setting `recipients_max` says otherwise."""
+"""The recipients of one step at most, unless the setting `recipients_max` of the org says otherwise."""
 RECIPIENTS_SETTING: Final = "recipients_max"
 RECIPIENTS_SETTING_MAX: Final = 1_000
 
@@ -58,7 +58,7 @@ def _recipients_max(settings: Mapping[str, Any]) -> int:
 
 
 def _people(to: Any) -> list[str]:
-    """Those who are to be told, each once: a member's id, an address, a number, or several of them."""
+    """Return the recipients, each once: a member's id, an address, a number, or a list of them."""
     found = to if isinstance(to, list) else [to]
     return list(
         dict.fromkeys(text for one in found if one is not None and not is_blank(text := str(one).strip()))

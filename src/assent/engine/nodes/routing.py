@@ -37,7 +37,7 @@ class ParallelSplit(Handler):
 
 
 class ParallelJoin(Handler):
-    """Entered once, by the token that was split, when enough others have arrived (`assent.engine.joins`).
+    """Entered once, by the token that was split, when enough others have arrived (`assent.engine.edges`).
 
     The outcome is `completed`, or `none` when every arrival at an ANY join was absorbed (D23).
     """

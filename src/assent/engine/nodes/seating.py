@@ -1,4 +1,4 @@
-"""From the people who were found to a request: who is left out, how many must agree, and who is asked first."""
+"""New approval requests: the people who are left out, how many must agree, and who is asked first."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def without_originators(found: FoundPeople, originators: Set[str], filled: Set[str]) -> list[FoundGroup]:
-    """The groups without those who had a part in what is to be approved, and those who fill a seat of the round."""
+    """Return the groups without originators, and without people who fill a seat of the round."""
     reasons = dict.fromkeys(filled, "fills another seat") | dict.fromkeys(originators, "originator")
     return [_without(group, reasons) for group in found.groups]
 
 
 def _without(group: FoundGroup, reasons: Mapping[str, str]) -> FoundGroup:
-    """The record says who was left out, and why."""
+    """Return the group without these people, and with the reasons on record."""
     people = tuple(person for person in group.people if person.user_id not in reasons)
     names = [person.user_id for person in group.people if person.user_id in reasons]
     left_out = ({"user_id": name, "why": reasons[name]} for name in names)
@@ -47,7 +47,7 @@ def needed_of(found: FoundGroup) -> Group:
 
 
 def no_people_failure(name: str, groups: list[FoundGroup], others: Sequence[ApprovalRequest]) -> str:
-    """Why there are not enough people, for whoever reads the incident."""
+    """Return the message of the incident when there are not enough people."""
     empty = [group.name for group in groups if len(group.people) < needed_of(group).needed]
     asking = ", ".join(f"`{other.node_name}`" for other in others if other.status == "pending")
     same = f"who are not needed for {asking}" if asking else "who are not the same in several groups"
@@ -101,7 +101,7 @@ def _pinned_version(visit: "Visit") -> dict[str, Any]:
 
 
 def _what_is_enough(text: str | None, groups: tuple[Group, ...]) -> Any:
-    """For the record, by which the database counts too: the name of a group, or all or any of several such."""
+    """Return which groups must agree, as the database counts: the name of a group, or all or any of several."""
     expression = parse(text, canonical=True)[0] if text else None
     if expression is None:
         return {"all": [group.name for group in groups if group.name != ESCALATION]}
@@ -116,7 +116,7 @@ def _said(node: Syntax) -> Any:
 
 
 def _default(visit: "Visit") -> dict[str, Any] | None:
-    """What it comes to when nobody answers in time, and from when on."""
+    """Return the default outcome, and the time from which it holds."""
     status, at = visit.node.node.config.get("default"), deadline(visit)
     return {"status": status, "at": at} if status and at else None
 

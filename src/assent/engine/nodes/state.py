@@ -1,4 +1,4 @@
-"""A lifecycle state of the entity: a place to rest until somebody asks for a transition."""
+"""A lifecycle state of the entity: the token rests until a person requests a transition."""
 
 from typing import TYPE_CHECKING
 
@@ -21,15 +21,15 @@ class State(Handler):
     def enter(self, visit: "Visit") -> Done | Rest:
         return Done() if "completed" in visit.node.answers else Rest()
 
-    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
-        if not isinstance(given, Advance) or given.event not in visit.node.answers:
+    def resume(self, visit: "Visit", incoming: Input) -> Done | Rejection:
+        if not isinstance(incoming, Advance) or incoming.event not in visit.node.answers:
             known = ", ".join(sorted(visit.node.answers)) or "nothing"
-            event = getattr(given, "event", type(given).__name__)
+            event = getattr(incoming, "event", type(incoming).__name__)
             message = f"`{event}` is not possible in state {self.node.name}; possible: {known}"
             return Rejection("INVALID_TRANSITION", message, ("event",))
         contract = visit.plan.contract
-        if contract is not None and (denied := check_policy(contract, given.event, visit.actor)):
+        if contract is not None and (denied := check_policy(contract, incoming.event, visit.actor)):
             return denied
-        if denied := guard_against(visit, given.event):
+        if denied := guard_against(visit, incoming.event):
             return denied
-        return Done(given.event, {"command": given.event}, dict(given.data))
+        return Done(incoming.event, {"command": incoming.event}, dict(incoming.data))

@@ -41,6 +41,6 @@ class System(Handler):
             return rest_until_answered(visit, effect)
         return done_with(visit, answer, self._output)
 
-    def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
-        answer = read_answer(visit, given, self._output)
-        return super().resume(visit, given) if answer is None else answer
+    def resume(self, visit: "Visit", incoming: Input) -> Verdict | Rejection:
+        answer = read_answer(visit, incoming, self._output)
+        return super().resume(visit, incoming) if answer is None else answer

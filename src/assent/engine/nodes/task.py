@@ -33,9 +33,9 @@ class Task(Handler):
         task = self._wanted(answer)
         return Rest(resume_at=deadline(visit), creates=(task,)) if task.awaited else Done(creates=(task,))
 
-    def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
-        answer = read_answer(visit, given, self._output)
-        return super().resume(visit, given) if answer is None else answer
+    def resume(self, visit: "Visit", incoming: Input) -> Verdict | Rejection:
+        answer = read_answer(visit, incoming, self._output)
+        return super().resume(visit, incoming) if answer is None else answer
 
     def _wanted(self, found: Submittable) -> TaskSpec:
         config = self.node.config

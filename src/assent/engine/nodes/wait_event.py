@@ -29,11 +29,11 @@ class WaitEvent(Handler):
             return Failure("KEY_MISSING", f"the key of `{self.node.name}` is blank: {key!r}")
         return Rest(resume_at=deadline(visit), event_key=key)
 
-    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
-        if isinstance(given, TimerDue):
+    def resume(self, visit: "Visit", incoming: Input) -> Done | Rejection:
+        if isinstance(incoming, TimerDue):
             return timed_out()
-        if not isinstance(given, EventArrived):
-            return super().resume(visit, given)  # type: ignore[return-value]
-        outcome = given.outcome if given.outcome in visit.node.answers else "completed"
-        sets = self._output({**visit.variables, "result": given.data})
-        return Done(outcome, {"event": str(given.id), "data": given.data}, sets)
+        if not isinstance(incoming, EventArrived):
+            return super().resume(visit, incoming)  # type: ignore[return-value]
+        outcome = incoming.outcome if incoming.outcome in visit.node.answers else "completed"
+        sets = self._output({**visit.variables, "result": incoming.data})
+        return Done(outcome, {"event": str(incoming.id), "data": incoming.data}, sets)

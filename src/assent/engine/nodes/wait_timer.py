@@ -29,8 +29,8 @@ class WaitTimer(Handler):
             return Failure("TIME_MISSING", f"`until` of `{self.node.name}` gave no time")
         return Done() if due <= visit.now else Rest(resume_at=due)
 
-    def resume(self, visit: "Visit", given: Input) -> Done | Rejection:
-        return Done() if isinstance(given, TimerDue) else super().resume(visit, given)  # type: ignore[return-value]
+    def resume(self, visit: "Visit", incoming: Input) -> Done | Rejection:
+        return Done() if isinstance(incoming, TimerDue) else super().resume(visit, incoming)  # type: ignore[return-value]
 
     def _due(self, visit: "Visit") -> datetime | None:
         config = self.node.config

@@ -58,10 +58,10 @@ class WebhookOut(Handler):
         effect = self._effect(payload)
         return rest_until_answered(visit, effect) if effect.awaited else Done(creates=(effect,))
 
-    def resume(self, visit: "Visit", given: Input) -> Verdict | Rejection:
+    def resume(self, visit: "Visit", incoming: Input) -> Verdict | Rejection:
         read = _read_results if self._awaits_results else read_answer
-        answer = read(visit, given, self._output)
-        return super().resume(visit, given) if answer is None else answer
+        answer = read(visit, incoming, self._output)
+        return super().resume(visit, incoming) if answer is None else answer
 
     def _ask(self, visit: "Visit", payload: dict[str, Any]) -> Rest:
         """Open an outside request. Its time limit is its own: nothing is due at the step."""
@@ -100,18 +100,18 @@ def _new_request(visit: "Visit", arguments: dict[str, Any]) -> OutsideRequest:
     )
 
 
-def _read_results(visit: "Visit", given: Input, output: Values) -> Done | Failure | None:
+def _read_results(visit: "Visit", incoming: Input, output: Values) -> Done | Failure | None:
     """Return the verdict of a step whose outside request has ended; None for any other input."""
-    if not isinstance(given, RequestDecided):
+    if not isinstance(incoming, RequestDecided):
         return None
-    if given.status == "completed":
-        return done_with(visit, given.result, output)
-    if given.status == "expired":
-        return _expired(visit, given)
-    return Failure(REQUEST_FAILED, given.error or f"`{visit.node.node.name}` was reported as failed")
+    if incoming.status == "completed":
+        return done_with(visit, incoming.result, output)
+    if incoming.status == "expired":
+        return _expired(visit, incoming)
+    return Failure(REQUEST_FAILED, incoming.error or f"`{visit.node.node.name}` was reported as failed")
 
 
-def _expired(visit: "Visit", given: RequestDecided) -> Done | Failure:
+def _expired(visit: "Visit", incoming: RequestDecided) -> Done | Failure:
     if Outcome.TIMEOUT in visit.node.answers:
         return timed_out()
-    return Failure(REQUEST_EXPIRED, given.error or f"`{visit.node.node.name}` had no results in its time")
+    return Failure(REQUEST_EXPIRED, incoming.error or f"`{visit.node.node.name}` had no results in its time")

@@ -14,8 +14,7 @@ from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
-from assent.people.inbox import Bucket, InboxQuery, count_inbox, read_inbox
-from assent.people.inbox_cursor import Sort
+from assent.people.inbox import Bucket, InboxQuery, Sort, count_inbox, read_inbox
 
 router = Router(prefix="/api/inbox", tags=["inbox"])
 

@@ -82,7 +82,7 @@ class System(Timed, ActingNode):
     await_: bool = Field(default=False, alias="await")
     """Whether the token rests until the answer is there; over HTTP it always does."""
     on_ambiguous: OnAmbiguous | None = None
-    """Without it, calls that may be repeated by their nature are, such as GET and PUT; others are given up."""
+    """Without it, calls that may be repeated by their nature are, such as GET and PUT; others are not."""
 
     def config(self) -> dict[str, Any]:
         return super().config() | {"await": self.await_ or self.operation.openapi is not None}

@@ -28,9 +28,9 @@ class Answering(Timed):
     due: Duration | None = None
     """When they are late; it ends nothing, `timeout` does."""
     notify: Channel | None = None
-    """How they are told, when they are asked and when somebody else takes their place."""
+    """The channel by which they are notified, when they are asked and when another person takes their place."""
     remind: Duration | None = None
-    """How often they are told again until they answer; by e-mail unless `notify` says otherwise."""
+    """How often they are reminded until they answer; by e-mail unless `notify` says otherwise."""
     form: Mapping[Name, FieldSpec] = {}
     outcomes: tuple[Name, ...] = ()
 
@@ -70,7 +70,7 @@ class Approval(Answering, ApproverSpec):
     tiers: Tiers | None = None
     """Others are asked for more: each tier says who decides up to which amount."""
     amount: Expression | None = None
-    """What the tiers go by; unsaid, the figure that the contract shows in inboxes."""
+    """What the tiers go by; by default the figure that the contract shows in inboxes."""
     escalate: EscalationSpec | None = None
     default: Literal["approved", "rejected"] | None = None
     """The outcome when `timeout` is over, instead of a way for it."""
@@ -126,7 +126,7 @@ class Form(Answering):
 
     type: Literal["form"]
     assignee: PeopleSpec | None = None
-    """Who fills it in; whoever started the workflow when nobody is named."""
+    """The person who fills it in; by default the person who started the workflow."""
     outcomes: tuple[Name, ...] = ()
     """The events that end it; without them, those that its edges answer."""
 

@@ -28,7 +28,7 @@ CREATE TABLE assent.audit_log (
   channel           text        NOT NULL,       -- how: python, http, cli, workflow …
   instance_id       uuid,
   trace_id          text,
-  on_behalf_of      text[],                     -- the people for whom the actor acted; null: for themselves
+  on_behalf_of      text[],                     -- the people that the actor acted for; null: only themselves
   contributors      text[]      NOT NULL DEFAULT '{}', -- the people who contributed the content of this version
   database_role     text        NOT NULL DEFAULT session_user,
   CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, id),
@@ -50,7 +50,7 @@ CREATE TRIGGER audit_is_never_emptied BEFORE TRUNCATE ON assent.audit_log
   FOR EACH STATEMENT EXECUTE FUNCTION assent.reject_rewriting();
 
 -- An entry is dated by the database, and says with which role its writer signed in: the engine says who acted, and this
--- tells entries of our processes from those of another program that got hold of its role.
+-- separates entries of our processes from those of another program that got hold of its role.
 CREATE FUNCTION assent.date_audit() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

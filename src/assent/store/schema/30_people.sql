@@ -90,7 +90,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON assent.role_capabilities TO assent_engin
 GRANT SELECT ON assent.role_capabilities TO assent_client;
 
 -- A key inherits the partition and the expiry of the session that makes it, and is revoked with the key that made it. Only a
--- hash of it is kept, so that a stolen backup signs nobody in.
+-- hash of it is kept, so that a stolen backup cannot be used to sign in.
 CREATE TABLE assent.api_keys (
   org_id       text        NOT NULL,
   id           uuid        NOT NULL,
@@ -124,7 +124,7 @@ SELECT assent.guard_by_org('assent.api_keys');
 -- What a key may do never changes: it is revoked, and another one made.
 GRANT SELECT, INSERT, UPDATE (revoked_at) ON assent.api_keys TO assent_engine;
 
--- Who stands in for whom, for how long, and in what.
+-- Delegations: to_user may decide for from_user, from and until a time, for some entity types and workflows or for all.
 CREATE TABLE assent.approval_delegations (
   org_id       text        NOT NULL,
   id           uuid        NOT NULL,

@@ -22,7 +22,7 @@ CREATE TABLE assent.workflow_definitions (
   compiler_version  text,
   walls             jsonb,                      -- what the database checks by itself: see walls_of
   created_by        text,
-  edited_by         text[]      NOT NULL DEFAULT '{}', -- everybody who wrote a draft's text: user:ann, service_account:robot
+  edited_by         text[]      NOT NULL DEFAULT '{}', -- all who wrote a draft's text: user:ann, service_account:robot
   created_at        timestamptz NOT NULL DEFAULT assent.now(),
   updated_at        timestamptz NOT NULL DEFAULT assent.now(),
   CONSTRAINT workflow_definitions_pkey PRIMARY KEY (org_id, id),

@@ -5,8 +5,8 @@
 -- no DML on either. It calls write_entities, which writes head, version and audit row of each entity, or nothing.
 --
 -- content_hash is of what people wrote, without the fields that only the workflow writes: what an approver approves. A
--- request is pinned to a version and holds for its content, so the workflow's own notes do not void it and an edit by
--- anybody does, in the transaction of the edit.
+-- request is pinned to a version and holds for its content, so the workflow's own notes do not void it and every
+-- other edit does, in the transaction of the edit.
 
 CREATE TABLE assent.entities (
   org_id              text        NOT NULL,
@@ -286,7 +286,7 @@ CREATE TRIGGER edits_void_approvals AFTER UPDATE ON assent.entities
 -- write what must not be written.
 --
 -- They allow their writes by set_config and put back what it was: `SET assent.door` in a function's definition is refused to
--- everybody but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest. The
+-- all but a superuser, since PostgreSQL does not know the parameter. An error rolls the setting back with the rest. The
 -- setting keeps the owner's plain SQL out. It is no key: the engine's role has no right to write these tables, whatever it
 -- sets.
 
@@ -398,7 +398,7 @@ BEGIN
                 ON v.org_id = c.org_id AND v.entity_id = c.entity_id AND v.version = c.from_version
              WHERE v.data_hash = c.data_hash AND v.data <> c.data)
       INTO wanted, written, disguised;
-    -- Zero rows is a value: somebody was first. Whoever reads again will be told so properly.
+    -- Another transaction was first: the caller reads again and finds the new version.
     IF written <> wanted THEN
       RAISE serialization_failure USING
         MESSAGE = format('%s of %s entities have moved on since they were read', wanted - written, wanted);

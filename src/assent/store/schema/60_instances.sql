@@ -91,8 +91,8 @@ CREATE TABLE assent.workflow_step_executions (
 ) PARTITION BY RANGE (created_at);
 CREATE INDEX steps_by_instance ON assent.workflow_step_executions (org_id, instance_id, created_at);
 -- Two indexes that one might expect are left out, for every step would pay for them. (org_id, actor_user_id, status) would
--- serve the approval inbox, which reads seats. (org_id, instance_id, node_id, status) would tell whether a step is done,
--- which the receipts tell; an instance's few steps are found by steps_by_instance.
+-- serve the approval inbox, which reads seats. (org_id, instance_id, node_id, status) would find whether a step is done,
+-- which the receipts show; an instance's few steps are found by steps_by_instance.
 CREATE INDEX steps_by_snapshot ON assent.workflow_step_executions (org_id, snapshot_version_id)
   WHERE snapshot_version_id IS NOT NULL;
 CREATE INDEX steps_to_resume ON assent.workflow_step_executions (org_id, resume_at)

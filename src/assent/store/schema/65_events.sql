@@ -124,7 +124,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   org text := assent.org_id();
   event_id uuid := gen_random_uuid();
-  told text := coalesce(cause, event_id::text);
+  emitted_by text := coalesce(cause, event_id::text);
   receipt text;
 BEGIN
   IF org IS NULL THEN
@@ -140,7 +140,7 @@ BEGIN
   END IF;
   -- As assent.model.ids.arrival_key makes it: an event is its key and its cause, by whichever way it comes.
   receipt := encode(sha256(convert_to(
-    format('7:arrival0:%s:%s%s:%s', length(key), key, length(told), told), 'UTF8')), 'hex');
+    format('7:arrival0:%s:%s%s:%s', length(key), key, length(emitted_by), emitted_by), 'UTF8')), 'hex');
   INSERT INTO assent.workflow_outbox_receipts (org_id, instance_id, source_table, event_idempotency_key, created_at)
   VALUES (org, '00000000-0000-0000-0000-000000000000', 'events', receipt, assent.now())
   ON CONFLICT DO NOTHING;
@@ -148,7 +148,7 @@ BEGIN
     RETURN false;
   END IF;
   INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, event_type, payload_json, event_idempotency_key)
-  VALUES (org, assent.now(), event_id, 'on_event', jsonb_build_object('cause', told, 'key', key, 'data', data), receipt);
+  VALUES (org, assent.now(), event_id, 'on_event', jsonb_build_object('cause', emitted_by, 'key', key, 'data', data), receipt);
   PERFORM pg_notify('assent_events', '');
   RETURN true;
 END

@@ -11,7 +11,7 @@ CREATE TABLE assent.workflow_seats (
   group_name  text        NOT NULL,
   position    integer     NOT NULL,
   via         text        NOT NULL,             -- how this person came to be asked
-  email       text,                             -- where they are told
+  email       text,                             -- where they are notified
   status      text        NOT NULL DEFAULT 'open',
   replaces_id uuid,                             -- the seat that was reassigned to this one
   note        text,
@@ -48,7 +48,7 @@ SELECT assent.guard_by_org('assent.workflow_seats');
 GRANT SELECT, INSERT, UPDATE (status, closed_at, note) ON assent.workflow_seats TO assent_engine;
 GRANT SELECT ON assent.workflow_seats TO assent_client;
 
--- A form: what is asked, of whom, who has claimed it, and the draft. The step is the truth about how a form ended; this row
+-- A form: what is asked, the people who are asked, who has claimed it, and the draft. The step is the truth about how a form ended; this row
 -- is what people work with until then, and goes with its instance when retention deletes it.
 CREATE TABLE assent.workflow_forms (
   org_id         text        NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE assent.workflow_forms (
   figure         numeric,
   schema_json    jsonb       NOT NULL,          -- JSON Schema 2020-12 of what is to be filled in
   answers        text[]      NOT NULL,          -- the events with which it can be sent
-  assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, whoever is reassigned later
+  assignee       jsonb       NOT NULL,          -- who was sought, found and skipped: frozen, also when it is reassigned
   requested_by   text        NOT NULL,
   status         text        NOT NULL DEFAULT 'open',
   reason         text,                          -- why it ended as it did
@@ -97,7 +97,7 @@ DECLARE
     '{status,reason,claimed_by,claimed_at,draft_json,draft_by,draft_at,draft_problems,ended_at}';
 BEGIN
   IF (to_jsonb(NEW) - standing) IS DISTINCT FROM (to_jsonb(OLD) - standing) THEN
-    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s keeps what it asks, and of whom', OLD.id);
+    RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s keeps what it asks, and its assignees', OLD.id);
   END IF;
   IF OLD.status <> 'open' AND NEW IS DISTINCT FROM OLD THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006', MESSAGE = format('form %s is %s and stays as it is', OLD.id, OLD.status);

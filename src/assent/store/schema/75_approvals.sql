@@ -155,7 +155,7 @@ BEGIN
      IS DISTINCT FROM
      (to_jsonb(OLD) - '{status,reason,applied_at,applied_step_id,decided_at,claimed_by,claimed_at,originators}'::text[]) THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
-      MESSAGE = format('approval request %s keeps what it asks, of whom, and about which version', OLD.id);
+      MESSAGE = format('approval request %s keeps what it asks, its approvers and its version', OLD.id);
   END IF;
   IF NOT NEW.originators @> OLD.originators THEN
     RAISE EXCEPTION USING ERRCODE = 'AS006',
@@ -245,8 +245,8 @@ LANGUAGE sql STABLE AS $$
               AND before.request_id = s.request_id AND before.group_name = s.group_name
        WHERE d.org_id = asked.org_id AND d.request_id = asked.id AND s.group_name = g.name
          AND (before.id IS NOT NULL OR asked.approvers -> 'people'
-                @> jsonb_build_array(jsonb_build_object('user', s.user_id, 'group', s.group_name)))) answers
-   WHERE CASE g.mode WHEN 'any' THEN answers.first = 'approved' ELSE answers.yes >= g.needed END
+                @> jsonb_build_array(jsonb_build_object('user', s.user_id, 'group', s.group_name)))) decided
+   WHERE CASE g.mode WHEN 'any' THEN decided.first = 'approved' ELSE decided.yes >= g.needed END
 $$;
 -- Triggers run as the role that writes, and call both.
 GRANT EXECUTE ON FUNCTION assent.is_enough(jsonb, text[]), assent.agreed_groups(assent.approval_requests) TO assent_engine;
@@ -258,7 +258,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   agreed CONSTANT text[] := assent.agreed_groups(NEW);
 BEGIN
-  -- Any of those to whom it was escalated decides alone.
+  -- After an escalation one approver of that group is enough.
   IF 'escalation' = ANY (agreed) OR assent.is_enough(NEW.approvers -> 'enough', agreed) THEN
     RETURN NEW;
   END IF;
@@ -296,7 +296,7 @@ BEGIN
   END IF;
   IF asked.status <> 'pending' THEN
     RAISE EXCEPTION USING ERRCODE = 'AS010',
-      MESSAGE = format('approval request %s is %s: nobody decides it any more', asked.id, asked.status);
+      MESSAGE = format('approval request %s is %s and takes no more decisions', asked.id, asked.status);
   END IF;
   IF asked.originators && names THEN
     RAISE EXCEPTION USING ERRCODE = 'AS010',
@@ -368,7 +368,7 @@ LANGUAGE sql STABLE AS $$
              o.title, o.figure, o.due_at, o.requested_by, o.claimed_by, o.originators, o.may_repeat, o.slot, o.generation
         FROM assent.approval_requests o WHERE s.kind = 'approval' AND o.org_id = s.org_id AND o.id = s.request_id
       UNION ALL
-      -- Nobody is too close to a form to fill it in.
+      -- A form has no originators: everyone who is asked may fill it in.
       SELECT o.node_id, o.node_name, o.entity_type, o.entity_id, o.entity_version, o.title, o.figure, o.due_at,
              o.requested_by, o.claimed_by, '{}', true, NULL, NULL
         FROM assent.workflow_forms o WHERE s.kind = 'form' AND o.org_id = s.org_id AND o.id = s.request_id

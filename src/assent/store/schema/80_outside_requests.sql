@@ -24,7 +24,7 @@ CREATE TABLE assent.outside_requests (
   received          integer     NOT NULL DEFAULT 0, -- completed items
   failed            integer     NOT NULL DEFAULT 0, -- items that failed or expired
   status            text        NOT NULL DEFAULT 'pending',
-  error             text,                           -- the last that was told
+  error             text,                           -- the last one that was reported
   trace_id          text,
   expires_at        timestamptz,
   created_at        timestamptz NOT NULL DEFAULT assent.now(),

@@ -137,7 +137,7 @@ BEGIN
     SELECT org_id, assent.now() - make_interval(days => days::integer) AS ended_before
       FROM assent.orgs
      CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(settings -> 'retention_days')
-                                  WHEN 'number' THEN (settings ->> 'retention_days')::numeric END) AS told (days)
+                                  WHEN 'number' THEN (settings ->> 'retention_days')::numeric END) AS setting (days)
      WHERE days BETWEEN 1 AND 36500
   ), ended AS MATERIALIZED (
     SELECT i.org_id, i.id

@@ -16,9 +16,9 @@ from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
 from assent.testing.databases import START
-from assent.testing.expectation import Person
 from assent.testing.people import MemberOrRoles, ScenarioMember
-from assent.testing.steps import (
+from assent.testing.scenarios.expectation import Person
+from assent.testing.scenarios.steps import (
     ActStep,
     AnswerStep,
     AnyStep,

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from assent.model.mutation import Command, Refused, Rejection
-from assent.testing import people_steps
-from assent.testing.document_state import ScenarioDocument
 from assent.testing.outside import answer_effect, push_result
-from assent.testing.stage import Stage, not_waiting
-from assent.testing.steps import (
+from assent.testing.scenarios import people_steps
+from assent.testing.scenarios.document_state import ScenarioDocument
+from assent.testing.scenarios.stage import Stage, not_waiting
+from assent.testing.scenarios.steps import (
     AdvanceStep,
     AnswerStep,
     ChangeOrgStep,

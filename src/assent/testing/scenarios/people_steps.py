@@ -7,8 +7,15 @@ from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
 from assent.people import NewDelegation, delegate
 from assent.store.database import Connection
-from assent.testing.stage import Stage, not_waiting
-from assent.testing.steps import ActStep, AnswerStep, ClaimStep, DelegateStep, ReassignStep, ReleaseStep
+from assent.testing.scenarios.stage import Stage, not_waiting
+from assent.testing.scenarios.steps import (
+    ActStep,
+    AnswerStep,
+    ClaimStep,
+    DelegateStep,
+    ReassignStep,
+    ReleaseStep,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from assent.app import App
 from assent.compiler.source import Source
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid, Problem
-from assent.testing.compare import differences
-from assent.testing.document_state import DocumentState, document_state
-from assent.testing.failure import ScenarioFailure
-from assent.testing.perform import act
 from assent.testing.sandbox import Sandbox
-from assent.testing.scenario import PlacedStep, Scenario
-from assent.testing.stage import Stage
-from assent.testing.steps import ActStep, ExpectStep, ReplyStep, ResultStep, ScenarioStep
+from assent.testing.scenarios.compare import differences
+from assent.testing.scenarios.document_state import DocumentState, document_state
+from assent.testing.scenarios.failure import ScenarioFailure
+from assent.testing.scenarios.perform import act
+from assent.testing.scenarios.scenario import PlacedStep, Scenario
+from assent.testing.scenarios.stage import Stage
+from assent.testing.scenarios.steps import ActStep, ExpectStep, ReplyStep, ResultStep, ScenarioStep
 
 Look = Callable[[Sandbox], Awaitable[None]]
 """Looks at what a scenario has left behind, before it is gone."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assent.model.mutation import Refused, Rejection
-from assent.testing.document_state import DocumentState, ScenarioDocument, document_state
 from assent.testing.sandbox import Sandbox
-from assent.testing.steps import ActStep, ExpectStep, ReplyStep, ResultStep
+from assent.testing.scenarios.document_state import DocumentState, ScenarioDocument, document_state
+from assent.testing.scenarios.steps import ActStep, ExpectStep, ReplyStep, ResultStep
 
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from assent.compiler.schemas import titled
-from assent.testing.scenario import ScenarioHead
-from assent.testing.steps import AROUND, NAMED, AnswerStep, ChangeStep
+from assent.testing.scenarios.scenario import ScenarioHead
+from assent.testing.scenarios.steps import AROUND, NAMED, AnswerStep, ChangeStep
 
 _REF: Final = "#/$defs/{model}"
 

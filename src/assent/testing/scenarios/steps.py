@@ -14,8 +14,8 @@ from pydantic import AfterValidator, Field
 from assent.model.parse import Declaration, listed
 from assent.model.problems import Problem
 from assent.model.terms import Text, refuse
-from assent.testing.expectation import Code, Expected, Person
 from assent.testing.people import MemberOrRoles
+from assent.testing.scenarios.expectation import Code, Expected, Person
 from assent.testing.time_passing import length_of, read_length
 
 

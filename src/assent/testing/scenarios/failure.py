@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from assent.testing.compare import Difference
-from assent.testing.document_state import DocumentState, Happened, OpenWait
-from assent.testing.scenario import PlacedStep
+from assent.testing.scenarios.compare import Difference
+from assent.testing.scenarios.document_state import DocumentState, Happened, OpenWait
+from assent.testing.scenarios.scenario import PlacedStep
 
 _QUIET_KINDS: Final = frozenset({"start", "slot"})
 """Steps in which nothing happens that an author knows of."""

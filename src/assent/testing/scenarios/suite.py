@@ -8,8 +8,8 @@ from assent.app import App
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source, located
 from assent.model.problems import Problem
-from assent.testing.run import Look, ScenarioResult, run_scenario
-from assent.testing.scenario import Scenario, read_scenario
+from assent.testing.scenarios.run import Look, ScenarioResult, run_scenario
+from assent.testing.scenarios.scenario import Scenario, read_scenario
 from assent.testing.sources import documents_beside, files_below, path_of, read_file, sources_of
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from assent.testing.document_state import DocumentState, Json
-from assent.testing.expectation import Expected, Sent
+from assent.testing.scenarios.document_state import DocumentState, Json
+from assent.testing.scenarios.expectation import Expected, Sent
 
 NOTHING: Final = "nothing"
 
