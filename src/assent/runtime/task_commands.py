@@ -50,6 +50,8 @@ class TaskHandle(Generic[P, R]):
     await archive.submit(runtime.org("acme", ann), number=7)
     """
 
+    __name__: str
+
     def __init__(self, name: str, function: Callable[P, R]) -> None:
         self.name = name
         self.function = function
