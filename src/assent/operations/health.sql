@@ -116,7 +116,8 @@ SELECT * FROM (
          min(resume_at) FILTER (WHERE resume_at <= $1), 0 FROM open_timers
   UNION ALL
   SELECT 'people', count(*), 0, min(created_at), 0 FROM open_seats
-) AS queues (name, pending, delayed, oldest_at, dead);
+) AS queues (name, pending, delayed, oldest_at, dead)
+ ORDER BY array_position(ARRAY['events', 'effects', 'results', 'tasks', 'timers', 'people'], name);
 
 -- name: look_at_latency
 -- How long the latest events took from their transaction to the end of their processing, in seconds; of one partition,
