@@ -8,10 +8,12 @@ import pytest
 
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
+from assent.runtime.event_sources import create_event_source
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
+from tests.postgres import START
 from tests.processes.application import app as processes_app
 from tests.processes.application import keep_calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
@@ -190,6 +192,19 @@ async def test_event_of_a_step_is_for_the_partition_of_its_instance(
     await runtime.org(ORG, ANN, partition_id="north").instances.start("tell", {"order": "7", "amount": 12})
     await drain(runtime)
     assert await amounts(database) == [12, None, None, 12]
+
+
+async def test_step_cannot_emit_under_a_key_of_a_source_that_signs_its_events(
+    runtime: Runtime, database: Database
+) -> None:
+    """Neither of the two orgs learns of the other's sources: the same key is free in an org without one."""
+    await publish_tell(database)
+    async with database.transaction(None) as connection:
+        for org, prefix in ((ORG, "pay"), ("other", "order")):
+            await create_event_source(connection, org, "bank", prefix, None, "ops", START)
+    teller = await runtime.org(ORG, ANN).instances.start("tell", {"order": "7", "amount": 12})
+    assert (teller.status, teller.incident and teller.incident["code"]) == ("paused", "KEY_IS_SIGNED")
+    assert await rows(database, "workflow_events_outbox") == []
 
 
 async def test_event_of_a_step_goes_with_the_transaction_of_the_step(

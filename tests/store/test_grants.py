@@ -36,7 +36,7 @@ MAY = {
     "workflow_outbox_receipts": APPEND,
     "effect_secrets": set(),
     "named_secrets": set(),
-    "event_sources": set(),
+    "event_sources": {"SELECT key_prefix org_id"},
     "approval_chains": KEEP,
     "approval_chain_steps": KEEP,
     "approval_requests": APPEND
@@ -65,7 +65,7 @@ MAY = {
     "http_replies": APPEND
     | {"UPDATE about body created_at expires_at headers media_type request_hash status", "DELETE"},
 }
-"""What assent_engine may do. A set of columns stands where it may update only those; partitions: nothing."""
+"""What assent_engine may do. A set of columns stands where it may read or update only those; partitions: nothing."""
 
 RELATIONS = """
 SELECT c.relname, c.relispartition, array_agg(a.attname::text ORDER BY a.attname) AS columns
@@ -91,16 +91,19 @@ async def is_permitted(connection, sql):
 
 async def rights(connection, table, columns):
     tries = {
-        "SELECT": f"SELECT FROM assent.{table} WHERE false",
         "INSERT": f"INSERT INTO assent.{table} SELECT * FROM assent.{table} WHERE false",
         "DELETE": f"DELETE FROM assent.{table} WHERE false",
         "TRUNCATE": f"TRUNCATE assent.{table}",
     }
     may = {right for right, sql in tries.items() if await is_permitted(connection, sql)}
-    update = f"UPDATE assent.{table} SET {{0}} = NULL WHERE false"
-    updatable = [name for name in columns if await is_permitted(connection, update.format(name))]
-    if updatable:
-        may.add("UPDATE" if updatable == columns else "UPDATE " + " ".join(updatable))
+    by_column = {
+        "SELECT": f"SELECT {{0}} FROM assent.{table} WHERE false",
+        "UPDATE": f"UPDATE assent.{table} SET {{0}} = NULL WHERE false",
+    }
+    for right, sql in by_column.items():
+        permitted = [name for name in columns if await is_permitted(connection, sql.format(name))]
+        if permitted:
+            may.add(right if permitted == columns else f"{right} {' '.join(permitted)}")
     return may
 
 

@@ -1475,6 +1475,8 @@ CREATE TRIGGER event_sources_are_audited AFTER INSERT OR UPDATE OR DELETE ON ass
   EXECUTE FUNCTION assent.note_administration('event_source', 'create', 'delete', 'name', 'key_prefix',
     'key_prefix rotated_at');
 SELECT assent.guard_by_org('assent.event_sources');
+-- Which keys need a signature, for steps that emit events; the secrets stay with the owner.
+GRANT SELECT (org_id, key_prefix) ON assent.event_sources TO assent_engine;
 
 -- Emits an event under a key; false where this cause emitted it before (WF-11). For programs in any language, in their own
 -- transaction. It runs as its owner, since the caller has no right to write, and holds itself to the org of the transaction

@@ -39,7 +39,7 @@ def exit_with(error: Exception) -> NoReturn:
 
 
 def print_rejection(rejection: Rejection, *, json: bool) -> None:
-    """On standard error, so that standard output holds what was wished for or nothing."""
+    """On standard error, so that standard output holds the requested output or nothing."""
     if json:
         print_json(as_json(rejection), stderr=True)
     else:

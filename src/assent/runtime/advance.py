@@ -1,7 +1,7 @@
 """advance: the one way to change instances. One batch, one transaction, for every caller.
 
 The locks of the batch's instances are held by the caller. Then: load everything, go in waves — every instance goes on
-until it rests or wishes for something from outside, the receipts are taken in one statement, the wishes are fulfilled —
+until it rests or needs something from outside, the receipts are taken in one statement, the needs are fulfilled —
 until every token rests, and write. Round trips per wave do not depend on how many instances there are.
 """
 
@@ -65,12 +65,12 @@ class Advancing:
             watch.loaded(jobs)
         perform = _perform if watch is None else watch.around(_perform)
         while True:
-            wishes = await _perform_until_wishes(jobs, perform)
-            if wishes:
-                await _take_receipts_before(connection, wishes, now, as_owner=as_owner)
-                await fulfil_needs(connection, self.means, wishes, held, now)
+            needs = await _perform_until_needs(jobs, perform)
+            if needs:
+                await _take_receipts_before(connection, needs, now, as_owner=as_owner)
+                await fulfil_needs(connection, self.means, needs, held, now)
                 if watch is not None:
-                    watch.answered(wishes)
+                    watch.answered(needs)
             elif not await feed_kept_events(connection, jobs, now):
                 break
         _note_traces(jobs)
@@ -80,32 +80,32 @@ class Advancing:
         return jobs
 
 
-async def _perform_until_wishes(jobs: Sequence[Execution], perform: Perform) -> list[NeedOfRun]:
-    """Let every instance go on until it rests or wishes for something, and return the wishes: one of each instance.
+async def _perform_until_needs(jobs: Sequence[Execution], perform: Perform) -> list[NeedOfRun]:
+    """Let every instance go on until it rests or needs something, and return the needs: one of each instance.
 
     Nothing leaves the process here: handlers are pure, and their steps exist in memory only.
     """
-    wishes: list[NeedOfRun] = []
+    needs: list[NeedOfRun] = []
     for number, job in enumerate(jobs, 1):
         while (visit := next_visit(job.run)) is not None:
-            if (wish := perform(job, visit)) is not None:
-                wishes.append((job, visit, wish))
+            if (need := perform(job, visit)) is not None:
+                needs.append((job, visit, need))
                 break
         if number % JOBS_PER_TURN == 0:
             await asyncio.sleep(0)
-    return wishes
+    return needs
 
 
 async def _take_receipts_before(
-    connection: Connection, wishes: Sequence[NeedOfRun], now: datetime, *, as_owner: bool
+    connection: Connection, needs: Sequence[NeedOfRun], now: datetime, *, as_owner: bool
 ) -> None:
-    """Take the receipts of steps that wish for something, and of those that led there (WF-14).
+    """Take the receipts of steps that need something, and of those that led there (WF-14).
 
-    A step that only computes has its receipt when the first thing reaches outside of the engine: a wish of its
+    A step that only computes has its receipt when the first thing reaches outside of the engine: a need of its
     instance, or the batch's rows.
     """
-    receipts = [receipt for job, _, _ in wishes for receipt in receipts_of_steps(job)]
-    receipts += [receipt_of_visit(visit) for _, visit, _ in wishes]
+    receipts = [receipt for job, _, _ in needs for receipt in receipts_of_steps(job)]
+    receipts += [receipt_of_visit(visit) for _, visit, _ in needs]
     await take_receipts(connection, receipts, now, as_owner=as_owner)
 
 

@@ -1,4 +1,4 @@
-"""Fulfilling what nodes wish for: mutations in one call to the kernel, functions one by one in savepoints."""
+"""Fulfilling what nodes need for: mutations in one call to the kernel, functions one by one in savepoints."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from assent.approvals.requests import consume_requests, write_requests
 from assent.approvals.resolve import PeopleQuery, find_people
-from assent.engine.nodes.base import Call, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
+from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.locked_rows import LockedRows
@@ -46,43 +46,46 @@ class NeedsFulfilment:
 async def fulfil_needs(
     connection: Connection,
     means: NeedsFulfilment,
-    wishes: Sequence[NeedOfRun],
+    needs: Sequence[NeedOfRun],
     held: LockedRows,
     now: datetime,
 ) -> None:
-    """Give every wish of a wave its answer."""
+    """Answer every need of a wave."""
     kernel, operations = means.kernel, means.operations
-    mutations = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, Mutate)]
+    mutations = [(job, visit, need) for job, visit, need in needs if isinstance(need, Mutate)]
     if mutations:
         await _consume(connection, mutations, now)
         await _mutate(connection, kernel, mutations, held)
-    questions = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, FindPeople)]
+    questions = [(job, visit, need) for job, visit, need in needs if isinstance(need, FindPeople)]
     if questions:
         await _find_people(connection, means.directory, questions, now)
-    rules = [(job, visit, wish) for job, visit, wish in wishes if isinstance(wish, EvaluateRule)]
+    rules = [(job, visit, need) for job, visit, need in needs if isinstance(need, EvaluateRule)]
     if rules:
         await _ask_rules(connection, kernel, rules)
-    for job, visit, wish in wishes:
-        if isinstance(wish, ResolveTask):
-            job.run.answer(visit, _check_task(means.tasks, wish))
-        if isinstance(wish, Call):
-            job.run.answer(visit, await _call(connection, operations, job, visit, wish))
+    keys = [(job, visit, need) for job, visit, need in needs if isinstance(need, CheckEventKey)]
+    if keys:
+        await _check_event_keys(connection, keys)
+    for job, visit, need in needs:
+        if isinstance(need, ResolveTask):
+            job.run.answer(visit, _check_task(means.tasks, need))
+        if isinstance(need, Call):
+            job.run.answer(visit, await _call(connection, operations, job, visit, need))
             held.forget()
 
 
 async def _consume(
-    connection: Connection, wishes: Sequence[tuple[Execution, Visit, Mutate]], now: datetime
+    connection: Connection, needs: Sequence[tuple[Execution, Visit, Mutate]], now: datetime
 ) -> None:
     """Use up the approvals that gates pass with, in one conditional UPDATE (WF-03)."""
-    consumed = {r.id: (r, visit.step_id) for _, visit, wish in wishes for r in wish.consumes}
+    consumed = {r.id: (r, visit.step_id) for _, visit, need in needs for r in need.consumes}
     if not consumed:
         return
     # A request that was approved in this transaction is written now, and no second time when the batch is written.
-    unwritten = [c for job, _, wish in wishes for c in job.run.world.request_changes(wish.consumes)]
+    unwritten = [c for job, _, need in needs for c in job.run.world.request_changes(need.consumes)]
     await write_requests(connection, unwritten, now)
     done = await consume_requests(connection, consumed, now)
-    for job, visit, wish in wishes:
-        for request in wish.consumes:
+    for job, visit, need in needs:
+        for request in need.consumes:
             if request.id not in done:
                 raise StepFailed(
                     visit.node.id, ValueError(f"approval {request.id} was void or consumed before")
@@ -93,16 +96,16 @@ async def _consume(
 async def _find_people(
     connection: Connection,
     directory: Directory,
-    wishes: Sequence[tuple[Execution, Visit, FindPeople]],
+    needs: Sequence[tuple[Execution, Visit, FindPeople]],
     now: datetime,
 ) -> None:
-    asked = [_asked(job, visit, wish) for job, visit, wish in wishes]
+    asked = [_asked(job, visit, need) for job, visit, need in needs]
     found = await find_people(connection, directory, asked, now)
-    for (job, visit, _), answer in zip(wishes, found, strict=True):
+    for (job, visit, _), answer in zip(needs, found, strict=True):
         job.run.answer(visit, answer)
 
 
-def _asked(job: Execution, visit: Visit, wish: FindPeople) -> PeopleQuery:
+def _asked(job: Execution, visit: Visit, need: FindPeople) -> PeopleQuery:
     instance = job.run.instance
     return PeopleQuery(
         org_id=instance.org_id,
@@ -110,22 +113,22 @@ def _asked(job: Execution, visit: Visit, wish: FindPeople) -> PeopleQuery:
         entity_type=instance.entity_type,
         entity_id=instance.entity_id,
         subject_id=instance.subject_id,
-        groups=wish.groups,
-        originators=wish.sitting.union(instance.originators.ids),
-        separates=wish.separates,
+        groups=need.groups,
+        originators=need.sitting.union(instance.originators.ids),
+        separates=need.separates,
     )
 
 
 async def _mutate(
     connection: Connection,
     kernel: Kernel,
-    wishes: Sequence[tuple[Execution, Visit, Mutate]],
+    needs: Sequence[tuple[Execution, Visit, Mutate]],
     held: LockedRows,
 ) -> None:
-    commands = [_command(job, visit, wish) for job, visit, wish in wishes]
+    commands = [_command(job, visit, need) for job, visit, need in needs]
     await _require_free(connection, [command for command in commands if command.by_instance is None])
     outcomes: list[Outcome] = await kernel.mutate_in(connection, commands, held)
-    for (job, visit, _), outcome in zip(wishes, outcomes, strict=True):
+    for (job, visit, _), outcome in zip(needs, outcomes, strict=True):
         if isinstance(outcome, Mutation) and outcome.entity.id == job.run.instance.entity_id:
             job.run.world.entity = outcome.entity
             visit.forget_variables()  # they were read before the write
@@ -143,30 +146,30 @@ async def _require_free(connection: Connection, commands: Sequence[Command]) -> 
         raise InstanceBusy(f"another transaction has locked entity {busy[0]['id']}")
 
 
-def _command(job: Execution, visit: Visit, wish: Mutate) -> Command:
-    instance, own = job.run.instance, wish.entity_id is None
-    actor = _actor(visit, wish)
+def _command(job: Execution, visit: Visit, need: Mutate) -> Command:
+    instance, own = job.run.instance, need.entity_id is None
+    actor = _actor(visit, need)
     return Command(
         org_id=instance.org_id,
-        action=wish.action,
+        action=need.action,
         actor=actor,
         acted_by=_acted_by(job, visit, actor),
         authority=visit.token.authority,
         contributors=instance.originators.ids,
-        payload=wish.payload,
-        entity_id=instance.entity_id if own else wish.entity_id,
+        payload=need.payload,
+        entity_id=instance.entity_id if own else need.entity_id,
         channel=job.origin.channel,
         place=job.origin.place,
-        reason=wish.reason or f"step {visit.node.node.name}",
+        reason=need.reason or f"step {visit.node.node.name}",
         trace_id=job.trace_of(visit.step_id),
         partition_id=instance.partition_id,
         by_instance=instance.id if own else None,
         by_step=True,
-        to_state=wish.to_state,
+        to_state=need.to_state,
     )
 
 
-def _actor(visit: Visit, wish: Mutate) -> Actor:
+def _actor(visit: Visit, need: Mutate) -> Actor:
     """Return whose rights count: the node's `run_as`, or the person on whose behalf the token moves."""
     config = visit.node.node.config
     run_as = config.get("run_as", "actor")
@@ -175,11 +178,11 @@ def _actor(visit: Visit, wish: Mutate) -> Actor:
     actor = visit.actor
     if run_as == "service_account":
         actor = _service_account(visit, str(config["service_account"]))
-    if not wish.grant:
+    if not need.grant:
         return actor
     # Whoever brought the token to a gate was asked then; the gate's own write is the instance's right.
-    entity_type = wish.action.partition(".")[0]
-    return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{wish.payload['transition']}"})
+    entity_type = need.action.partition(".")[0]
+    return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{need.payload['transition']}"})
 
 
 def _service_account(visit: Visit, name: str) -> Actor:
@@ -196,24 +199,24 @@ def _acted_by(job: Execution, visit: Visit, actor: Actor) -> Actor | None:
 
 
 async def _ask_rules(
-    connection: Connection, kernel: Kernel, wishes: Sequence[tuple[Execution, Visit, EvaluateRule]]
+    connection: Connection, kernel: Kernel, needs: Sequence[tuple[Execution, Visit, EvaluateRule]]
 ) -> None:
-    orgs = sorted({job.work.org_id for job, _, _ in wishes})
-    names = sorted({wish.name for _, _, wish in wishes})
+    orgs = sorted({job.work.org_id for job, _, _ in needs})
+    names = sorted({need.name for _, _, need in needs})
     rows = await connection.fetch(_SQL.load_rules_by_name, orgs, names)
     rules = {(row["org_id"], row["name"]): row for row in rows}
-    for job, visit, wish in wishes:
-        job.run.answer(visit, _rule_answer(kernel, job, visit, rules.get((job.work.org_id, wish.name)), wish))
+    for job, visit, need in needs:
+        job.run.answer(visit, _rule_answer(kernel, job, visit, rules.get((job.work.org_id, need.name)), need))
 
 
-def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, wish: EvaluateRule) -> Any:
+def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: EvaluateRule) -> Any:
     """What a rule sets, or a rejection: it denies, it is broken, it is not there."""
     contract = kernel.registry.contracts.get(job.run.instance.entity_type or "")
     if rule is None or contract is None:
-        return Rejection("RULE_MISSING", f"there is no rule `{wish.name}` for this entity")
+        return Rejection("RULE_MISSING", f"there is no rule `{need.name}` for this entity")
     programs, problems = programs_of(rule["condition"], rule["outcome"], rule["outcome_json"], contract)
     if programs is None:
-        return Rejection("RULE_BROKEN", f"rule `{wish.name}` cannot be applied: {problems[0].message}")
+        return Rejection("RULE_BROKEN", f"rule `{need.name}` cannot be applied: {problems[0].message}")
     variables = variables_of(job.run.instance, job.run.world, visit.actor)
     if not programs.condition.holds(variables):
         return {}
@@ -222,27 +225,40 @@ def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, wish: 
     return programs.sets(variables) if rule["outcome"] == "set" else {}
 
 
-def _check_task(tasks: Mapping[str, TaskType], wish: ResolveTask) -> Submittable | Rejection:
+async def _check_event_keys(
+    connection: Connection, needs: Sequence[tuple[Execution, Visit, CheckEventKey]]
+) -> None:
+    """Refuse keys of sources that sign their events, for all steps in one statement."""
+    orgs, keys = [job.work.org_id for job, _, _ in needs], [need.key for _, _, need in needs]
+    rows = await connection.fetch(_SQL.find_signed_keys, orgs, keys)
+    signed = {(row["org_id"], row["key"]) for row in rows}
+    for job, visit, need in needs:
+        message = f"events under the key `{need.key}` must be signed by their source; a step cannot emit them"
+        refusal = Rejection("KEY_IS_SIGNED", message) if (job.work.org_id, need.key) in signed else None
+        job.run.answer(visit, refusal)
+
+
+def _check_task(tasks: Mapping[str, TaskType], need: ResolveTask) -> Submittable | Rejection:
     """Whether the application knows such a task and its input will do."""
-    kind = tasks.get(wish.type)
+    kind = tasks.get(need.type)
     if kind is None:
-        return Rejection("UNKNOWN_TASK", f"no task `{wish.type}` is registered")
+        return Rejection("UNKNOWN_TASK", f"no task `{need.type}` is registered")
     try:
-        return kind.submittable(wish.input)
+        return kind.submittable(need.input)
     except Invalid as invalid:
         return Rejection.of(invalid.problems)
 
 
-async def _call(connection: Connection, operations: Any, job: Execution, visit: Visit, wish: Call) -> Any:
+async def _call(connection: Connection, operations: Any, job: Execution, visit: Visit, need: Call) -> Any:
     """A function of the application: what it raises rolls the attempt back, what it refuses is its answer."""
-    function = operations.get(wish.name)
+    function = operations.get(need.name)
     if function is None:
-        return Rejection("UNKNOWN_OPERATION", f"no operation `{wish.name}` is registered")
+        return Rejection("UNKNOWN_OPERATION", f"no operation `{need.name}` is registered")
     org_id, instance_id = job.work.key
     try:
         with scope(org_id=org_id, instance_id=instance_id, trace=job.trace_of(visit.step_id)):
             async with connection.transaction():
-                answer = function(connection, wish.arguments)
+                answer = function(connection, need.arguments)
                 return _kept(await answer if inspect.isawaitable(answer) else answer)
     except Refused as refusal:
         return refusal.rejection

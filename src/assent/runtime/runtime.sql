@@ -64,6 +64,12 @@ SELECT k.instance_id, k.request_hash, EXISTS (
 SELECT e.id FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id) JOIN assent.entities e USING (org_id, id)
  WHERE e.instance_id IS NOT NULL AND NOT pg_try_advisory_xact_lock(hashtextextended(e.instance_id::text, 0));
 
+-- name: find_signed_keys
+-- Those of these keys, each of its org, that belong to a source of signed events.
+SELECT DISTINCT asked.org_id, asked.key
+  FROM unnest($1::text[], $2::text[]) AS asked (org_id, key)
+  JOIN assent.event_sources s ON s.org_id = asked.org_id AND starts_with(asked.key, s.key_prefix);
+
 -- name: load_rules_by_name
 -- The enabled rules of some orgs, for `rule` nodes.
 SELECT org_id, id, name, entity_type, action, timing, condition, outcome, outcome_json, '{}'::jsonb AS settings

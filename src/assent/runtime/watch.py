@@ -64,15 +64,15 @@ class Watch:
 
         def performing(job: Execution, visit: Visit) -> Need | None:
             self._enter(job, visit)
-            wish = perform(job, visit)
-            if wish is None:
+            need = perform(job, visit)
+            if need is None:
                 self._leave(job, visit)
-            return wish
+            return need
 
         return performing
 
-    def answered(self, wishes: Sequence[tuple[Execution, Visit, Need]]) -> None:
-        for job, visit, _ in wishes:
+    def answered(self, needs: Sequence[tuple[Execution, Visit, Need]]) -> None:
+        for job, visit, _ in needs:
             self._leave(job, visit)
 
     def committed(self, now: datetime) -> None:

@@ -11,7 +11,7 @@ from assent.engine.apply import next_visit
 from assent.engine.evolve import fold
 from assent.engine.inputs import Advance, Input, Start
 from assent.engine.instance import Instance, Step
-from assent.engine.nodes.base import FindPeople
+from assent.engine.nodes.base import CheckEventKey, FindPeople
 from assent.engine.plan import Plan, plan_of
 from assent.engine.run import Offered, Run
 from assent.engine.visit import World
@@ -72,6 +72,8 @@ class Case:
         self.effects: list[Effect] = []
         self.asks: list[OutsideRequest] = []
         self.events: list[KeyedEvent] = []
+        self.signed_keys: set[str] = set()
+        """The keys that sources of signed events own."""
         self.times: dict[UUID | None, datetime | None] = {}
 
     def id(self) -> UUID:
@@ -94,9 +96,9 @@ class Case:
         while (visit := next_visit(run)) is not None:
             assert visit.key not in self.receipts, f"{visit.node.id} would run twice"
             self.receipts.add(visit.key)
-            wish = run.perform(visit)
-            if wish is not None:
-                run.answer(visit, self._fulfil(wish))
+            need = run.perform(visit)
+            if need is not None:
+                run.answer(visit, self._fulfil(need))
         for step in run.steps:
             self.steps[step.id] = step
         self.requests |= {request.id: request for request in world.requests.values()}
@@ -116,9 +118,9 @@ class Case:
         resting = {token.step_id for token in self.instance.tokens.values()}
         return {step: form for step, form in self.forms.items() if step in resting}
 
-    def _find(self, wish: FindPeople) -> FoundPeople:
+    def _find(self, need: FindPeople) -> FoundPeople:
         groups = []
-        for wanted in wish.groups:
+        for wanted in need.groups:
             names = [n for name in wanted.seek.names for n in self.people.get(name, (name,))]
             people = tuple(
                 Person(name, wanted.seek.strategy, f"{name}@acme.example") for name in names if name
@@ -126,11 +128,13 @@ class Case:
             groups.append(FoundGroup(wanted.name, people, wanted.mode, wanted.quorum))
         return FoundPeople(tuple(groups))
 
-    def _fulfil(self, wish: Any) -> Any:
-        if isinstance(wish, FindPeople):
-            return self._find(wish)
+    def _fulfil(self, need: Any) -> Any:
+        if isinstance(need, FindPeople):
+            return self._find(need)
+        if isinstance(need, CheckEventKey):
+            return Rejection("KEY_IS_SIGNED", need.key) if need.key in self.signed_keys else None
         try:
-            return self.functions[wish.name](wish.arguments)
+            return self.functions[need.name](need.arguments)
         except Exception as error:
             return Rejection("FAILED", str(error))
 

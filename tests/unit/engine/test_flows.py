@@ -338,6 +338,13 @@ def test_an_event_without_a_usable_key_is_a_failure_of_the_step(key: str, code: 
     assert case.instance.incident["code"] == code
 
 
+def test_an_event_under_a_key_of_a_signing_source_is_a_failure_of_the_step() -> None:
+    case = Case(EMITTING)
+    case.signed_keys.add("order:paid:o-7")
+    case.start(order="o-7", amount=12)
+    assert (case.resting, case.events) == (["repair"], [])
+
+
 def test_too_many_events_in_a_row_pause_the_instance() -> None:
     names = [f"tell{number}" for number in range(4)]
     steps = [{"id": name, "type": "emit", "key": "k"} for name in names]

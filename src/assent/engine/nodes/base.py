@@ -97,6 +97,13 @@ class ResolveTask:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckEventKey:
+    """Permission to emit under a key; the answer is a rejection if a source of signed events owns it."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluateRule:
     """A rule of the org."""
 
@@ -115,8 +122,8 @@ class FindPeople:
 
 
 Verdict = Done | Rest | Stay | Failure
-Need = Mutate | Call | ResolveTask | EvaluateRule | FindPeople
-NEEDS: Final = (Mutate, Call, ResolveTask, EvaluateRule, FindPeople)
+Need = Mutate | Call | ResolveTask | CheckEventKey | EvaluateRule | FindPeople
+NEEDS: Final = (Mutate, Call, ResolveTask, CheckEventKey, EvaluateRule, FindPeople)
 
 
 class Handler:
