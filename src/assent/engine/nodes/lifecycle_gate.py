@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-class LifecycleGate(Handler):
+class LifecycleGateNode(Handler):
     """Makes its transition; a token that comes with a rejection leads back to where the contract says.
 
     It consumes the approvals of its slot and generation, all of them or none (D21, WF-03). One that an edit has made
