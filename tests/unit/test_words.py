@@ -14,11 +14,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 NOT_YET = (
-    "approvals",
-    "compiler",
-    "definitions",
     "effects",
-    "engine",
     "http",
     "jobs",
     "model",

@@ -32,7 +32,7 @@ class LifecycleGateNode(Handler):
         passes = outcome == Outcome.COMPLETED
         approvals = _approvals(visit) if passes else ()
         if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
-            return Failure("APPROVAL_MISSING", f"`{self.node.name}` takes an approval, and nobody gave one")
+            return Failure("APPROVAL_MISSING", f"`{self.node.name}` needs an approval, and there is none")
         if passes and (denied := _requester_denied(visit, str(self.node.config["transition"]))):
             return Failure(denied.code, denied.message)
         target, why = self._target(visit, outcome), _why(visit, outcome)
