@@ -79,7 +79,7 @@ async def test_nobody_to_tell_completes_and_says_so(office: Office, to: Any) -> 
     view = await office.start("telling", to=to)
     assert view.status == "completed"
     output = (await office.step(view.id, "tell"))["output_json"]
-    assert (output["told"], output["reason"]) == ([], "`to` of `tell` gave nobody")
+    assert (output["recipients"], output["reason"]) == ([], "`to` of `tell` has no recipients")
     assert await office.effects() == []
 
 
@@ -92,7 +92,7 @@ async def test_several_people_are_told_each_by_an_effect_of_their_own(app: App, 
     office = office_of(app, database)
     await publish_step(database, notification("sms"))
     view = await office.start("telling", to=["ann", "bob", "ann", "", "cy"])
-    assert (await office.step(view.id, "tell"))["output_json"]["told"] == ["ann", "bob", "cy"]
+    assert (await office.step(view.id, "tell"))["output_json"]["recipients"] == ["ann", "bob", "cy"]
     assert await office.send() == {"done": 2, "dead": 1}
     evidence = (await office.step(view.id, "tell"))["output_json"]["evidence"]
     assert sorted(found["outcome"] for found in evidence.values()) == [

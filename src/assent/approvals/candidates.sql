@@ -6,8 +6,8 @@ SELECT DISTINCT c.org_id, asked.capability, c.role
  ORDER BY c.role;
 
 -- name: lock_turns
--- Waits until nobody else is handing out turns of these roles. A lock of the role and not of rows: whoever had no turn
--- yet has no row.
+-- Waits until no other transaction is assigning turns of these roles. Locks the role and not rows: a member who had no
+-- turn yet has no row.
 SELECT pg_advisory_xact_lock(hashtextextended(org_id || ' ' || role, 1))
   FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS asked (org_id, role) ORDER BY 1, 2) AS in_order;
 
@@ -24,7 +24,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[])
 ON CONFLICT (org_id, role, user_id) DO UPDATE SET last_at = excluded.last_at;
 
 -- name: find_contributors
--- The people to whom the content of entities is due since the last approval of them that was applied.
+-- The people who contributed to the content of entities since the last approval of them that was applied.
 SELECT asked.org_id, asked.entity_id, array_agg(DISTINCT a.person) AS people
   FROM unnest($1::text[], $2::uuid[]) AS asked (org_id, entity_id)
  CROSS JOIN LATERAL (

@@ -55,7 +55,7 @@ def _steps(steps: tuple[ChainStepSpec, ...]) -> tuple[ChainStepSpec, ...]:
     if twice := [name for name, count in counts.items() if count > 1]:
         raise refuse("DUPLICATE_NAME", f"every step has a name of its own; `{twice[0]}` is there twice")
     if ESCALATION in counts:
-        raise refuse("RESERVED_NAME", f"`{ESCALATION}` is the group of those to whom it is escalated")
+        raise refuse("RESERVED_NAME", f"`{ESCALATION}` is the group that a request is escalated to")
     return steps
 
 

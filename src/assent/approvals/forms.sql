@@ -10,7 +10,7 @@ SELECT f.org_id, f.id, f.instance_id, f.node_id, f.node_name, f.requested_by, f.
  WHERE f.status = 'open';
 
 -- name: read_form
--- A form as whoever fills it in sees it.
+-- A form as the person who fills it in sees it.
 SELECT f.*, i.workflow_id AS workflow,
        (SELECT coalesce(array_agg(s.user_id ORDER BY s.user_id), '{}') FROM assent.workflow_seats s
          WHERE s.org_id = f.org_id AND s.request_id = f.id AND s.status = 'open') AS asked
@@ -46,8 +46,8 @@ UPDATE assent.workflow_forms f
  WHERE f.org_id = d.org_id AND f.id = d.id AND f.status = 'open';
 
 -- name: end_forms
--- Closes the forms of steps that ended, and the seats of those who were asked. What was answered needs no draft any
--- more; what was not keeps it, for whoever wants to know what was lost.
+-- Closes the forms of steps that ended, and the seats of those who were asked. An answered form loses its draft;
+-- any other form keeps it, so that what was lost can be read.
 WITH ended AS (
   UPDATE assent.workflow_forms f
      SET status = e.status, reason = e.reason, ended_at = e.ended_at,

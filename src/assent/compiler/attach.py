@@ -166,11 +166,11 @@ def approval_id(draft: WorkflowDraft, slot: Slot) -> str:
 
 
 def _ask(draft: WorkflowDraft, slot: Slot) -> WorkflowDraft:
-    """Return the approval of an empty slot, by the people whom the contract permits the transition."""
+    """Add an approval to an empty slot, by the people who may make the transition under the contract."""
     direct, node_id = _direct_edge(draft, slot), approval_id(draft, slot)
     transition = draft.nodes[slot.exit].name
-    everybody = {"name": ONLY_GROUP, "approvers": {"permission": transition}, "mode": "any"}
-    config = {"tiers": [{"groups": [everybody]}]}
+    group = {"name": ONLY_GROUP, "approvers": {"permission": transition}, "mode": "any"}
+    config = {"tiers": [{"groups": [group]}]}
     asks = Node(node_id, NodeKind.APPROVAL, transition, config=config)
     edges = (
         _system_edge(slot, slot.entry, node_id, direct.label),

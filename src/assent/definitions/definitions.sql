@@ -144,7 +144,7 @@ SELECT m.user_id, m.roles, ARRAY(
  WHERE m.org_id = $1 AND m.user_id = ANY ($2::text[]) AND m.kind = 'service_account' AND m.active;
 
 -- name: find_stale
--- What another compiler compiled and somebody still needs: published, or with instances that have not ended.
+-- Definitions of another compiler version that are still in use: published, or with instances that have not ended.
 -- The archived come first, so that the published ones get the highest versions.
 SELECT d.org_id, d.id
   FROM assent.workflow_definitions d

@@ -23,7 +23,8 @@ from assent.model.problems import Invalid, Problem
 from assent.store.connect import Connection
 from assent.store.rows import Row
 
-_NO_ACTOR = Actor("nobody")
+_NO_ACTOR: Final = Actor("none")
+"""The actor of a check, which publishes nothing and asks for no right."""
 
 NAME_LENGTH_MAX: Final = 200
 

@@ -36,7 +36,7 @@ def verified(row: Row) -> Loaded:
     workflow = _workflow_in(row["compiled_json"], row["compiled_hash"])
     if workflow is None:
         message = "is not what was compiled: its content and its hash do not belong together"
-        return _refused(row, "WORKFLOW_HASH_MISMATCH", message, "somebody changed the row; publish it again")
+        return _refused(row, "WORKFLOW_HASH_MISMATCH", message, "the row was changed; publish it again")
     if is_stale(workflow):
         return _stale(row, workflow.compiler_version)
     return Definition(row["org_id"], row["id"], row["version"], workflow)

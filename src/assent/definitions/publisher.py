@@ -99,7 +99,7 @@ class Publisher:
 
     async def publish_again(self, archived: Row) -> DefinitionVersion:
         row = await self.connection.fetchrow(SQL.publish_if_archived, self.org_id, archived["id"], self.now)
-        assert row is not None, "the key is locked, and nobody else moves its versions"
+        assert row is not None, "the key is locked, so no other transaction changes its versions"
         return DefinitionVersion.of(row)
 
     async def archive_published(self, kind: Kind, key: str) -> None:
@@ -117,7 +117,7 @@ class Publisher:
     async def _require_second_person(self, kind: Kind, key: str) -> None:
         if kind in AUTHORED and not self.reviewed and await self.needs_two_people():
             message = f"`{key}` is not one person's to publish: {self.org_id} publishes with four eyes"
-            hint = "keep it as a draft, and have somebody publish it who did not write it"
+            hint = "keep it as a draft, and ask a person who did not write it to publish it"
             raise Refused(Rejection("FOUR_EYES_REQUIRED", message, ("actor",), hint=hint))
 
     async def _same(self, kind: Kind, key: str, columns: Mapping[str, Any]) -> Row | None:
@@ -194,7 +194,7 @@ async def require_another_editor(publisher: Publisher, draft: Row) -> None:
     editors, actor = draft["edited_by"], publisher.actor
     if actor.kind == "user" and editors and all(_is_another_person(one, actor.id) for one in editors):
         return
-    by = ", ".join(one.partition(":")[2] for one in editors) or "nobody who is known"
+    by = ", ".join(one.partition(":")[2] for one in editors) or "no known person"
     message = (
         f"{actor.id} may not publish this draft, written by {by}: {publisher.org_id} publishes with four eyes"
     )

@@ -350,7 +350,7 @@ def _skips_an_approval(run: Run, token: Token, incoming: Skip) -> Rejection | No
     is_approval = run.plan.nodes[token.node].kind is NodeKind.APPROVAL
     if not is_approval or edge is None or edge.label != Outcome.APPROVED:
         return None
-    hint = "reassign it to somebody who can decide, or skip by another edge"
+    hint = "reassign it to a member who can decide, or skip by another edge"
     return Rejection("APPROVAL_CANNOT_BE_SKIPPED", "an approval is given, not skipped", ("edge",), hint=hint)
 
 

@@ -94,5 +94,5 @@ def not_open(request_id: UUID | None, status: str | None, reason: str | None) ->
 
 
 def separate(message: str) -> Rejection:
-    hint = "somebody else has to decide; the contract can relax this under `separation`"
+    hint = "another member has to decide; the contract can relax this under `separation`"
     return Rejection("SEPARATION_OF_DUTIES", message, ("actor",), hint=hint)

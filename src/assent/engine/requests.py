@@ -114,7 +114,7 @@ def _is_needed_elsewhere(seating: SeatRules, seat: Seat, heir: Seat) -> Rejectio
         return None
     after = [hand_on(one, seat, heir) if one.id == request.id else one for one in seating.round]
     if can_be_filled(seating.round) and not can_be_filled(after):
-        message = f"{heir.user_id} is needed for another seat of this round, which nobody else could fill"
+        message = f"{heir.user_id} is needed for another seat of this round, which no other member could fill"
         return Rejection("SEPARATION_OF_DUTIES", message, ("to_user",))
     return None
 

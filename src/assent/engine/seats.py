@@ -111,7 +111,7 @@ class SeatRules:
         sat = ({seat.user_id for seat in self.asked.seats} | left_out) & {user_id, on_behalf_of or user_id}
         if sat and (twice := self._fills_another(sat)):
             return twice
-        asked = ", ".join(sorted({s.user_id for s in self.asked.seats if s.status == "open"})) or "nobody"
+        asked = ", ".join(sorted({s.user_id for s in self.asked.seats if s.status == "open"})) or "no member"
         return Rejection("POLICY_DENIED", f"{user_id} is not asked; asked are: {asked}", ("actor",))
 
 
@@ -132,7 +132,7 @@ def seat_for(
 
 
 def unqualified(message: str) -> Rejection:
-    hint = "if nobody else is asked, a holder of `approvals:reassign` can ask another person instead"
+    hint = "if no other member is asked, a holder of `approvals:reassign` can ask another person instead"
     return Rejection(NO_LONGER_QUALIFIED, message, ("actor",), hint=hint)
 
 

@@ -8,20 +8,20 @@ from assent.engine.nodes.approval import Approval
 from assent.engine.nodes.base import Failure, Handler
 from assent.engine.nodes.emit import Emit
 from assent.engine.nodes.form import Form
-from assent.engine.nodes.lifecycle_gate import LifecycleGate
+from assent.engine.nodes.lifecycle_gate import LifecycleGateNode
 from assent.engine.nodes.notification import Notification
 from assent.engine.nodes.routing import (
     Condition,
-    End,
+    EndNode,
     ParallelJoin,
     ParallelSplit,
     PolicyGate,
     Rule,
     Script,
-    Slot,
-    Start,
+    SlotNode,
+    StartNode,
 )
-from assent.engine.nodes.state import State
+from assent.engine.nodes.state import StateNode
 from assent.engine.nodes.system import System
 from assent.engine.nodes.task import Task
 from assent.engine.nodes.wait_event import WaitEvent
@@ -33,7 +33,7 @@ from assent.model.graph import Node, NodeKind
 HANDLERS: Final[Mapping[NodeKind, type[Handler]]] = {
     handler.kind: handler
     for handler in (
-        *(Start, End, State, LifecycleGate, Slot),
+        *(StartNode, EndNode, StateNode, LifecycleGateNode, SlotNode),
         *(Condition, ParallelSplit, ParallelJoin, PolicyGate, Rule, Script),
         *(Approval, Form, WaitEvent, WaitTimer),
         *(Action, System, Task, WebhookOut, Notification, Emit),

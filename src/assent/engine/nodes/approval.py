@@ -152,7 +152,7 @@ class Approval(Handler):
         there = {s.id for s in stuck.seats}
         needed = min({s.user_id for s in others if s.id in there} or {s.user_id for s in others})
         return separate(
-            f"{needed} is needed for another seat of `{stuck.node_name}`, which nobody else could fill"
+            f"{needed} is needed for another seat of `{stuck.node_name}`, which no other member could fill"
         )
 
     def _after(
@@ -192,7 +192,7 @@ class Approval(Handler):
         default = self.node.config.get("default")
         if default is None:
             return timed_out()
-        done = _done(visit, request.end(default, visit.now, "nobody answered in time"), default, {})
+        done = _done(visit, request.end(default, visit.now, "not answered in time"), default, {})
         return replace(done, output={**done.output, "timed_out": True, "default": default})
 
 

@@ -103,7 +103,7 @@ def _message(visit: "Visit", channel: str, request: SeatedRequest, seat: Seat, o
     begin = {
         "asked": "You are asked",
         "reminded": "You are still asked",
-        "escalated": "Nobody answered, so you are asked",
+        "escalated": "No answer has arrived, so you are asked",
     }
     what = f"{node.label or node.name}: {about}"
     task = (

@@ -183,7 +183,7 @@ def _starter_of(visit: "Visit") -> tuple[Person, ...]:
 def _no_people_failure(name: str, group: FoundGroup) -> str:
     """Return the message of the incident when no person was found."""
     left_out = ", ".join(f"{skipped['user_id']} ({skipped['why']})" for skipped in group.skipped)
-    return f"`{name}` finds nobody to fill it in" + (f"; left out: {left_out}" if left_out else "")
+    return f"`{name}` finds no member to fill it in" + (f"; left out: {left_out}" if left_out else "")
 
 
 def _seats(visit: "Visit", group: FoundGroup) -> tuple[Seat, ...]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-class LifecycleGate(Handler):
+class LifecycleGateNode(Handler):
     """Makes its transition; a token that comes with a rejection leads back to where the contract says.
 
     It consumes the approvals of its slot and generation, all of them or none (D21, WF-03). One that an edit has made
@@ -32,7 +32,7 @@ class LifecycleGate(Handler):
         passes = outcome == Outcome.COMPLETED
         approvals = _approvals(visit) if passes else ()
         if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
-            return Failure("APPROVAL_MISSING", f"`{self.node.name}` takes an approval, and nobody gave one")
+            return Failure("APPROVAL_MISSING", f"`{self.node.name}` needs an approval, and there is none")
         if passes and (denied := _requester_denied(visit, str(self.node.config["transition"]))):
             return Failure(denied.code, denied.message)
         target, why = self._target(visit, outcome), _why(visit, outcome)

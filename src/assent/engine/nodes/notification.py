@@ -35,15 +35,15 @@ class Notification(Handler):
         message = self._message(visit.variables)
         people = _people(message["to"])
         if not people:
-            return Done(output={"told": [], "reason": f"`to` of `{self.node.name}` gave nobody"})
+            return Done(output={"recipients": [], "reason": f"`to` of `{self.node.name}` has no recipients"})
         if len(people) > (most := _recipients_max(visit.variables["org"])):
             message = (
-                f"`to` of `{self.node.name}` gave {len(people)} recipients; at most {most} are told at once"
+                f"`to` of `{self.node.name}` has {len(people)} recipients; a step notifies at most {most}"
             )
             return Failure("TOO_MANY_RECIPIENTS", message)
         subject = str(message["subject"] or self.node.label or self.node.name)
         about = {"subject": subject, "text": str(message["text"] or "")}
-        return Done(output={"told": people}, creates=tuple(self._effect(to, about) for to in people))
+        return Done(output={"recipients": people}, creates=tuple(self._effect(to, about) for to in people))
 
     def _effect(self, to: str, about: dict[str, str]) -> Effect:
         config = self.node.config

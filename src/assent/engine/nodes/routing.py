@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-class Start(Handler):
+class StartNode(Handler):
     """Ends as soon as it is entered."""
 
     kind = NodeKind.START
 
 
-class End(Handler):
+class EndNode(Handler):
     """Ends as soon as it is entered, and the token with it."""
 
     kind = NodeKind.END
@@ -48,7 +48,7 @@ class ParallelJoin(Handler):
         return Done(visit.token.carry)
 
 
-class Slot(Handler):
+class SlotNode(Handler):
     """The way into or out of a filled slot: passes a rejection on (D20); with any other outcome the token goes on."""
 
     kind = NodeKind.SLOT

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
-class State(Handler):
+class StateNode(Handler):
     """Goes on by itself where the graph says so, else rests."""
 
     kind = NodeKind.STATE
