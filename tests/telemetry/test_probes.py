@@ -64,7 +64,7 @@ async def test_port_that_is_taken_is_said_plainly(database: Database) -> None:
         port = taken.getsockname()[1]
         code, _, error = await run(database.url, "--only", "timers", ASSENT_METRICS_PORT=str(port))
     assert code == 1
-    assert f"ASSENT_METRICS_PORT: nobody can listen on 127.0.0.1:{port}" in error
+    assert f"ASSENT_METRICS_PORT: cannot listen on 127.0.0.1:{port}" in error
     assert "Traceback" not in error
 
 

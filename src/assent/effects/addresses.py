@@ -19,7 +19,7 @@ _NEVER: Final[tuple[Network, ...]] = (
     IPv4Network("192.0.0.0/24"),  # protocol assignments, and another cloud's metadata
     IPv4Network("192.88.99.0/24"),  # relays of 6to4
     IPv6Network("2001::/23"),  # protocol assignments, Teredo among them
-    IPv6Network("2002::/16"),  # 6to4: IPv4 behind a relay that nobody vouches for
+    IPv6Network("2002::/16"),  # 6to4: IPv4 behind a relay that no operator vouches for
     IPv6Network("2001:db8::/32"),
     IPv6Network("3fff::/20"),
 )

@@ -1,7 +1,8 @@
-"""Callbacks: an address that lets whoever has it hand in the results of one request, and do nothing else.
+"""Callbacks: an address that lets its holder push the results of one request, and do nothing else.
 
 The token in it is a JSON Web Token of our own kind. Its key is derived for this purpose, its audience and its type are
-its own: a token that signs somebody in is no callback, and a callback signs nobody in, whatever keys an operator chose.
+its own: a token that signs a member in is no callback, and a callback signs no member in, whatever keys an operator
+chose.
 """
 
 import hashlib
@@ -75,5 +76,5 @@ def _refused() -> Rejection:
 
 
 def callbacks_of(settings: CallbackSettings) -> Callbacks | None:
-    """None where nobody configured them."""
+    """Return what signs and reads callbacks; None if no URL is configured for them."""
     return Callbacks(settings) if settings.url else None

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Channels:
-    """Every way in which people are told something."""
+    """Send messages to people, by every channel that there is."""
 
     def __init__(self, settings: EffectSettings, mail: MailServer, adapters: dict[str, Adapter]) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ def _evidence(said: Any) -> dict[str, Any]:
 
 
 async def called(function: Callable[..., Any], *arguments: Any, timeout: timedelta) -> JobOutcome:  # noqa: ASYNC109
-    """What becomes of a call of the application's own code; plain functions run in a thread."""
+    """Return the outcome of a call of the application's own code; plain functions run in a thread."""
     try:
         async with asyncio.timeout(timeout.total_seconds()):
             result = as_json(await _awaited(function, arguments))

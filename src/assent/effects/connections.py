@@ -37,7 +37,7 @@ class ReceiverConnections:
 
     @asynccontextmanager
     async def stream(self, request: httpcore.Request, *, fresh: bool) -> AsyncIterator[httpcore.Response]:
-        """The response to a request. `fresh`: over a connection that nobody has used before, nor will again."""
+        """Yield the response to a request. `fresh`: over a new connection, which no other request uses later."""
         origin = request.url.origin
         place = origin.scheme, origin.host, origin.port
         connection = None if fresh else await self._take(place)

@@ -101,12 +101,14 @@ def message_of(effect: ClaimedEffect, sender: str, now: datetime) -> EmailMessag
 
 
 def address_of(payload: Mapping[str, object], member_email: str | None) -> str | Failed:
-    """Where it goes: the address itself, or that of the member whom it names."""
+    """Return where it goes: the address itself, or that of the member that it names."""
     to = str(payload.get("to") or "").strip()
     named = to or str(payload.get("user") or "")
     address = to if "@" in to else (member_email or "").strip()
     if not address:
-        return Failed("NO_ADDRESS", f"{named or 'nobody'} is no member with an address", permanent=True)
+        return Failed(
+            "NO_ADDRESS", f"{named or 'an empty recipient'} is no member with an address", permanent=True
+        )
     local, _, domain = address.rpartition("@")
     plain = address.isascii() and address.isprintable() and not set(address) & set(' ,;:<>()[]"\\')
     if not (plain and local and domain and len(address) <= ADDRESS_CHARACTERS_MAX):

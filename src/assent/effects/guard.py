@@ -1,6 +1,6 @@
 """Connecting only to addresses that were judged: the name is resolved once, and what it gave is connected to.
 
-Between the judgement and the connection nobody asks for the name again, so that DNS which changes its answer gains
+Between the judgement and the connection the name is not resolved again, so that DNS which changes its answer gains
 nothing. TLS still verifies the certificate against the name. Every redirect is a connection, and so goes through here.
 """
 

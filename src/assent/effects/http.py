@@ -1,4 +1,4 @@
-"""Sending requests over HTTP/1.1: one attempt, with timeouts, and with what can be told about it when it fails.
+"""Sending requests over HTTP/1.1: one attempt, with timeouts, and with what is known about it when it fails.
 
 httpcore is used without httpx's client on top: only here a network of our own can be put below it, and its trace
 says whether a request had begun to be sent, which is what makes a failure ambiguous. Proxies of the environment are
@@ -59,10 +59,10 @@ class HttpSender:
     async def send(
         self, request: HttpRequest, *, bytes_max: int, once: bool = False
     ) -> HttpResponse | Failed:
-        """One attempt, with the redirects that it leads to.
+        """Make one attempt, and follow the redirects that it leads to.
 
-        `once`: a repetition would do harm. On a connection that was idle a request may be lost without anybody having
-        seen it, and nobody could tell; so such a request gets a fresh one.
+        `once`: a repetition would do harm. On a connection that was idle a request may be lost before the receiver has
+        seen it, and neither side could know; so such a request gets a fresh connection.
         """
         progress = Progress()
         try:

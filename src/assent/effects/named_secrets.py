@@ -100,9 +100,10 @@ async def put_secret(  # noqa: PLR0913, PLR0917
     by: str,
     now: datetime,
 ) -> SecretRecord:
-    """Keep a secret, in place of the one of this name; raises `Refused`.
+    """Keep a secret, in place of the one of this name; raise `Refused` if its name, value or hosts are not valid.
 
-    Who changes the hosts brings the value anew: else it could be sent to where its manager reads it.
+    A caller who changes the hosts must send the value again: else its manager could have it sent to a host where they
+    read it.
     """
     if refused := _problem_with(name, value, hosts):
         raise Refused(refused)

@@ -24,7 +24,7 @@ class Message:
 
 
 Adapter = Callable[[Message], Mapping[str, Any] | Awaitable[Mapping[str, Any] | None] | None]
-"""Sends a message, and answers with evidence, if there is some. What it raises is tried again; see the errors here."""
+"""Sends a message, and returns evidence, if there is some. After an error it is tried again; see the errors here."""
 
 OutsideOperation = Callable[..., Any]
 """A function for `system` steps that leaves the transaction: (arguments, key) → result, plain or async."""

@@ -17,7 +17,7 @@ SHOWN_HEADERS: Final = ("content-type", "date", "location", "retry-after", "serv
 
 TRY_AGAIN: Final = frozenset({408, 425, 429})
 OBEYED: Final = frozenset({429, 503})
-"""Answers whose `Retry-After` is obeyed."""
+"""Statuses of responses whose `Retry-After` is obeyed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def bad_url(url: str, why: str) -> Failed:
 
 
 def read_url(text: str) -> httpx.URL | Failed:
-    """A URL that effects may be sent to, as far as can be told without asking for its address."""
+    """Return a URL that effects may be sent to, as far as that is known before its name is resolved."""
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError) as error:
@@ -134,6 +134,6 @@ def retry_after(answer: HttpResponse, now: datetime) -> timedelta | None:
 
 
 def own_headers(given: Mapping[str, str], ours: Mapping[str, str], dropped: Iterable[str]) -> dict[str, str]:
-    """What somebody wants to be sent along, and what we say ourselves, which they cannot say otherwise."""
+    """Return the headers that the author gave, with our own headers, which the author cannot replace."""
     reserved = {*dropped, *ours}
     return {name: value for name, value in given.items() if name.lower() not in reserved} | dict(ours)

@@ -30,7 +30,7 @@ async def rotate_secret(connection: Connection, org_id: str, now: datetime) -> s
 
 
 async def retire_old_secrets(connection: Connection, org_id: str, now: datetime) -> int:
-    """Let only the newest secret sign from now on; answers how many were retired."""
+    """Let only the newest secret sign from now on, and return how many were retired."""
     done = await connection.execute(_SQL.retire_secrets_but_newest, org_id, now)
     return int(done.removeprefix("UPDATE "))
 

@@ -49,7 +49,7 @@ class EffectSettings(EnvironmentSettings):
     """How long a receiver may be silent."""
     total_timeout_ms: int = number(20_000, 10, _HOUR_MS)
     """How long an attempt may take in all, redirects included; shorter than the worker's grace period, so that it can
-    finish what is under way when it is told to stop, and much shorter than a worker's lease."""
+    finish what is under way when it has to stop, and much shorter than a worker's lease."""
     redirects_max: int = number(5, 0, 20)
     evidence_bytes_max: int = number(4_096, 0, 1_048_576)
     """How much of an answer's body is kept as evidence."""

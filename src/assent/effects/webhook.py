@@ -65,7 +65,7 @@ def _return_path(effect: ClaimedEffect, now: datetime, callbacks: Callbacks | No
 
 
 def standard_headers(effect: ClaimedEffect) -> dict[str, str]:
-    """What every request of ours says. Answers come as they are: one that is packed could unpack without an end."""
+    """Return the headers of every request; they ask for no compression: a response could expand without limit."""
     ours = {"user-agent": USER_AGENT, "accept-encoding": "identity", "idempotency-key": effect.key}
     trace = effect.trace_id
     return ours | {"traceparent": trace} if trace and is_traceparent(trace) else ours

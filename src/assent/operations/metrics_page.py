@@ -30,7 +30,7 @@ class MetricsPage:
         self._looking = asyncio.Lock()
 
     async def render(self) -> tuple[bytes, str]:
-        """The page and its content type. It answers also while the database does not, and says so."""
+        """Return the page and its content type; while the database does not respond, the page says so."""
         metrics = hooks.metrics
         if metrics is None:
             return b"", "text/plain"

@@ -1,4 +1,5 @@
-"""Requests that no result ends: their time is over, or their call never arrived. Told like any other decision."""
+"""Requests that no result ends: their time is over, or their call never arrived. The step that
+waits is notified as of any other decision."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +17,7 @@ Lost = tuple[str, UUID, str]
 
 
 async def expire_requests(connection: Connection, limit: int, now: datetime) -> int:
-    """End requests that are due; answers how many there were. What comes for them now is late."""
+    """End requests that are due, and return how many there were. Results that arrive for them now are late."""
     rows = await connection.fetch(_SQL.expire_requests, limit, now)
     await notify_steps(connection, [dict(row) for row in rows], now)
     return len(rows)

@@ -7,7 +7,8 @@ SELECT d.id, d.request_id, h.body
  ORDER BY d.position;
 
 -- name: lock_requests
--- The requests of a batch, one after the other in everybody's order: whoever ends one has it first, or after us.
+-- Locks the requests of a batch in the order that every transaction uses: one that ends a request locks it before us or
+-- after us.
 SELECT r.org_id, r.id, r.instance_id, r.step_id, r.expected, r.received, r.failed, r.status, r.error,
        r.trace_id
   FROM unnest($1::text[], $2::uuid[]) AS wanted (org_id, id)

@@ -1,7 +1,7 @@
-"""What the step that waits hears of its request: once, when results have decided it or its time is over.
+"""Notify the step that waits of its request: once, when results have decided it or its time is over.
 
-A request that is partial is open: its items can be seen, and nobody is told yet. Steps that can go on with some of what
-they asked for would be told here.
+A request that is partial is open: its items can be seen, and its step is not notified yet. Steps that can go on with
+some of what they asked for would be notified here.
 """
 
 from collections.abc import Sequence

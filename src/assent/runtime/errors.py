@@ -13,9 +13,10 @@ class StepFailed(Exception):
 
 
 class InstanceBusy(asyncpg.SerializationError):
-    """Somebody is at work on the instance of an entity that a step wants to change: later, without an attempt (D28).
+    """Another transaction has locked the instance of an entity that a step wants to change.
 
-    A serialization error, so that a person's command is simply run again.
+    The event is postponed and loses no attempt (D28). It is a serialization error, so that a person's command is
+    simply run again.
     """
 
 

@@ -118,8 +118,8 @@ class EventProcessor:
     async def _noted(self, connection: Connection, batch: EventBatch, now: datetime) -> AsyncIterator[None]:
         """Note a batch while it runs, by another connection, so that the note is there if this process dies (D26).
 
-        Whoever sees a note whose lock is free knows that its worker is gone: the lock is taken before the note is
-        there, and held until the note is gone.
+        A worker that finds a note whose lock is free knows that the note's worker is gone: the lock is taken before the
+        note is written, and held until the note is deleted.
         """
         await connection.fetchval(_SQL.hold_batch, batch.note)
         async with self.database.transaction(None) as other:
@@ -179,7 +179,7 @@ class EventProcessor:
         if len(places) == 1:
             return await self._run_alone(note, *places[0], was_alone=row["started_at"] != _NOT_YET)
         async with self.database.transaction(None) as connection:
-            # Whoever comes second has nothing to split any more.
+            # A second worker deletes no row here, and has nothing left to split.
             if await connection.execute(_SQL.forget_batch, note) == "DELETE 1":
                 notes = [new_id(self.database.clock.now()) for _ in places]
                 orgs, instances = zip(*places, strict=True)

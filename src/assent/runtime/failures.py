@@ -1,4 +1,4 @@
-"""What becomes of an event whose attempt failed: later again, a step that failed, or a dead letter (D10)."""
+"""Settle an event whose attempt failed: postpone it, retry it, fail its step, or make it a dead letter (D10)."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final

@@ -180,7 +180,8 @@ def _actor(visit: Visit, need: Mutate) -> Actor:
         actor = _service_account(visit, str(config["service_account"]))
     if not need.grant:
         return actor
-    # Whoever brought the token to a gate was asked then; the gate's own write is the instance's right.
+    # The rights of the actor who brought the token to a gate were checked then; the gate's own write is the instance's
+    # right.
     entity_type = need.action.partition(".")[0]
     return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{need.payload['transition']}"})
 

@@ -288,7 +288,7 @@ UPDATE assent.workflow_events_outbox e SET status = 'pending', attempts = 0, err
  WHERE e.org_id = retried.org_id AND e.instance_id = retried.instance_id AND e.status = 'dead';
 
 -- name: revive_dead_letter
--- Somebody has looked at it and wants it tried again, with all its attempts.
+-- Returns a dead event to the queue with all its attempts, at the request of an operator.
 UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, retry_at = NULL
  WHERE org_id = $1 AND id = $2 AND status = 'dead'
 RETURNING instance_id;
@@ -358,7 +358,7 @@ SELECT org.org_id, arrival.created_at, arrival.id, arrival.payload_json, arrival
  ORDER BY 1, 2, 3;
 
 -- name: give_up_arrivals
--- Nobody can wait for an event without a key.
+-- Marks events without a key as dead: no step can wait for them.
 UPDATE assent.workflow_events_outbox e
    SET status = 'dead', attempts = e.attempts + 1, error = 'it came without a key'
   FROM unnest($1::text[], $2::timestamptz[], $3::uuid[]) AS lost (org_id, created_at, id)
@@ -381,7 +381,7 @@ UPDATE assent.workflow_step_executions s SET waiting_for_event_key = NULL
 RETURNING s.org_id, wanted.event_key, s.instance_id, s.id AS step_id, s.entity_version, waiting.partition_id;
 
 -- name: keep_events
--- Nobody waits for these yet.
+-- Keeps events that no step waits for yet.
 INSERT INTO assent.workflow_kept_events (org_id, id, event_key, partition_id, payload, created_at)
 SELECT org_id, id, event_key, partition_id, payload, created_at
   FROM jsonb_to_recordset($1::jsonb) AS k (
@@ -403,7 +403,7 @@ INSERT INTO assent.workflow_batches (id, org_ids, instance_ids, started_at)
 SELECT id, ARRAY[org_id], ARRAY[instance_id], $4 FROM unnest($1::uuid[], $2::text[], $3::uuid[]) AS n (id, org_id, instance_id);
 
 -- name: touch_batch
--- Somebody is about to run it again.
+-- Records when a worker is about to run the batch again.
 UPDATE assent.workflow_batches SET started_at = $2 WHERE id = $1;
 
 -- name: hold_batch

@@ -44,9 +44,9 @@ class Submission:
 async def submit_tasks(
     connection: Connection, submissions: Sequence[Submission], now: datetime
 ) -> list[UUID]:
-    """Submit tasks; answers with their ids, for keys that were used before with those of then.
+    """Submit tasks and return their ids; for a key that was used before, return the id of the earlier task.
 
-    Raises `Refused` where a key was used for another input, and then nothing is submitted.
+    Raise `Refused` if a key was used for another input; then nothing is submitted.
     """
     rows = [_row(submission, now) for submission in submissions]
     known = await _known(connection, [row for row in rows if row["key"] is not None])

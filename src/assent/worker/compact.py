@@ -1,7 +1,7 @@
 """Compact: the output of steps that ended long ago shrinks to what a rebuild of the instance needs.
 
-A step says when, by whom and how it ended for ever, and which way the token went. How a condition was evaluated
-and what a call returned is dropped.
+A step keeps for ever when and how it ended, which actor ended it, and which way the token went. How a condition was
+evaluated and what a call returned is dropped.
 """
 
 from typing import Final

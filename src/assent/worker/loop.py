@@ -1,4 +1,4 @@
-"""Running one duty until it is told to stop: again at once while there is more, else after a while or when woken.
+"""Running one duty until it has to stop: again at once while there is more, else after a while or when woken.
 
 A watchdog limits every run: one that takes too long is cancelled, and the connections that it held are replaced.
 """

@@ -45,7 +45,7 @@ class ProbeReply:
 
 
 class Probes:
-    """Answers one request on each connection. Nobody signs in: there is nothing of anybody's to be seen here."""
+    """Answer one request on each connection, without authentication: no response holds data of an org or a member."""
 
     def __init__(self, database: Database, overdue: Callable[[], Sequence[str]] = tuple) -> None:
         self._database = database
@@ -59,16 +59,14 @@ class Probes:
 
     @asynccontextmanager
     async def serving(self, settings: ProbeSettings) -> AsyncIterator[int]:
-        """Inside, requests are answered; gives the port."""
+        """Answer requests inside the context, and yield the port."""
         try:
             server = await asyncio.start_server(
                 self._serve, settings.host, settings.port, limit=REQUEST_BYTES_MAX
             )
         except OSError as error:
             place = f"{settings.host}:{settings.port}"
-            raise Invalid(
-                [settings.bad("port", f"nobody can listen on {place}: {error.strerror}")]
-            ) from error
+            raise Invalid([settings.bad("port", f"cannot listen on {place}: {error.strerror}")]) from error
         port: int = server.sockets[0].getsockname()[1]
         _log.info("probes are answered", extra={"host": settings.host, "port": port})
         async with server:
@@ -76,7 +74,7 @@ class Probes:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            # Whoever says nothing, or too much, or goes away, gets no answer.
+            # A client that sends nothing, or too much, or disconnects, gets no response.
             with contextlib.suppress(
                 TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
             ):
@@ -99,12 +97,12 @@ class Probes:
 
     async def _alive(self) -> ProbeReply:
         if late := self._overdue():
-            told = f"not finished a round in time: {', '.join(late)}\n"
-            return ProbeReply(HTTPStatus.SERVICE_UNAVAILABLE, told.encode())
+            message = f"not finished a round in time: {', '.join(late)}\n"
+            return ProbeReply(HTTPStatus.SERVICE_UNAVAILABLE, message.encode())
         return ProbeReply(HTTPStatus.OK, b"alive\n")
 
     async def _ready(self) -> ProbeReply:
-        """The database answers, and this program can use its schema."""
+        """Reply OK if the database responds and this program can use its schema."""
         try:
             async with (
                 asyncio.timeout(DATABASE_WITHIN_S),

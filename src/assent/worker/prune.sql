@@ -26,7 +26,7 @@ SELECT assent.prune_jobs('effect', assent.now() - make_interval(days => $1), $2:
 SELECT assent.prune_jobs('task', assent.now() - make_interval(days => $1), $2::integer);
 
 -- name: prune_kept_events
--- Deletes events that nobody has waited for in so many days, oldest first.
+-- Deletes events that no step has waited for in so many days, oldest first.
 WITH old AS (
   SELECT org_id, id FROM assent.workflow_kept_events
    WHERE created_at < assent.now() - make_interval(days => $1)
@@ -38,8 +38,8 @@ WITH old AS (
 SELECT count(*) FROM pruned;
 
 -- name: prune_surplus_events
--- Deletes the newest of the events that are kept under one key in one partition beyond so many: whoever waits takes the
--- oldest first.
+-- Deletes the newest of the events that are kept under one key in one partition beyond so many: a step that waits takes
+-- the oldest first.
 WITH surplus AS (
   SELECT k.org_id, k.id
     FROM (SELECT org_id, event_key, partition_id FROM assent.workflow_kept_events

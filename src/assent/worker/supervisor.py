@@ -124,7 +124,7 @@ class Supervisor:
                     loop.wake()
 
     async def _wait_for_stop(self, running: set[asyncio.Task[None]]) -> None:
-        """Return when told to stop, or when a loop has ended by itself, which only a mistake of ours does."""
+        """Return after a call of `stop`, or when a loop has ended by itself, which only a bug in it causes."""
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

@@ -1,4 +1,4 @@
-"""Timeouts: an instance whose whole time is over is told so, once for each time that it was given."""
+"""Timeouts: an instance whose whole time is over gets an event, one for each deadline that it was given."""
 
 from datetime import datetime
 from typing import Final
@@ -18,10 +18,10 @@ _SQL: Final = load_queries("assent.worker", "timeouts.sql")
 
 
 class Timeouts:
-    """Puts an event into the outbox for each running instance that has expired.
+    """Put an event into the outbox for each running instance that has expired.
 
     The instance's row is left alone, it changes in one place only; the event itself is the mark that the
-    expiry was told, and its receipt keeps two workers from telling it twice.
+    expiry was emitted, and its receipt keeps two workers from emitting it twice.
     """
 
     name = "timeouts"
@@ -32,17 +32,17 @@ class Timeouts:
         self._batch_max = place.options.timeouts_batch_max
 
     async def run_once(self) -> RunResult:
-        return await self._database.run(self._tell, org_id=None)
+        return await self._database.run(self._emit, org_id=None)
 
-    async def _tell(self, connection: Connection) -> RunResult:
+    async def _emit(self, connection: Connection) -> RunResult:
         expired = await connection.fetch(_SQL.find_expired_instances, self._batch_max)
         now = await transaction_time(connection)
-        told = await emit_events(connection, [_event(instance, now) for instance in expired], now)
-        return RunResult(told, more=len(expired) == self._batch_max)
+        emitted = await emit_events(connection, [_event(instance, now) for instance in expired], now)
+        return RunResult(emitted, more=len(expired) == self._batch_max)
 
 
 def _event(instance: asyncpg.Record, now: datetime) -> Event:
     due = instance["expires_at"].isoformat()
     payload = {"cause": f"{instance['id']} {due}", "due": due}
-    # No entity version: it is part of the event's key, and a pin that moves must not tell the expiry again.
+    # No entity version: it is part of the event's key, and a pin that moves must not emit the expiry again.
     return Event(instance["org_id"], new_id(now), ON_EXPIRED, payload, instance["id"])

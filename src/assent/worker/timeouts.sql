@@ -1,5 +1,5 @@
 -- name: find_expired_instances
--- Running instances whose time is over and that were not told so yet, earliest first.
+-- Running instances whose time is over and that have no event of it yet, earliest first.
 SELECT i.org_id, i.id, i.expires_at
   FROM assent.workflow_instances i
  WHERE i.status = 'running' AND i.expires_at <= assent.now()

@@ -1,4 +1,4 @@
-"""Timers: a step whose time has come tells its instance so. The resume scheduler of the engine."""
+"""Timers: the instance of a step whose time has come gets an event. The resume scheduler of the engine."""
 
 from datetime import datetime
 from typing import Final
@@ -19,7 +19,7 @@ _SQL: Final = load_queries("assent.worker", "timers.sql")
 
 
 class Timers:
-    """Takes the time off steps that are due and puts an event into the outbox for each, in one transaction."""
+    """Take the time off steps that are due and put an event into the outbox for each, in one transaction."""
 
     name = "timers"
 
@@ -29,10 +29,10 @@ class Timers:
         self._batch_max = place.options.timers_batch_max
 
     async def run_once(self) -> RunResult:
-        count = await self._database.run(self._tell, org_id=None)
+        count = await self._database.run(self._emit, org_id=None)
         return RunResult(count, more=count == self._batch_max)
 
-    async def _tell(self, connection: Connection) -> int:
+    async def _emit(self, connection: Connection) -> int:
         await look_up_by_index(connection)
         due = await connection.fetch(_SQL.claim_due_steps, self._batch_max)
         now = await transaction_time(connection)
