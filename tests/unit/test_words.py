@@ -19,17 +19,18 @@ NOT_YET = (
     "definitions",
     "effects",
     "engine",
-    "http",
     "jobs",
-    "model",
-    "people",
     "requests",
     "runtime",
-    "store/schema",
     "tasks",
     "worker",
 )
 """Packages that still use the words; this list only shrinks."""
+CLAIMED_BY_NOBODY = re.compile(r"""(?<=["'])nobody(?=["'])""")
+"""A value of the inbox's filter `claimed`, which clients of the HTTP API send."""
+FILTERED_BY_CLAIM = tuple(
+    SOURCE / name for name in ("http/routes/inbox.py", "people/inbox.py", "people/inbox.sql")
+)
 
 
 def prose_of(path: Path) -> str:
@@ -42,7 +43,10 @@ def prose_of(path: Path) -> str:
 
 
 def words_in(path: Path) -> list[str]:
-    return [match.group(0) for match in WORDS.finditer(prose_of(path))]
+    prose = prose_of(path)
+    if path in FILTERED_BY_CLAIM:
+        prose = CLAIMED_BY_NOBODY.sub("", prose)
+    return [match.group(0) for match in WORDS.finditer(prose)]
 
 
 def sources() -> list[Path]:
