@@ -71,7 +71,7 @@ USES = {
     "approved by default": (
         flow(ask(timeout="1s", default="approved")),
         WAIVE,
-        "`ask` counts as approved when nobody answers",
+        "`ask` counts as approved when no approver answers",
     ),
     "originator approves": (
         flow(ask(), separation={"originator": "allowed"}),
@@ -156,7 +156,7 @@ async def test_refusal_names_everything_that_is_missing_and_where(database: Data
         await attempt(database, flow(PAY, CALL, ask(timeout="1s", default="approved")), eve("service:*"))
     found = refused.value.rejection
     assert [problem.message for problem in found.problems] == [
-        "`ask` counts as approved when nobody answers, which takes workflow:publish:waive_approval",
+        "`ask` counts as approved when no approver answers, which takes workflow:publish:waive_approval",
         "`pay` calls the operation payroll.reimburse, which takes operation:payroll.reimburse:use",
     ]
     assert {problem.code for problem in found.problems} == {"CAPABILITY_MISSING"}

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.model.actor import NOBODY, SYSTEM_ID, Authority
+from assent.model.actor import NO_AUTHORITY, SYSTEM_ID, Authority
 from assent.model.nodes import KINDS
 
 TokenState = Literal["ready", "resting", "arrived", "absorbed", "split", "failed"]
@@ -38,7 +38,7 @@ class Token:
     """Which effect brought it to rest; the step's end keeps it."""
     attempt: int = 0
     """How often the step here was tried again."""
-    authority: Authority = NOBODY
+    authority: Authority = NO_AUTHORITY
     """On whose behalf it moves."""
 
     def to_json(self) -> dict[str, Any]:

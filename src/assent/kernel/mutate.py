@@ -199,12 +199,12 @@ async def _carry_out(connection: Connection, batch: MutationBatch, draft: Resolv
     if verdict.is_empty:
         return Mutation(verdict.after, changed=False)
     batch.accept(verdict)
-    batch.events += [_told_in(verdict.after.partition_id, event) for event in effects.events]
+    batch.events += [_confine_event(verdict.after.partition_id, event) for event in effects.events]
     batch.evidence += effects.evidence
     return Mutation(verdict.after, changed=True, audit_id=verdict.audit_id)
 
 
-def _told_in(partition_id: str | None, event: Event) -> Event:
+def _confine_event(partition_id: str | None, event: Event) -> Event:
     """Return an event of a rule, confined to the partition of its entity."""
     if partition_id is None:
         return event

@@ -138,7 +138,7 @@ class Authority:
         return cls(tuple(Principal.from_json(one) for one in data["principals"]), data.get("command"))
 
 
-NOBODY: Final = Authority((Principal(""),))
+NO_AUTHORITY: Final = Authority((Principal(""),))
 """The authority of a token without a sender: it has no rights."""
 
 

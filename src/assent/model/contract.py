@@ -311,7 +311,7 @@ def _check_permissions(contract: Contract) -> Iterator[Problem]:
     for action, roles in contract.permissions.items():
         if not roles:
             yield Problem(
-                "EMPTY_ROLES", "nobody is listed", ("permissions", action), hint="leave the key out instead"
+                "EMPTY_ROLES", "no role is listed", ("permissions", action), hint="leave the key out instead"
             )
 
 

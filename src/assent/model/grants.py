@@ -50,5 +50,5 @@ def refuse_rights_not_held(
 def refuse_for_oneself(giver: Actor, user_id: str, what: str, path: str) -> None:
     """Raise `Refused` if the giver is this member, or acts by a key that this member made."""
     if giver.is_or_acts_for(user_id):
-        message = f"nobody {what}: another member who may has to"
+        message = f"no member {what}; another member with the right must do it"
         raise Refused(Rejection("SEPARATION_OF_DUTIES", message, (path,)))

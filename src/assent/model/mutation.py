@@ -67,7 +67,7 @@ class Command:
 
     @property
     def on_behalf_of(self) -> tuple[str, ...]:
-        """Return the people for whom another actor acted; none if a person acted for themselves."""
+        """Return the people that another actor acted for; none if a person acted for themselves."""
         acted_by = self.acted_by or self.actor
         people = (*self.behalf.ids, self.actor.id)
         return tuple(dict.fromkeys(one for one in people if one not in (acted_by.id, SYSTEM_ID)))

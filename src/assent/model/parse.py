@@ -48,19 +48,19 @@ def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Probl
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
-    """The problems of an error; of more than `PROBLEMS_MAX` the first, and one that says how many there are."""
+    """Return the problems of an error; of more than `PROBLEMS_MAX` the first, and one with their number."""
     if (number := error.error_count()) > DETAILS_MAX:
         return [Problem(TOO_MANY, _too_many(number))]
     found = error.errors(include_url=False)
     if number <= PROBLEMS_MAX:
         return [_problem(detail) for detail in found]
-    told = PROBLEMS_MAX - 1
-    message = f"{number:,} problems, of which the first {told} are told"
-    return [*(_problem(detail) for detail in found[:told]), Problem(TOO_MANY, message)]
+    listed = PROBLEMS_MAX - 1
+    message = f"{number:,} problems, of which the first {listed} are listed"
+    return [*(_problem(detail) for detail in found[:listed]), Problem(TOO_MANY, message)]
 
 
 def _too_many(number: int) -> str:
-    return f"{number:,} problems, which is more than are told"
+    return f"{number:,} problems, which is too many to list"
 
 
 class FewProblems(BaseModel):

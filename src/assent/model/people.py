@@ -46,7 +46,7 @@ class PeopleSpec(Declaration):
     rule: Expression | None = None
     """An expression that gives a person or a list of them."""
     permission: Name | None = None
-    """The people whom the contract permits an action or a transition."""
+    """The people who may do an action or a transition according to the contract."""
     chain: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     """An approval chain of the org; for approvals only."""
     pick: Pick | None = None
@@ -106,7 +106,7 @@ def _group(name: str, people: PeopleSpec, mode: Mode | None, quorum: int | None)
 
 def _named(groups: Mapping[str, GroupSpec]) -> Mapping[str, GroupSpec]:
     if ESCALATION in groups:
-        raise refuse("RESERVED_NAME", f"`{ESCALATION}` is the group of those to whom it is escalated")
+        raise refuse("RESERVED_NAME", f"`{ESCALATION}` is the group that a request is escalated to")
     return groups
 
 

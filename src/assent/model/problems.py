@@ -83,20 +83,20 @@ class Problem:
 
 
 def first_problems(problems: Sequence[Problem]) -> list[Problem]:
-    """As many as an answer tells, with hints for fewer; texts in a form that can be sent, and not endless."""
+    """Return the first `PROBLEMS_MAX` problems, the first `HINTS_MAX` of them with hints; cut and escape texts."""
     return [
         replace(
             problem,
-            message=_told(problem.message),
-            path=tuple(_told(part) if isinstance(part, str) else part for part in problem.path),
-            hint=_told(problem.hint) if problem.hint and number < HINTS_MAX else None,
-            source=_told(problem.source) if problem.source else None,
+            message=_clip_and_escape(problem.message),
+            path=tuple(_clip_and_escape(part) if isinstance(part, str) else part for part in problem.path),
+            hint=_clip_and_escape(problem.hint) if problem.hint and number < HINTS_MAX else None,
+            source=_clip_and_escape(problem.source) if problem.source else None,
         )
         for number, problem in enumerate(problems[:PROBLEMS_MAX])
     ]
 
 
-def _told(text: str) -> str:
+def _clip_and_escape(text: str) -> str:
     text = text if len(text) <= TEXT_LENGTH_MAX else f"{text[: TEXT_LENGTH_MAX - 1]}…"
     # Half of a surrogate pair cannot be sent, and names of the sender are shown as they came.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -98,7 +98,7 @@ def _check(wanted: NewDelegation, by: Actor, now: datetime) -> Rejection | None:
         message = f"{by.id} may delegate what is their own; for {wanted.from_user} it takes {DELEGATE}"
         return Rejection("POLICY_DENIED", message, ("actor",))
     if wanted.from_user == wanted.to_user:
-        return Rejection("BAD_VALUE", "nobody stands in for themselves", ("to_user",))
+        return Rejection("BAD_VALUE", "a member cannot stand in for themselves", ("to_user",))
     if by.id != wanted.from_user and by.is_or_acts_for(wanted.to_user):
         message = f"{by.id} may not make themselves the stand-in of {wanted.from_user}"
         hint = f"{wanted.from_user} can, or another holder of {DELEGATE}"
@@ -138,7 +138,9 @@ async def _check_people(
         if name not in known:
             return Rejection("NOT_FOUND", f"there is no {name[1]} here", (key,))
     if not known[names[0]].active:
-        return Rejection("INACTIVE", f"{wanted.from_user} is not active: nobody stands in", ("from_user",))
+        return Rejection(
+            "INACTIVE", f"{wanted.from_user} is not active: no member can stand in for them", ("from_user",)
+        )
     if not known[names[1]].active:
         return Rejection("INACTIVE", f"{wanted.to_user} is not active and cannot stand in", ("to_user",))
     if known[names[1]].kind != "user":
@@ -181,7 +183,7 @@ async def list_delegations(  # noqa: PLR0913
 async def load_delegations(
     connection: Connection, people: Sequence[OrgUser], now: datetime
 ) -> Mapping[OrgUser, tuple[Delegation, ...]]:
-    """Return the people for whom each of these people may act now."""
+    """Return the delegations by which each of these people may act for others now."""
     if not people:
         return {}
     orgs, users = map(list, zip(*people, strict=True))

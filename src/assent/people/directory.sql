@@ -12,7 +12,7 @@ SELECT m.org_id, m.user_id AS wanted, m.user_id, m.active, m.email, m.kind
   JOIN assent.members m ON m.org_id = asked.org_id AND m.user_id = asked.user_id;
 
 -- name: find_managers
--- The line of managers above each, the nearest first. One that comes back to somebody ends there.
+-- The line of managers above each, the nearest first. A line that returns to a member in it ends there.
 WITH RECURSIVE line AS (
   SELECT m.org_id, m.user_id AS wanted, m.manager_id, 1 AS level, ARRAY[m.user_id] AS below
     FROM unnest($1::text[], $2::text[]) AS asked (org_id, user_id)

@@ -3,7 +3,7 @@
 -- partition that the reader sees, or null.
 
 -- name: page_by_age
--- A page of what waits for somebody, the oldest first: the index of open seats has this order, person by person.
+-- A page of what waits for a reader, the oldest first: the index of open seats has this order, person by person.
 SELECT w.*, extract(epoch FROM w.created_at) AS rank
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (
@@ -21,8 +21,9 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
  ORDER BY w.created_at, w.id LIMIT $15;
 
 -- name: page_by_rank
--- A page of what waits for somebody, by when it is due or by the greatest figure: all that is open for them is read. Person
--- by person here too, or the planner, who knows not how few they are, may read the open seats of the whole org.
+-- A page of what waits for a reader, by when it is due or by the greatest figure: all that is open for them is read.
+-- Person by person here too: else the planner, which does not know how few people there are, may read the open seats of
+-- the whole org.
 SELECT w.*
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (
@@ -43,7 +44,7 @@ SELECT w.*
  ORDER BY w.rank, w.id LIMIT $15;
 
 -- name: count_by_bucket
--- How much waits for somebody, and how much of it is late. OFFSET 0: person by person.
+-- How much waits for a reader, and how much of it is late. OFFSET 0: person by person.
 SELECT i.bucket, count(*) AS open, count(*) FILTER (WHERE i.due_at < $3) AS overdue
   FROM jsonb_to_recordset($4::jsonb) AS people (user_id text, present boolean, roles text[])
  CROSS JOIN LATERAL (

@@ -98,7 +98,7 @@ async def create_member(  # noqa: PLR0913, PLR0917
     if like := await connection.fetchval(_SQL.find_look_alike, org_id, new.user_id):
         message = f"`{new.user_id}` looks like the member `{like}`"
         raise Refused(
-            Rejection("LOOK_ALIKE", message, ("user_id",), hint="choose an id that nobody mistakes")
+            Rejection("LOOK_ALIKE", message, ("user_id",), hint="choose an id that looks different")
         )
     given = (new.user_id, new.kind, new.name, new.email, list(new.roles), new.manager_id)
     row = await connection.fetchrow(_SQL.insert_member_if_new, org_id, *given, now)
@@ -162,13 +162,13 @@ async def _check_manager(
     """A manager approves, so no member makes themselves a manager, or chooses one in the line above."""
     own = [name for name in (by.id, by.maker_id) if name is not None]
     if await connection.fetchval(_SQL.is_above, org_id, own, user_id):
-        message = f"{user_id} is a manager of {by.id}, who may not choose whom they report to"
+        message = f"{user_id} is a manager of {by.id}, who may not choose the managers above them"
         raise Refused(Rejection("SEPARATION_OF_DUTIES", message, ("manager_id",)))
     if manager_id is None:
         return
     refuse_for_oneself(by, manager_id, "makes themselves a manager", "manager_id")
     if manager_id == user_id:
-        raise Refused(Rejection("BAD_VALUE", "nobody manages themselves", ("manager_id",)))
+        raise Refused(Rejection("BAD_VALUE", "a member cannot manage themselves", ("manager_id",)))
     manager = await connection.fetchrow(_SQL.read_member, org_id, manager_id)
     if manager is None:
         raise Refused(Rejection("UNKNOWN_USER", f"{manager_id} is no member of {org_id}", ("manager_id",)))

@@ -16,7 +16,7 @@ SELECT user_id, kind, name, email, roles, manager_id, active, created_at, update
  WHERE org_id = $1 AND user_id = $2 FOR UPDATE;
 
 -- name: insert_member_if_new
--- A new member; nothing where somebody has this id.
+-- Inserts a member; nothing if a member has this id.
 INSERT INTO assent.members (org_id, user_id, kind, name, email, roles, manager_id, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6::text[], $7, $8, $8)
 ON CONFLICT (org_id, user_id) DO NOTHING
@@ -34,7 +34,7 @@ SELECT user_id FROM (
  LIMIT 1;
 
 -- name: is_above
--- Whether somebody is in the line of managers above any of these members.
+-- Whether a member is in the line of managers above any of these members.
 WITH RECURSIVE line AS (
   SELECT manager_id FROM assent.members WHERE org_id = $1 AND user_id = ANY ($2::text[])
   UNION
@@ -43,7 +43,7 @@ WITH RECURSIVE line AS (
 SELECT EXISTS (SELECT FROM line WHERE manager_id = $3);
 
 -- name: revoke_keys_of_member
--- The API keys of a member, and all that were made with them, sign nobody in from now on.
+-- Revokes the API keys of a member and all keys that were made with them, and with those.
 WITH RECURSIVE ended AS (
   SELECT id FROM assent.api_keys WHERE org_id = $1 AND user_id = $2
   UNION

@@ -6,8 +6,8 @@ SELECT asked.org_id, asked.user_id, asked.role
  WHERE asked.role IS NULL OR (m.roles @> ARRAY[asked.role] AND m.kind = 'user');
 
 -- name: find_owners
--- Whose seats somebody may fill at a time, their own and those of whom they stand in for, with whether each is there now
--- and their roles.
+-- The people whose seats a member may fill at a time: the member and those they stand in for, with whether each is
+-- active now and their roles.
 SELECT owner.user_id, coalesce(m.active, false) AS present,
        CASE WHEN m.kind = 'user' THEN m.roles ELSE '{}' END AS roles
   FROM (SELECT $2::text AS user_id

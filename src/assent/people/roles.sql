@@ -1,5 +1,5 @@
 -- name: list_roles
--- Every role that somebody holds or that carries something, by name, with its capabilities and how many hold it.
+-- Every role that a member holds or that carries a capability, by name, with its capabilities and how many hold it.
 SELECT names.role, coalesce(carried.capabilities, '{}') AS capabilities, coalesce(held.members, 0) AS members
   FROM (SELECT role FROM assent.role_capabilities WHERE org_id = $1
         UNION SELECT unnest(roles) FROM assent.members WHERE org_id = $1) AS names (role)
@@ -19,7 +19,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('assent.grants:' || $1::text, 0));
 SELECT DISTINCT capability FROM assent.role_capabilities WHERE org_id = $1 AND role = ANY ($2::text[]);
 
 -- name: rank_administrators
--- Who holds everything: 2 where a person does, 1 where only service accounts do, 0 where nobody does.
+-- Who holds everything: 2 where a person does, 1 where only service accounts do, 0 where no member does.
 SELECT coalesce(max(CASE m.kind WHEN 'user' THEN 2 ELSE 1 END), 0)
   FROM assent.members m JOIN assent.role_capabilities c ON c.org_id = m.org_id AND c.role = ANY (m.roles)
  WHERE m.org_id = $1 AND m.active AND c.capability = $2;

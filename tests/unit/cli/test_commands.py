@@ -91,7 +91,7 @@ def test_a_flood_of_problems_is_cut_on_the_screen_but_counted(tmp_path: Path) ->
     file.write_text(BROKEN.replace("drft", "draft") + "".join(f"key_{n}: 1\n" for n in range(500)))
     output = invoke("check", str(file), code=1).output
     assert output.count("UNKNOWN_KEY") == 99
-    assert "TOO_MANY_PROBLEMS 500 problems, of which the first 99 are told" in output
+    assert "TOO_MANY_PROBLEMS 500 problems, of which the first 99 are listed" in output
     assert "✗ at least 100 problems in 1 document" in output
 
 

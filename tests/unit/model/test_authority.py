@@ -3,7 +3,7 @@
 import pytest
 
 from assent.engine.instance import Originators, Token
-from assent.model.actor import NOBODY, SYSTEM, Actor, Authority, Principal
+from assent.model.actor import NO_AUTHORITY, SYSTEM, Actor, Authority, Principal
 
 
 def authority(*ids: str) -> Authority:
@@ -32,7 +32,7 @@ def test_authority_is_read_as_it_was_written() -> None:
 
 def test_token_that_nobody_sent_has_no_rights() -> None:
     token = Token("0", "review", 1)
-    assert token.authority == NOBODY
+    assert token.authority == NO_AUTHORITY
     actor = token.authority.principal.without_rights()
     assert (actor.capabilities, actor.roles, actor.kind) == (frozenset(), frozenset(), "user")
 

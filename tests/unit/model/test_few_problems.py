@@ -1,4 +1,4 @@
-"""However much is wrong, few problems are told, and they are found in little time."""
+"""However much is wrong, few problems are listed, and they are found in little time."""
 
 import time
 
@@ -64,8 +64,8 @@ def test_of_many_complaints_of_pydantic_only_the_number_is_told():
     assert cpu_s(lambda: problems_of(many.value)) < 0.01
     with pytest.raises(ValidationError) as some:
         Closed.model_validate({f"k{n}": n for n in range(500)})
-    *told, last = problems_of(some.value)
-    assert len(told) == PROBLEMS_MAX - 1
+    *listed, last = problems_of(some.value)
+    assert len(listed) == PROBLEMS_MAX - 1
     assert (last.code, last.message.split()[0]) == ("TOO_MANY_PROBLEMS", "500")
 
 

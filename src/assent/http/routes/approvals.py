@@ -28,7 +28,7 @@ class DecideBody(RequestModel):
         examples=["approved"],
     )
     reason: Text | None = Field(None, examples=["Within budget"])
-    on_behalf_of: ShortText | None = Field(None, description="The user for whom a delegate decides.")
+    on_behalf_of: ShortText | None = Field(None, description="The user that a delegate decides for.")
     group: ShortText | None = Field(None, description="The group of the seat, if the user has several seats.")
     data: Data = Field(default={}, description="The fields of the step's form, if it has one.")
 

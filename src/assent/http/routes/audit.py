@@ -30,7 +30,7 @@ class AuditBody(ResponseModel):
     actor_kind: str
     actor_roles: list[str]
     on_behalf_of: list[str] | None = Field(
-        description="The users for whom the actor acted, such as the submitter after a timer; null for none.",
+        description="The users that the actor acted for, such as the submitter after a timer; null for none.",
         examples=[["ann"]],
     )
     action: str = Field(examples=["invoice.update"])

@@ -100,7 +100,7 @@ class TimelineStep(ResponseModel):
     outcome: str | None = Field(None, examples=["approved"])
     actor: str | None = Field(None, description="The user who caused it.", examples=["alice"])
     on_behalf_of: list[str] | None = Field(
-        description="The users for whom the actor acted; null for the actor alone.", examples=[["ann"]]
+        description="The users that the actor acted for; null for the actor alone.", examples=[["ann"]]
     )
     finished_by: str | None = Field(None, examples=["bob"])
     finished_at: datetime | None = None

@@ -49,7 +49,7 @@ _WHO: Final = frozenset({*ApproverSpec.model_fields, "tiers"})
 
 def _uses_of_approval(config: Mapping[str, Any]) -> Iterable[NodeUse]:
     if config.get("default") == "approved":
-        yield NodeUse(WAIVE_APPROVAL, "counts as approved when nobody answers")
+        yield NodeUse(WAIVE_APPROVAL, "counts as approved when no approver answers")
 
 
 class Approval(Answering, ApproverSpec):
