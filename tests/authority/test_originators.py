@@ -137,15 +137,16 @@ async def type_command(company: Company, *words: object) -> Any:
 
 
 async def type_approve(company: Company) -> None:
-    await type_command(company, "approve", (await company.open_request())["id"])
+    await type_command(company, "approvals", "decide", (await company.open_request())["id"], "approved")
 
 
 async def type_approve_for_another(company: Company) -> None:
-    await type_command(company, "approve", (await company.open_request())["id"], "--on-behalf-of", "fin")
+    request_id = (await company.open_request())["id"]
+    await type_command(company, "approvals", "decide", request_id, "approved", "--on-behalf-of", "fin")
 
 
 async def type_advance(company: Company) -> None:
-    await type_command(company, "advance", company.instance_id, "approved")
+    await type_command(company, "instances", "advance", company.instance_id, "approved")
 
 
 async def type_inbox(company: Company) -> None:

@@ -10,7 +10,7 @@ from assent.store.database import Database
 from tests.processes.application import calls
 from tests.processes.spawn import children
 from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, form, publish, rows, steps_of
-from tests.runtime.spoiling import projection, put_back
+from tests.runtime.spoiling import projection, put_back, reopen_forms
 
 STEPS = [form("ask"), call("write", "tests.mark", input={"what": "'once'"}), form("again"), END]
 TRANSITIONS = [
@@ -31,6 +31,7 @@ async def test_processes_that_believe_a_step_is_still_to_come_cannot_do_it_again
     await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     done = await steps_of(database, view.id)
     await put_back(database, view.id, before)
+    await reopen_forms(database, view.id)
     async with children(database, 2) as writers:
         asked = {"instance": view.id, "event": "done", "step": "ask"}
         answers = await asyncio.gather(*(writer.ask("advance", **asked) for writer in writers))

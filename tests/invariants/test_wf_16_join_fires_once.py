@@ -14,7 +14,7 @@ from tests.processes.application import calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert
 from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, steps_of
-from tests.runtime.spoiling import projection, put_back
+from tests.runtime.spoiling import projection, put_back, reopen_forms
 
 NAMES = ("a", "b", "c", "d")
 
@@ -93,6 +93,7 @@ async def test_join_whose_receipt_is_taken_does_not_fire_again(runtime: Runtime,
     before = await projection(database, view.id)
     await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="a")
     await put_back(database, view.id, before)
+    await reopen_forms(database, view.id)
     with pytest.raises(ReceiptTaken, match="has done join before"):
         await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="b")
     assert await calls(database) == ["joined"]

@@ -24,3 +24,17 @@ async def put_back(database: Database, instance_id: UUID, before: dict[str, Any]
     async with database.transaction(None) as connection:
         sql = f"UPDATE assent.workflow_instances SET {settings} WHERE org_id = 'acme' AND id = $1"  # noqa: S608
         assert await connection.execute(sql, instance_id, *before.values()) == "UPDATE 1"
+
+
+async def reopen_forms(database: Database, instance_id: UUID) -> None:
+    """Make the rows of an instance's forms forget that they were answered; the guards are off meanwhile."""
+    async with database.transaction(None) as connection:
+        for switch in ("DISABLE", "ENABLE"):
+            for table, end in (("workflow_forms", "ended_at"), ("workflow_seats", "closed_at")):
+                await connection.execute(f"ALTER TABLE assent.{table} {switch} TRIGGER USER")
+                if switch == "DISABLE":
+                    await connection.execute(
+                        f"UPDATE assent.{table} SET status = 'open', {end} = NULL"  # noqa: S608
+                        " WHERE org_id = 'acme' AND instance_id = $1",
+                        instance_id,
+                    )
