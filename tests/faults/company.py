@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.definitions import publish_flow
+from assent.effects.callbacks import Callbacks
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
 from assent.runtime import Runtime
@@ -61,7 +62,9 @@ async def settle(url: str) -> dict[str, str]:
         parts |= await _dead(app.runtime(database), clock)
         async with database.transaction(None) as connection:
             letter = await insert_delivery(connection, org_id=ORG, status="dead")
-        return parts | {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+        token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
+        more = {"result_letter_id": str(letter["id"]), "unused_id": str(new_id(START))}
+        return parts | more | {"callback_token": token}
     finally:
         await database.close()
 

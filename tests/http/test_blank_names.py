@@ -28,7 +28,7 @@ TABLES = (
     "workflow_start_keys",
     "workflow_events_outbox",
     "workflow_outbox_receipts",
-    "tasks",
+    "jobs",
     "task_keys",
     "entities",
     "event_sources",

@@ -108,7 +108,7 @@ async def test_a_request_shows_what_was_asked_and_what_came(people, furnished, a
     )
     assert found["asked"]["body"] == {"client": "c-1"}
     (delivery,) = found["deliveries"]
-    assert (delivery["source"], delivery["pushed_by"], delivery["status"]) == ("http", "olga", "processed")
+    assert (delivery["source"], delivery["pushed_by"], delivery["status"]) == ("http", "olga", "done")
     assert [(one["cargo"], one["status"]) for one in found["items"]] == [
         (None, "failed"),
         ("external://vault/7", "completed"),

@@ -63,11 +63,11 @@ async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revive
 
         await runtime.org(org_id, assent.SYSTEM).instances.start("reports.nightly")
         await sandbox.advance_time("24h")
-        assert await statuses() == [("error", 1)]  # the file is late
+        assert await statuses() == [("retrying", 1)]  # the file is late
         till = tmp_path / f"{sandbox.clock.now().date()}.csv"
         till.write_text("item,cents\ncoffee,350\ncake,420\n")
         await sandbox.advance_time("1h")
-        assert await statuses() == [("complete", 2)]
+        assert await statuses() == [("done", 2)]
 
         await sandbox.advance_time("23h")
         till = tmp_path / f"{sandbox.clock.now().date()}.csv"

@@ -267,8 +267,8 @@ async def test_handing_on_closes_a_seat_and_opens_another_where_reminders_go(
     clock.advance("1d")
     await Timers(WorkerContext(database)).run_once()
     await drain(runtime)
-    told = [(row["payload_json"]["occasion"], row["payload_json"]["to"]) for row in await _effects(database)]
-    assert told == [
+    sent = [(row["payload"]["occasion"], row["payload"]["to"]) for row in await _effects(database)]
+    assert sent == [
         ("asked", "fin@acme.example"),
         ("asked", "max@acme.example"),
         ("reminded", "max@acme.example"),

@@ -32,7 +32,8 @@ SELECT c.relname
 """
 
 POLICIES = """
-SELECT c.relname, p.polname, p.polcmd::text, pg_get_expr(p.polqual, c.oid) AS seen,
+SELECT c.relname, p.polname || CASE WHEN p.polpermissive THEN '' ELSE ' (restrictive)' END AS polname,
+       p.polcmd::text, pg_get_expr(p.polqual, c.oid) AS seen,
        pg_get_expr(p.polwithcheck, c.oid) AS written
   FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
  WHERE c.relnamespace = 'assent'::regnamespace AND c.relkind IN ('r', 'p')
@@ -104,10 +105,15 @@ async def test_every_policy_compares_the_org_for_reading_and_for_writing(owner):
         assert found.pop((table, "rows_of_nobody")) == ["*", "false", None]
     shared = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_readable"))
     assert shared == ["r", "(org_id = '*'::text)", None]
-    inserted = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_the_owners"))
+    inserted = found.pop(("workflow_definitions", "definitions_of_all_orgs_are_the_owners (restrictive)"))
     assert inserted == ["a", None, "(org_id <> '*'::text)"]
-    updated = found.pop(("workflow_definitions", "definitions_of_all_orgs_stay_the_owners"))
+    updated = found.pop(("workflow_definitions", "definitions_of_all_orgs_stay_the_owners (restrictive)"))
     assert updated == ["w", "(org_id <> '*'::text)", "(org_id <> '*'::text)"]
+    for table, policy in (("jobs", "clients_see_tasks"), ("job_attempts", "clients_see_attempts_at_tasks")):
+        narrowed = found.pop(
+            (table, f"{policy} (restrictive)")
+        )  # one that permits would show other orgs' rows
+        assert narrowed == ["r", "(kind = 'task'::text)", None]
     assert {policy for _, policy in found} == {"rows_of_own_org"}
     assert [table for table, what in found.items() if what != ["*", OWN_ORG, OWN_ORG]] == []
 
@@ -197,7 +203,7 @@ async def test_partitions_cannot_be_read_around_their_table(two_orgs):
         two_orgs,
         "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r' AND relname LIKE 'workflow%'",
     )
-    assert len(partitions) >= 15
+    assert len(partitions) >= 10
     async with acting_for(two_orgs, "globex"):
         for partition in partitions:
             async with refused(two_orgs, PRIVILEGE, saying="permission denied for table"):

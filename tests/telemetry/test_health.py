@@ -17,10 +17,10 @@ from assent.store.database import Database
 from assent.store.queries import load_queries
 from tests.postgres import START
 from tests.rows import (
-    insert,
     insert_effect,
     insert_event,
     insert_instance,
+    insert_job,
     insert_request,
     insert_seat,
     insert_step,
@@ -61,16 +61,25 @@ async def test_nothing_waits_and_all_is_well(database: Database) -> None:
     assert (found.latency.events, found.latency.p95_s) == (0, None)
 
 
-@pytest.mark.parametrize(("name", "insert"), [("events", insert_event), ("effects", insert_effect)])
+WAITING: dict[str, Any] = {
+    "events": (insert_event, {}, "failed", "retry_at", {"status": "completed", "completed_at": START}),
+    "effects": (insert_effect, {"run_at": START - 3 * MINUTE}, "retrying", "run_at", {"status": "done"}),
+}
+"""Queue → how a row of it comes to be, begins, fails, waits for its time and is done."""
+
+
+@pytest.mark.parametrize("name", WAITING)
 @pytest.mark.without_twin("health counts the queues of all orgs")
 async def test_what_is_due_is_pending_and_what_waits_for_its_time_is_delayed(
-    database: Database, clock: MovedClock, name: str, insert: Any
+    database: Database, name: str
 ) -> None:
-    await put(database, insert, created_at=START - 3 * MINUTE)
-    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", retry_at=START - 5 * MINUTE)
-    await put(database, insert, created_at=START - 9 * MINUTE, status="failed", retry_at=START + MINUTE)
-    await put(database, insert, created_at=START - 9 * MINUTE, status="completed", completed_at=START)
-    await put(database, insert, created_at=START - 9 * MINUTE, status="dead")
+    insert, first, failed, due, done = WAITING[name]
+    long_ago = START - 9 * MINUTE
+    await put(database, insert, created_at=START - 3 * MINUTE, **first)
+    await put(database, insert, created_at=long_ago, status=failed, **{due: START - 5 * MINUTE})
+    await put(database, insert, created_at=long_ago, status=failed, **{due: START + MINUTE})
+    await put(database, insert, created_at=long_ago, **done)
+    await put(database, insert, created_at=long_ago, status="dead")
     assert queue(await health(database), name) == Queue(name, 2, 1, 300.0, 1)
 
 
@@ -152,7 +161,7 @@ async def test_dead_letters_are_counted_by_kind_and_only_recent_ones_are_a_probl
         status="dead",
         created_at=START - timedelta(days=9),
     )
-    await put(database, insert_effect, effect_type="email", status="dead", created_at=START - MINUTE)
+    await put(database, insert_effect, type="email", status="dead", created_at=START - MINUTE)
     found = await health(database)
     assert [(each.queue, each.kind, each.number, each.recent) for each in found.dead_letters] == [
         ("effects", "email", 1, 1),
@@ -229,9 +238,9 @@ async def test_tasks_that_wait_and_that_are_dead_are_seen(database: Database) ->
     assert isinstance(clock, MovedClock)
     now = clock.now()
     async with database.transaction(None) as connection:
-        await insert(connection, "tasks", run_at=now)
-        await insert(connection, "tasks", run_at=now + timedelta(hours=2))
-        await insert(connection, "tasks", status="dead", ended_at=now)
+        await insert_job(connection, kind="task", lane="report.build", run_at=now)
+        await insert_job(connection, kind="task", lane="report.build", run_at=now + timedelta(hours=2))
+        await insert_job(connection, kind="task", lane="report.build", status="dead", ended_at=now)
     clock.advance("1h")
     found = await health(database)
     (queue,) = [queue for queue in found.queues if queue.name == "tasks"]

@@ -103,7 +103,7 @@ async def test_adapter_logs_the_org_instance_and_trace_of_what_it_sends(
     office = office_of(app, database)
     with scope(trace=CARRIED):
         view = await office.start("telling")
-    assert await office.send() == {"completed": 1}
+    assert await office.send() == {"done": 1}
     await office.close()
     (line,) = lines
     assert (line["org_id"], line["instance_id"], line["trace_id"]) == (ORG, str(view.id), CARRIED[3:35])

@@ -89,8 +89,8 @@ async def test_effects_are_counted_by_what_became_of_them(
     clock.advance(timedelta(minutes=10))
     await office.send()
     await office.close()
-    assert counted("assent_effects_total", effect_type="webhook", outcome="failed") == 1
-    assert counted("assent_effects_total", effect_type="webhook", outcome="completed") == 1
+    assert counted("assent_effects_total", effect_type="webhook", outcome="retrying") == 1
+    assert counted("assent_effects_total", effect_type="webhook", outcome="done") == 1
     assert counted("assent_retries_total", queue="effects") == 1
     assert counted("assent_effect_send_seconds_count", effect_type="webhook") == 2
     assert counted("assent_effect_latency_seconds_sum", effect_type="webhook") == 600
