@@ -62,10 +62,15 @@ def commits_in(order: Sequence[str]) -> list[Point]:
     return [Point(COMMIT, nth, "after", "cut") for nth in range(1, order.count(COMMIT) + 1)]
 
 
+OF_THE_POOL = frozenset({"read_clock"})
+"""Statements that the pool sends by itself, now and then: an operation may meet one, and not meet it again."""
+
+
 def statements_after(commit: Point, order: Sequence[str]) -> list[Point]:
     """A cut before each statement that follows a commit; other commits have points of their own."""
     place = [index for index, statement in enumerate(order) if statement == COMMIT][commit.nth - 1]
-    after = [index for index in range(place + 1, len(order)) if order[index] != COMMIT]
+    other = OF_THE_POOL | {COMMIT}
+    after = [index for index in range(place + 1, len(order)) if order[index] not in other]
     return [Point(order[index], order[: index + 1].count(order[index]), "before", "cut") for index in after]
 
 

@@ -93,7 +93,7 @@ async def test_client_reads_the_columns_of_this_list_and_writes_nowhere(client):
     found = {}
     for name, _, columns in relations:
         may = await rights(client, name, columns)
-        assert may <= {"SELECT"}, name
+        assert {right.partition(" ")[0] for right in may} <= {"SELECT"}, name
         if may:
             hidden = await _hidden(client, name, columns)
             found[name] = ALL + (f" but {' '.join(hidden)}" if hidden else "")
