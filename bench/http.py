@@ -73,11 +73,21 @@ async def _server(url: str) -> AsyncIterator[str]:
         stdout=DEVNULL,
         stderr=PIPE,
     )
+    address = await _address(process)
+    # The access log is a line for each request: a pipe that is not read would fill, and stop the server.
+    reading = asyncio.create_task(_read_log(process))
     try:
-        yield await _address(process)
+        yield address
     finally:
         process.terminate()
         await process.wait()
+        await reading
+
+
+async def _read_log(process: Process) -> None:
+    assert process.stderr is not None
+    while await process.stderr.read(65_536):
+        pass
 
 
 async def _address(process: Process) -> str:
