@@ -213,13 +213,19 @@ async def test_retrying_all_dead_tasks_leaves_those_that_a_step_has_given_up(
 
 async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: Opened) -> None:
     await publish_step(shop)
-    await start(shop)
+    overtaken = await start(shop)
     (former,) = await shop.claim(1)
     assert (await shop.sweep())["tasks"] == 1
     (present,) = await opened().claim(1)
     assert (present.id, present.attempt) == (former.id, 2)
-    mark = AttemptResult(former, Failed("BROKEN", "too late"), "dead")
+    other = await start(shop)
+    (fresh,) = await shop.claim(1)
+    late, in_time = (
+        AttemptResult(task, Failed("BROKEN", "failed"), "dead", error="failed") for task in (former, fresh)
+    )
     async with shop.database.transaction(None) as connection:
-        assert not await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
-    assert await drain(shop.runtime) == 0
-    assert (await instance(shop))["status"] == "running"
+        settled = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [late, in_time])
+    assert settled == [in_time]
+    assert await drain(shop.runtime) == 1
+    assert (await step(shop, overtaken))["status"] == "pending"
+    assert (await step(shop, other))["output_json"]["error"]["code"] == "BROKEN"

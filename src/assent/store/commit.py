@@ -18,14 +18,13 @@ import asyncpg
 
 from assent.store.connect import Connection, connect
 from assent.store.errors import OutcomeUnknown, RolledBack, StoreError
+from assent.store.outage import CONNECTION_LOST
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 
 _log = logging.getLogger(__name__)
 _SQL: Final = load_queries("assent.store", "store.sql")
 
-CONNECTION_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, OSError, TimeoutError)
-"""What a database that is away, or goes away, raises."""
 GRACE_S: Final = 0.25
 """How long a COMMIT that is still running may go on before its server process is ended."""
 PAUSE_S: Final = 0.05
@@ -78,13 +77,7 @@ async def roll_back(connection: Connection, transaction: asyncpg.transaction.Tra
     """Roll back; a connection on which that fails is closed, which rolls back too."""
     try:
         await transaction.rollback()
-    except (
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-        OSError,
-        TimeoutError,
-    ):
+    except CONNECTION_LOST:
         _close(connection)
 
 
@@ -139,7 +132,7 @@ class Lookup:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.outcome_lookup_timeout_ms / 1000):
                 while True:
-                    with contextlib.suppress(*CONNECTION_ERRORS):
+                    with contextlib.suppress(StoreError, *CONNECTION_LOST):
                         return await self._ask()
                     await asyncio.sleep(PAUSE_S)
         return None

@@ -18,6 +18,7 @@ from assent.store.clock import SYSTEM_CLOCK
 from assent.store.connect import Connection, connect
 from assent.store.connection import LiveConnection
 from assent.store.errors import PoolBusy, ServerSilent
+from assent.store.outage import CONNECTION_LOST
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 
@@ -164,7 +165,7 @@ class Pool:
         try:
             # One statement asks whether the server answers, and what time it is there.
             SYSTEM_CLOCK.set(await connection.fetchval(_QUERIES.read_clock, timeout=self._check_timeout_s))
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except CONNECTION_LOST:
             connection.terminate()
             if vitals.is_silent:
                 self._drop_idle()
@@ -180,8 +181,12 @@ class Pool:
             self._drop_idle()
         elif live.vitals.is_condemned:
             live.terminate()
-        # A connection that was ended has gone back by itself; then this does nothing.
-        await self._pool.release(connection)
+        # A connection that was ended has gone back by itself; then this does nothing. One that ends at this moment
+        # is an error for asyncpg, but not for the work that was done on it: it may be committed.
+        try:
+            await self._pool.release(connection)
+        except CONNECTION_LOST:
+            live.terminate()
 
     def _drop_idle(self) -> None:
         for connection in tuple(self._connections):
