@@ -9,11 +9,11 @@ from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form
 from tests.cli.application import SECRET, app, shop
 from tests.cli.desk import Desk
 from tests.postgres import SETTINGS
-from tests.runtime.flows import END, ORG, arrows, call, form, publish
-from tests.runtime.invoices import PEOPLE, found_company, publish_invoices
+from tests.world import ORG, PEOPLE, found_acme, publish_invoices, publish_steps
 
 CAPABILITIES = [
     ("operator", "workflows:*"),
@@ -28,7 +28,7 @@ async def company(database_url: str) -> AsyncIterator[Database]:
     """A database that goes by the clock of the machine, as the commands do."""
     database = await Database.open(database_url, settings=SETTINGS)
     try:
-        await found_company(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
+        await found_acme(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
         async with database.transaction(None) as connection:
             await connection.execute(
                 "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'gone'"
@@ -48,15 +48,17 @@ async def company(database_url: str) -> AsyncIterator[Database]:
 
 async def _publish_flows(database: Database) -> None:
     wait = {"id": "wait", "type": "wait", "key": "paid:{workflow.order}"}
-    await publish(
+    await publish_steps(
         database,
         "orders",
         [form("ask"), call("confirm", "shop.confirm"), END],
         [{"from": "ask", "event": "go", "to": "confirm"}, *arrows("confirm", "end")],
         capabilities=["orders:start"],
     )
-    await publish(database, "confirmation", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
-    await publish(database, "payment", [wait, END], arrows("wait", "end"))
+    await publish_steps(
+        database, "confirmation", [call("confirm", "shop.confirm"), END], arrows("confirm", "end")
+    )
+    await publish_steps(database, "payment", [wait, END], arrows("wait", "end"))
 
 
 @pytest.fixture

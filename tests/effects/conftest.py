@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from assent.app import App
 from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
@@ -24,16 +23,6 @@ def receiver() -> Iterator[Receiver]:
 def mailbox() -> Iterator[Mailbox]:
     with mail_server() as mailbox:
         yield mailbox
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
-
-
-@pytest.fixture
-def runtime(app: App, database: Database) -> Runtime:
-    return app.runtime(database)
 
 
 @pytest.fixture

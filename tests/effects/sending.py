@@ -11,8 +11,9 @@ from assent.store.database import Database
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, effects, publish, rows, steps_of
+from tests.authored import END, arrows
 from tests.worker.queues import run_until_done, with_options
+from tests.world import ANN, ORG, drain, effects, publish_steps, rows, steps_of
 
 LOCAL = EffectSettings(
     allow=Allowed.read(["127.0.0.0/8"]), connect_timeout_ms=2_000, read_timeout_ms=300, total_timeout_ms=1_000
@@ -105,4 +106,4 @@ async def publish_step(database: Database, step: dict[str, Any], key: str = "tel
         transitions += arrows(step["id"], "late", event="timeout")
     else:
         ends = [end for end in ends if end["id"] != "late"]
-    await publish(database, key, [step, *ends], transitions, **rest)
+    await publish_steps(database, key, [step, *ends], transitions, **rest)

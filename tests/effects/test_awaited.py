@@ -12,11 +12,12 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.worker.rescue import Rescue
+from tests.authored import END, arrows
 from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import Office, publish_step, publish_webhook, webhook
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
 from tests.worker.queues import run_until_done
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 BILLING: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -120,7 +121,7 @@ async def test_error_of_the_service_takes_the_error_edge_with_what_it_said(
 async def test_without_an_error_edge_the_instance_pauses_and_its_retry_asks_again(
     office: Office, receiver: Receiver
 ) -> None:
-    await publish(office.database, "telling", [CREATE, END], arrows("bill", "end"))
+    await publish_steps(office.database, "telling", [CREATE, END], arrows("bill", "end"))
     view = await office.start("telling", customer="c", amount=1)
     receiver.will(Reply(400))
     await office.work()
@@ -428,7 +429,7 @@ async def test_branches_that_await_go_on_each_when_its_own_answer_is_there(
     transitions = [{"from": "fork", "to": "one"}, {"from": "fork", "to": "two"}]
     transitions += [{"from": name, "event": "completed", "to": "join"} for name in ("one", "two")]
     transitions += [{"from": "join", "to": "end"}]
-    await publish(office.database, "both", [fork, one, two, join, END], transitions)
+    await publish_steps(office.database, "both", [fork, one, two, join, END], transitions)
     view = await office.start("both", customer="c", amount=1)
     await office.work()
     assert await office.status(view.id) == "completed"

@@ -24,8 +24,8 @@ from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.processes.spawn import Child, ChildDied, children, wait_until_blocked
 from tests.properties.crashing import Crash, CrashingDatabase
-from tests.runtime.flows import drain, rows
 from tests.worker.queues import run_until_done
+from tests.world import drain, rows
 
 pytestmark = pytest.mark.long
 

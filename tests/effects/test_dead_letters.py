@@ -8,7 +8,7 @@ from assent.model.mutation import Refused
 from assent.store.clock import MovedClock
 from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import Office, publish_webhook
-from tests.runtime.flows import ANN, ORG, publish
+from tests.world import ANN, ORG, publish_steps
 
 
 async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
@@ -85,7 +85,7 @@ async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, rece
     tell = {"id": "tell", "type": "webhook_out", "url": "{workflow.url}"}
     wait = {"id": "wait", "type": "wait", "key": "never"}
     arrows = [{"from": "tell", "to": "wait"}, {"from": "wait", "to": "end"}]
-    await publish(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
+    await publish_steps(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
     view = await office.start("long", url=receiver.url)
     await office.runtime.org(ORG, ANN).instances.cancel(view.id, "no")
     assert await office.send() == {"done": 1}

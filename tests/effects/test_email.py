@@ -14,7 +14,7 @@ from assent.store.database import Database
 from tests.effects.mailbox import SENDER, Mailbox, mail_server
 from tests.effects.offices import CERTIFICATES
 from tests.effects.sending import Office, publish_step
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 TELL = {
     "id": "tell",

@@ -18,8 +18,10 @@ from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
 from tests.effects.receiver import Received, Receiver, Reply, receiving
 from tests.effects.sending import Office
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
-from tests.worker.queues import fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.worker.queues import run_until_done, second_worker
+from tests.world import fetch
 
 
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
@@ -92,7 +94,7 @@ async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(offic
             return await JobQueue("effect", uuid4(), 6).claim_of(beside, globex, 100)
 
         claiming = asyncio.create_task(other.database.run(work, org_id=None))
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
         await connection.execute("COMMIT; BEGIN")
         assert (len(first), await claiming) == (6, [])
 

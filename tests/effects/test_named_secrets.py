@@ -13,7 +13,7 @@ from assent.model.problems import Invalid
 from assent.store.database import Database
 from tests.effects.receiver import Receiver, Reply, receiving, redirect_to, reply_json
 from tests.effects.sending import Office, publish_webhook
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 VALUE = 'kT8vw-2fQ9x"L'
 BEARER = {"Authorization": "Bearer {secret.erp}"}

@@ -11,13 +11,13 @@ from assent.effects.sending_settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
+from tests.authored import END, arrows
 from tests.effects.dumps import dump, restored
 from tests.effects.mailbox import Mailbox
 from tests.effects.receiver import Receiver
 from tests.effects.sending import LOCAL, Office
 from tests.postgres import SETTINGS, START, Databases
-from tests.runtime.flows import END, arrows, publish
-from tests.runtime.invoices import found_company
+from tests.world import found_acme, publish_steps
 
 WAIT = {"id": "wait", "type": "wait", "for": "1h"}
 
@@ -87,11 +87,11 @@ def sent(receiver: Receiver, mailbox: Mailbox) -> list[tuple[str, str]]:
 async def test_what_was_sent_after_the_dump_is_sent_again_under_the_same_keys(
     database: Database, databases: Databases, receiver: Receiver, mailbox: Mailbox, tmp_path: Path
 ) -> None:
-    await found_company(database)
-    await publish(database, "sending", steps(receiver.url), ARROWS)
+    await found_acme(database)
+    await publish_steps(database, "sending", steps(receiver.url), ARROWS)
     ends = [END, {"id": "no", "type": "terminal"}]
     decided = [*arrows("decide", "end", event="approved"), *arrows("decide", "no", event="rejected")]
-    await publish(database, "asking", [WAIT, DECIDE, *ends], [*arrows("wait", "decide"), *decided])
+    await publish_steps(database, "asking", [WAIT, DECIDE, *ends], [*arrows("wait", "decide"), *decided])
     async with office_at(database.url, "1s", mailbox) as office:
         for _ in range(2):
             await office.start("sending")

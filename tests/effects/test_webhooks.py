@@ -18,7 +18,7 @@ from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.effects.test_named_secrets import VALUE, keep, local
 from tests.postgres import SETTINGS, START
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 
 async def test_step_is_done_when_the_webhook_is_enqueued_and_evidence_follows(

@@ -17,14 +17,14 @@ import pytest
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.partitions import Partitions
+from tests.authored import END, arrows
 from tests.effects.receiver import Receiver, receiving
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.processes.application import app, calls, keep_calls
 from tests.processes.spawn import closed_gate, wait_until_blocked
-from tests.runtime.flows import END, ORG, arrows, publish, rows
 from tests.worker.process import ROOT, run, worker
-from tests.worker.queues import fetch
+from tests.world import ORG, fetch, publish_steps, rows
 
 pytestmark = pytest.mark.long
 
@@ -46,8 +46,6 @@ STEPS = [
 SUBMIT = """
 import asyncio, sys
 from assent.store.database import Database
-from tests.processes.application import app
-from tests.runtime.flows import ANN, ORG
 
 async def main(url, receiver):
     database = await Database.open(url)
@@ -67,7 +65,7 @@ async def running(database_url: str) -> AsyncIterator[Database]:
     await keep_calls(database)
     steps = [*STEPS, {"id": "failed", "type": "terminal"}]
     ways = arrows("pause", "tell", "end") + arrows("tell", "failed", event="error")
-    await publish(database, "telling", steps, ways)
+    await publish_steps(database, "telling", steps, ways)
     # The months of now, so that no worker moves rows into them while another sends.
     await Partitions(WorkerContext(database)).run_once()
     yield database

@@ -25,7 +25,7 @@ from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.requests.asking import Desk, publish_vendor
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, rows
 
 CLAIM = "claim_jobs"
 

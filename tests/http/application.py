@@ -11,7 +11,7 @@ from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
-from tests.kernel.company import EXPENSE
+from tests.world import EXPENSE
 
 ACME, GLOBEX = "acme", "globex"
 

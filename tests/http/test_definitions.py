@@ -9,7 +9,7 @@ import pytest
 from tests.authored import DESIGN, data_of
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
 LEAVE = {
     "flow": "leave.request",

@@ -11,7 +11,7 @@ from assent.people.roles import lock_grants, set_capabilities
 from tests.http.callers import bearer, client_of, problem
 from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import rows
+from tests.world import rows
 
 NEW = {"user_id": "dora", "name": "Dora Diaz"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.http.callers import problem
 from tests.http.test_approvals import act, asked, submitted
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def ask(people, user, method, path, body=None, **more):

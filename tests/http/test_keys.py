@@ -12,7 +12,7 @@ from tests.http.callers import SETTINGS, People, bearer, client_of, problem
 from tests.http.doors import create_app
 from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def ask(people, user, method, path, body=None, **headers):

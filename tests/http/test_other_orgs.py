@@ -13,7 +13,7 @@ from tests.http.route_table import ROUTES
 from tests.http.test_definitions import LEAVE
 from tests.http.test_inbox import CHAIN
 from tests.rows import insert_effect
-from tests.runtime.flows import rows
+from tests.world import rows
 
 TABLES = """
 SELECT relname FROM pg_class

@@ -14,7 +14,7 @@ from tests.http.application import app
 from tests.http.callers import problem
 from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, rows
 
 ALICE = Actor("alice", roles=frozenset({"clerk"}))
 STEPS = [{"id": "ask", "type": "action"}, {"id": "end", "type": "terminal"}]

@@ -11,7 +11,8 @@ from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from tests.kernel.company import MAX, command, counts, create_expense, rows
+from tests.kernel.commands import command, counts, create_expense
+from tests.world import MAX, rows
 
 
 def rule(**changes: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
 from tests.processes.application import app
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 RUNTIME_SQL = load_queries("assent.runtime", "runtime.sql")
 PATIENT = EffectSettings(allow=Allowed.read(["127.0.0.0/8"]))

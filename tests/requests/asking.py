@@ -9,9 +9,10 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
+from tests.authored import END, arrows
 from tests.requests.bundles import item
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
 from tests.worker.queues import run_until_done
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 ENDS = [END, {"id": "failed", "type": "terminal"}, {"id": "late", "type": "terminal"}]
 
@@ -36,7 +37,7 @@ async def publish_vendor(database: Database, key: str = "kyc", *, org: str = ORG
     ways = arrows("vendor", "end") + arrows("vendor", "failed", event="error")
     ways += arrows("vendor", "late", event="timeout") if timed else []
     ends = ENDS if timed else ENDS[:2]
-    await publish(database, key, [vendor(**rest), *ends], ways, org=org)
+    await publish_steps(database, key, [vendor(**rest), *ends], ways, org=org)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from assent.requests.deliveries import RESULT_RETRIES
 from tests.requests.asking import Desk, publish_vendor
 from tests.requests.bundles import item
 from tests.rows import insert_delivery, insert_history, insert_outside_request
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 ATTEMPTS_MAX = 5
 RETRY_MAX = RESULT_RETRIES.longest

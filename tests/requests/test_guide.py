@@ -17,8 +17,8 @@ from assent.model.moves import OUTSIDE_REQUEST_MOVES
 from assent.refusals import TITLES
 from tests.http.callers import SETTINGS
 from tests.requests.asking import Desk
-from tests.runtime.flows import ORG
 from tests.settings import defaults_of
+from tests.world import ORG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
 

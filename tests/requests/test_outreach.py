@@ -22,10 +22,10 @@ from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office
 from tests.requests.asking import Desk, publish_vendor
 from tests.requests.bundles import item
-from tests.runtime.flows import ORG
 from tests.settings import read_from
 from tests.worker.queues import run_until_done
 from tests.worker.test_effects import until_received
+from tests.world import ORG
 
 KEY = "a key of callbacks, longer than 32 bytes"
 

@@ -10,12 +10,13 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.plain_sql import wait_until_blocked as wait_until_waiting
 from tests.processes.spawn import ChildDied, children, wait_until_blocked
 from tests.requests.asking import Desk, publish_vendor
 from tests.requests.bundles import item
-from tests.runtime.flows import ANN, ORG, drain
-from tests.worker.queues import run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.worker.queues import run_until_done, second_worker
+from tests.world import ANN, ORG, drain
 
 HOLD = "SELECT FROM assent.outside_requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
@@ -53,7 +54,7 @@ async def test_two_workers_at_one_request_count_each_cargo_once(
             await holding.execute(HOLD)
             await desk.push(request_id, "a", item(1))
             first = asyncio.create_task(Results(place).run_once())
-            await wait_until_somebody_is_blocked(holding)
+            await wait_until_a_connection_is_blocked(holding)
             await desk.push(request_id, "b", item(cargo))
             second = asyncio.create_task(Results(other).run_once())
             await wait_until_blocked(holding, 2)
@@ -70,7 +71,7 @@ async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, dat
     async with database.transaction(None) as holding:
         await holding.execute(HOLD)
         folding = asyncio.create_task(Results(WorkerContext(database)).run_once())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         cancelling = asyncio.create_task(desk.runtime.org(ORG, ANN).instances.cancel(instance_id, "mistaken"))
         await wait_until_blocked(holding, 2)
     await folding

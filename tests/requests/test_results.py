@@ -9,11 +9,12 @@ from assent.model.mutation import Refused
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
 from assent.worker.timeouts import Timeouts
+from tests.authored import END, arrows
 from tests.requests.asking import Desk, publish_vendor, vendor
 from tests.requests.bundles import item
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows
 from tests.statements import StatementCounter
 from tests.worker.queues import run_until_done
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows
 
 
 async def test_a_step_asks_and_rests_until_its_results_are_there(desk: Desk) -> None:
@@ -172,7 +173,7 @@ async def test_a_step_that_is_skipped_asks_nobody_any_more(desk: Desk) -> None:
 
 async def test_a_workflow_whose_time_is_over_asks_nobody_any_more(desk: Desk) -> None:
     steps = [vendor(), END]
-    await publish(desk.database, "kyc", steps, arrows("vendor", "end"), timeout="3d", on_timeout="end")
+    await publish_steps(desk.database, "kyc", steps, arrows("vendor", "end"), timeout="3d", on_timeout="end")
     await desk.start()
     desk.clock.advance(timedelta(days=3))
     await run_until_done(Timeouts(WorkerContext(desk.database)))
@@ -195,7 +196,7 @@ async def test_a_paused_instance_hears_of_its_results_when_it_goes_on(desk: Desk
 
 
 async def test_a_step_that_is_tried_again_asks_again(desk: Desk) -> None:
-    await publish(desk.database, "kyc", [vendor(), END], arrows("vendor", "end"))
+    await publish_steps(desk.database, "kyc", [vendor(), END], arrows("vendor", "end"))
     view = await desk.start()
     first = (await desk.request())["id"]
     await desk.push(first, "k", status="failed")

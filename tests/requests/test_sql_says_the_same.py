@@ -5,7 +5,7 @@ import pytest
 from assent.model.bundle import Bundle, read_bundle
 from assent.model.cargo import Cargo, parse_cargo
 from tests.requests.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
-from tests.worker.queues import fetch
+from tests.world import fetch
 
 
 async def test_cargo_is_the_same_to_both(database):

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from assent.templates.library import library
-from tests.runtime.company import flow, older_compiler, publish, rows, statuses, tamper
+from tests.runtime.definitions import definition_rows, flow, older_compiler, statuses, tamper
 from tests.store.test_cli_migrate import run
+from tests.world import publish
 
 INVOICES = str(library() / "invoice_approval")
 EXPENSES = str(library() / "expense_approval")
@@ -42,7 +43,7 @@ async def test_publish_says_what_was_published_with_version_and_hash(database, d
         "published  acme  org_patch  invoice 1",
         "published  acme  effective  invoice 1  <hash>",
     ]
-    (effective,) = await rows(database, org_id="acme", definition_kind="effective")
+    (effective,) = await definition_rows(database, org_id="acme", definition_kind="effective")
     assert effective["compiled_hash"] in first.stdout
 
 
@@ -50,7 +51,7 @@ async def test_publishing_again_says_that_nothing_changed(database, database_url
     for verb in ("published", "unchanged"):
         outcome = run("definitions", "publish", EXPENSES, "--org", "*", url=database_url)
         assert outcome.stdout.startswith(f"{verb}  *  flow  ")
-    assert len(await rows(database)) == 1
+    assert len(await definition_rows(database)) == 1
 
 
 async def test_publish_as_json_gives_programs_the_same(database, database_url):
@@ -60,7 +61,7 @@ async def test_publish_as_json_gives_programs_the_same(database, database_url):
     assert found["problems"] == []
     kinds = [(one["source"]["definition_kind"], one["effective"]["org_id"]) for one in found["published"]]
     assert kinds == [("envelope", "*"), ("org_patch", "acme"), ("flow", "acme")]
-    hashes = {row["compiled_hash"] for row in await rows(database)} - {None}
+    hashes = {row["compiled_hash"] for row in await definition_rows(database)} - {None}
     assert {one["effective"]["compiled_hash"] for one in found["published"]} == hashes
 
 
@@ -72,7 +73,7 @@ async def test_problems_are_shown_with_their_lines_and_nothing_is_published(data
     assert f"{hello}:8:21: UNKNOWN_NODE" in outcome.stderr
     assert "  3 │ start: never" in outcome.stderr
     assert outcome.stderr.endswith("✗ 2 problems in 3 documents; nothing was published\n")
-    assert await rows(database) == []
+    assert await definition_rows(database) == []
 
 
 async def test_conflict_with_what_is_published_is_shown_at_its_line(database, database_url, hello):

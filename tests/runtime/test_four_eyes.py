@@ -25,9 +25,9 @@ from assent.running import publish as publish_application
 from assent.store.connect import Connection
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
-from tests.runtime.company import older_compiler
-from tests.runtime.flows import ORG, rows
+from tests.runtime.definitions import older_compiler
 from tests.store.test_cli_migrate import run
+from tests.world import ORG, rows
 
 FLOW = {
     "flow": "leave",

@@ -10,7 +10,7 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, rows
 
 PUBLISH = "definitions:publish"
 WAIVE = "workflow:publish:waive_approval"

@@ -11,11 +11,6 @@ from tests.tasks.workshop import Opened, Workshop
 
 
 @pytest.fixture
-def app() -> App:
-    return App()
-
-
-@pytest.fixture
 async def opened(app: App, database: Database) -> AsyncIterator[Opened]:
     """Opens workshops for what the application has declared by then."""
     shops: list[Workshop] = []

@@ -13,9 +13,9 @@ from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
 from tests.rows import insert_step
-from tests.runtime.flows import ORG
 from tests.tasks.workshop import Workshop
 from tests.worker.queues import run_until_done
+from tests.world import ORG
 
 POOL = SETTINGS.replace(pool_connections_max=10, pool_wait_timeout_ms=300)
 """A task that waits for a connection would fail after 0.3 s, if waiting were a failure."""

@@ -18,11 +18,12 @@ from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
-from tests.runtime.flows import ORG
 from tests.statements import StatementCounter
 from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import count, fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.worker.queues import run_until_done, second_worker
+from tests.world import ORG, count, fetch
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Wo
         mark = AttemptResult(task, Succeeded(), "done")
         assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
         cancelling = asyncio.create_task(shop.runtime.org(ORG).tasks.cancel(task_id))
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling
     assert await shop.status() == "done"

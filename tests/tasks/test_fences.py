@@ -16,9 +16,8 @@ from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from tests.postgres import SETTINGS
 from tests.processes.spawn import wait_until_blocked as blocked
-from tests.runtime.flows import ORG
 from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import count
+from tests.world import ORG, count
 
 
 @pytest.fixture

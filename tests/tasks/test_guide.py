@@ -10,8 +10,9 @@ import yaml
 import assent
 from assent.model.moves import JOB_MOVES
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, drain, publish
+from tests.authored import END
 from tests.tasks.workshop import Workshop
+from tests.world import ANN, ORG, drain, publish_steps
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 
@@ -62,7 +63,7 @@ async def test_the_step_of_the_page_runs(database: Database) -> None:
     await run(blocks("python")[0], names)
     shop = Workshop(names["app"], database)
     ways = [{"from": "build", "event": event, "to": "end"} for event in ("completed", "error", "timeout")]
-    await publish(database, "reports", [step, END], ways)
+    await publish_steps(database, "reports", [step, END], ways)
     await shop.runtime.org(ORG, ANN).instances.start("reports", {"month": "May"})
     await shop.work()
     await drain(shop.runtime)

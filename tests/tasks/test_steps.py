@@ -12,9 +12,11 @@ from assent.store.clock import MovedClock
 from assent.tasks.settle import settle_if_claimed
 from assent.telemetry import scope
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
+from tests.authored import END, arrows
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import run_until_done, wait_until_somebody_is_blocked
+from tests.worker.queues import run_until_done
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 STEP = {
     "id": "build",
@@ -43,7 +45,7 @@ async def publish_step(shop: Workshop, **rest: Any) -> None:
     if "timeout" in step:
         ways += arrows("build", "late", event="timeout")
     ends = [end for end in ENDS if end["id"] in ("end", *(way["to"] for way in ways))]
-    await publish(shop.database, "reports", [step, *ends], ways)
+    await publish_steps(shop.database, "reports", [step, *ends], ways)
 
 
 async def start(shop: Workshop, month: Any = "May") -> InstanceView:
@@ -161,7 +163,7 @@ async def test_what_the_application_does_not_take_takes_the_error_edge(
 
 
 async def test_a_step_that_is_tried_again_submits_another_task(shop: Workshop, clock: MovedClock) -> None:
-    await publish(shop.database, "reports", [STEP, END], arrows("build", "end"))
+    await publish_steps(shop.database, "reports", [STEP, END], arrows("build", "end"))
     view = await start(shop, "never")
     for _ in range(2):
         await shop.work_and_tell()
@@ -179,7 +181,7 @@ async def test_the_task_ends_with_its_answer_in_one_transaction(shop: Workshop) 
         await connection.execute("LOCK TABLE assent.workflow_outbox_receipts IN SHARE MODE")
         working = asyncio.create_task(shop.work())
 
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
         assert await connection.fetchval("SELECT status FROM assent.jobs WHERE org_id = 'acme'") == "running"
     assert await working == {"done": 1}
 

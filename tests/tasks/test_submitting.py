@@ -15,11 +15,11 @@ import assent
 from assent.app import App
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS, START
-from tests.runtime.flows import ANN, ORG
 from tests.statements import StatementCounter
 from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import count, wait_until_somebody_is_blocked
+from tests.world import ANN, ORG, count
 
 
 class Report(BaseModel):
@@ -151,7 +151,7 @@ async def test_two_who_submit_one_key_at_once_get_one_task(shop: Workshop) -> No
         async with shop.runtime.within(connection, ORG) as here:
             first = await here.tasks.submit("report.send", {"to": "ann"}, key="may")
         second = asyncio.create_task(shop.submit("report.send", {"to": "ann"}, key="may"))
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
     assert await second == first
     assert len(await shop.rows()) == 1
 
@@ -162,7 +162,7 @@ async def test_whoever_waits_for_one_who_rolls_back_submits_the_task(shop: Works
             async with shop.runtime.within(connection, ORG) as here:
                 await here.tasks.submit("report.send", {"to": "ann"}, key="may")
             second = asyncio.create_task(shop.submit("report.send", {"to": "bea"}, key="may"))
-            await wait_until_somebody_is_blocked(connection)
+            await wait_until_a_connection_is_blocked(connection)
             raise LookupError(second)
 
     with pytest.raises(LookupError) as failed:

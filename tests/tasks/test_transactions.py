@@ -11,8 +11,8 @@ from assent.app import App
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.processes.application import calls, keep_calls
-from tests.runtime.flows import ORG
 from tests.tasks.workshop import Opened, Workshop
+from tests.world import ORG
 
 NOTE = "INSERT INTO public.calls (what) VALUES ($1)"
 

@@ -8,8 +8,8 @@ import pytest
 from assent.app import App
 from assent.store.connect import connect
 from tests.postgres import SETTINGS
-from tests.runtime.flows import ORG
 from tests.tasks.workshop import Opened, Workshop
+from tests.world import ORG
 
 
 @pytest.fixture

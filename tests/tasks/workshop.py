@@ -13,8 +13,8 @@ from assent.tasks.claimed_task import ClaimedTask
 from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
-from tests.runtime.flows import ORG, drain
-from tests.worker.queues import fetch, run_until_done, with_options
+from tests.worker.queues import run_until_done, with_options
+from tests.world import ORG, drain, fetch
 
 ROWS = """
 SELECT j.*, j.lane AS type, s.input, s.key, s.submitted_by, s.instance_id, s.step_id, s.awaited, s.trace_id

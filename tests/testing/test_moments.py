@@ -11,7 +11,8 @@ from assent.model.problems import Invalid, Problem
 from assent.testing import Sandbox
 from assent.testing.time_passing import NeverIdle, drain, length_of, read_length
 from assent.worker.duty import RunResult, Schedule
-from tests.runtime.flows import END, arrows, form, line, script, steps_of
+from tests.authored import END, arrows, form, line, script
+from tests.world import steps_of
 
 LENGTHS = {
     "90s": timedelta(seconds=90),

@@ -1,7 +1,6 @@
-"""Looking at the tables that duties work on, and holding what they want."""
+"""Running duties until they have nothing to do, in one worker or two."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -9,26 +8,11 @@ from typing import Any
 import asyncpg
 
 from assent.jobs.lease import Lease
-from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, WorkerContext
 from assent.worker.loop import exhaust
-from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
-from tests.runtime.flows import rows
-
-BLOCKED_PIDS = """
-SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
-"""
-
-
-async def fetch(database: Database, sql: str, *arguments: Any) -> list[asyncpg.Record]:
-    async with database.transaction(None) as connection:
-        return await connection.fetch(sql, *arguments)
-
-
-async def count(database: Database, table: str) -> int:
-    return len(await rows(database, table))
+from tests.world import fetch
 
 
 async def events(database: Database) -> list[asyncpg.Record]:
@@ -63,15 +47,3 @@ async def second_worker(place: WorkerContext) -> AsyncIterator[WorkerContext]:
         yield replace(place, database=other, lease=Lease())
     finally:
         await other.close()
-
-
-async def wait_until_somebody_is_blocked(observer: Connection) -> None:
-    """Return as soon as any connection to this database waits for a lock."""
-    async with asyncio.timeout(WAIT_MAX_S):
-        while not await observer.fetchval(BLOCKED_PIDS):
-            # A transaction sees the activity as it was when it first looked.
-            await observer.execute("SELECT pg_stat_clear_snapshot()")
-
-
-def ids(rows: Iterable[Any]) -> set[Any]:
-    return {row["id"] for row in rows}

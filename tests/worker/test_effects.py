@@ -17,8 +17,9 @@ from tests.effects.receiver import Receiver, Reply, receiving
 from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.plain_sql import WAIT_MAX_S
 from tests.worker.process import run, worker
-from tests.worker.queues import fetch, with_options
+from tests.worker.queues import with_options
 from tests.worker.test_loop import Runs
+from tests.world import fetch
 
 EFFECTS = ("--app", "tests.processes.application:app", "--only", "effects")
 LOCALLY = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}

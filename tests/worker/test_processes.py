@@ -12,12 +12,13 @@ import pytest
 from assent.model.ids import event_key
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
-from tests.plain_sql import WAIT_MAX_S
+from tests.plain_sql import BLOCKED_PIDS, WAIT_MAX_S, wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS, START
 from tests.rows import insert, insert_event, insert_instance, insert_step
 from tests.worker.application import HOLD_GATE
 from tests.worker.process import Process, run, worker
-from tests.worker.queues import BLOCKED_PIDS, count, events, fetch, wait_until_somebody_is_blocked
+from tests.worker.queues import events
+from tests.world import count, fetch
 
 EVENTS = ("--app", "tests.worker.application:app", "--only", "events")
 ONE_LANE = {"ASSENT_WORKER_EVENTS_LANES": "1"}
@@ -52,7 +53,7 @@ async def held_up(database: Database, hold: str, *arguments: str, **variables: s
         await holding.execute("BEGIN")
         await holding.execute(hold)
         async with worker(database.url, *arguments, **variables) as process:
-            await wait_until_somebody_is_blocked(holding)
+            await wait_until_a_connection_is_blocked(holding)
             yield HeldUp(process, holding, await holding.fetchval(BLOCKED_PIDS))
     finally:
         await holding.close()

@@ -13,10 +13,11 @@ from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
 from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES, Supervisor, duties
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
 from tests.worker.application import HOLD_GATE, completing_context
-from tests.worker.queues import events, wait_until_somebody_is_blocked, with_options
+from tests.worker.queues import events, with_options
 from tests.worker.test_loop import NEVER_S, Runs, Scripted
 
 PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, events_lanes=1)
@@ -167,7 +168,7 @@ async def test_lanes_work_beside_each_other(place, database):
         async with supervised(place, duties(place, ["events"])) as (_, runs):
             blocked = 0
             while blocked < 2:
-                await wait_until_somebody_is_blocked(holding)
+                await wait_until_a_connection_is_blocked(holding)
                 blocked = await holding.fetchval(
                     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
                     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -184,7 +185,7 @@ async def test_stop_waits_for_what_runs(place, database):
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(supervisor.run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         supervisor.stop()
         await insert_pending_event(database)
         assert not task.done()
@@ -199,7 +200,7 @@ async def test_what_is_not_finished_in_the_grace_period_is_cut_off_and_rolled_ba
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(supervisor.run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         supervisor.stop()
         assert await asyncio.wait_for(task, 10) is False
     assert [event["status"] for event in await events(database)] == ["pending"]
@@ -223,7 +224,7 @@ async def test_cancelling_the_supervisor_cancels_its_duties(place, database):
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(Supervisor(database, duties(place, ["events"]), place.options).run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)
