@@ -83,6 +83,15 @@ async def grant(
     )
 
 
+async def hire_with(
+    database: Database, user: str, *capabilities: str, kind: str = "user", org: str = ORG
+) -> None:
+    """Insert a member whose one role, named after them, has these capabilities and is unknown to contracts."""
+    async with database.transaction(None) as connection:
+        await hire(connection, {user: Member([f"{user}s"], kind)}, org)
+        await grant(connection, {f"{user}s": capabilities}, org)
+
+
 async def insert_org(
     connection: Connection, org_id: str = ORG, settings: Mapping[str, Any] = ORG_SETTINGS
 ) -> None:

@@ -4,23 +4,19 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from assent.definitions import publish_contract
-from assent.model.actor import SYSTEM
-from assent.model.contract import contract_from
 from assent.runtime import Runtime
 from assent.store.database import Database
 from tests.authored import END, arrows, call, form
 from tests.cli.application import SECRET, app, shop
 from tests.cli.desk import Desk
 from tests.postgres import SETTINGS
-from tests.world import ORG, PEOPLE, found_acme, publish_invoices, publish_steps
+from tests.world import PEOPLE, found_acme, grant, publish, publish_invoices, publish_steps
 
-CAPABILITIES = [
-    ("operator", "workflows:*"),
-    ("operator", "events:emit"),
-    ("auditor", "audit:read"),
-    ("clerk", "orders:start"),
-]
+CAPABILITIES = {
+    "operator": ["workflows:*", "events:emit"],
+    "auditor": ["audit:read"],
+    "clerk": ["orders:start"],
+}
 
 
 @pytest.fixture
@@ -33,13 +29,9 @@ async def company(database_url: str) -> AsyncIterator[Database]:
             await connection.execute(
                 "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'gone'"
             )
-            await connection.executemany(
-                "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
-                [(ORG, role, capability) for role, capability in CAPABILITIES],
-            )
+            await grant(connection, CAPABILITIES)
         await publish_invoices(database)
-        async with database.transaction(None) as connection:
-            await publish_contract(connection, contract_from(SECRET), SYSTEM, database.clock.now())
+        await publish(database, SECRET)
         await _publish_flows(database)
         yield database
     finally:

@@ -11,6 +11,7 @@ from assent.effects.outlets import CannotBeSent, Message
 from assent.store.database import Database
 from tests.effects.offices import office_of
 from tests.effects.sending import Office, publish_step
+from tests.world import insert_org
 
 CHANNELS = ("sms", "in_app", "chat", "email")
 
@@ -141,9 +142,7 @@ async def test_message_without_a_subject_is_named_after_its_step(app: App, datab
 
 async def _set_org(database: Database, **settings: Any) -> None:
     async with database.transaction(None) as connection:
-        await connection.execute(
-            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ('acme', 'Acme', $1)", settings
-        )
+        await insert_org(connection, settings=settings)
 
 
 async def test_more_than_fifty_recipients_fail_the_step_and_nobody_is_told(office: Office) -> None:

@@ -5,6 +5,7 @@ import pytest
 from assent.model.problems import Invalid
 from tests.effects.receiver import Receiver
 from tests.effects.sending import Office, publish_webhook
+from tests.world import insert_org
 
 
 async def _sent(office: Office, receiver: Receiver, path: str, value: object) -> str:
@@ -88,9 +89,7 @@ async def test_url_with_a_password_cannot_be_published(office: Office, url: str)
 async def test_setting_of_the_org_is_a_base_as_it_is(office: Office, receiver: Receiver) -> None:
     settings = {"erp_url": f"{receiver.url}/api/v2?tenant=a%20b"}
     async with office.database.transaction(None) as connection:
-        await connection.execute(
-            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ('acme', 'Acme', $1)", settings
-        )
+        await insert_org(connection, settings=settings)
     await publish_webhook(office.database, key="whole", url="{org.erp_url}")
     await office.start("whole", order=7)
     await publish_webhook(office.database, key="base", url="{org.erp_url}&order={workflow.order}")

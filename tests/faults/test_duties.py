@@ -18,7 +18,6 @@ import asyncpg
 import pytest
 
 from assent.effects.sending_settings import SendingSettings
-from assent.model.actor import Actor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Duty, WorkerContext
@@ -31,11 +30,11 @@ from tests.faults.chaos.check import QUEUES
 from tests.faults.points import ANSWER_MAX_S, SHORT, Laboratory, Point, commits_in
 from tests.faults.proxy import Proxy
 from tests.postgres import SETTINGS, START, Databases
+from tests.world import ANN
 
 pytestmark = pytest.mark.long
 
 ORG = "acme"
-ANN = Actor("ann", roles=frozenset({"clerk"}))
 ERRANDS = 2
 AT_ONCE = 6
 ROUNDS_MAX = 60

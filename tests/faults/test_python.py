@@ -26,7 +26,7 @@ from tests.http.test_definitions import LEAVE
 
 
 def person(name: str) -> Actor:
-    roles, _ = PEOPLE[name]
+    roles = PEOPLE[name].roles
     held = {capability for role in roles for capability in CAPABILITIES.get(role, ())}
     return Actor(name, roles=frozenset(roles), capabilities=frozenset(held))
 
