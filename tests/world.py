@@ -21,7 +21,7 @@ from assent.runtime import InstanceView, Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.connect import Connection
 from assent.store.database import Database
-from tests.authored import flow_of, invoice_contract, invoice_patch
+from tests.authored import END, arrows, flow_of, invoice_contract, invoice_patch
 from tests.twin import TWIN
 
 ORG: Final = "acme"
@@ -285,6 +285,46 @@ async def publish_orders(
         await publish_source(connection, {**ORDER, **changes}, ORG, SYSTEM, now)
         if patch is not None:
             await publish_source(connection, patch, ORG, SYSTEM, now)
+
+
+# Flows of one call
+
+ENDS: Final = [END, {"id": "failed", "type": "terminal"}, {"id": "late", "type": "terminal"}]
+
+
+def webhook(url: str = "{workflow.url}", **rest: Any) -> dict[str, Any]:
+    return {"id": "tell", "type": "webhook_out", "url": url, "body": {"order": "{workflow.order}"}, **rest}
+
+
+async def publish_webhook(database: Database, key: str = "telling", **rest: Any) -> None:
+    """Publish a flow that sends an order to `workflow.url`; where that fails, it ends elsewhere."""
+    await publish_step(database, webhook(**rest), key)
+
+
+async def publish_step(database: Database, step: dict[str, Any], key: str = "telling", **rest: Any) -> None:
+    """Publish a flow of one step, with an end each for completion, error and timeout."""
+    ends = ENDS[:1]
+    transitions = arrows(step["id"], "end")
+    if step.get("await") or step["type"] == "system":
+        ends = ENDS if "timeout" in step else ENDS[:2]
+        transitions += arrows(step["id"], "failed", event="error")
+    if "timeout" in step:
+        transitions += arrows(step["id"], "late", event="timeout")
+    await publish_steps(database, key, [step, *ends], transitions, **rest)
+
+
+def vendor(**rest: Any) -> dict[str, Any]:
+    asked = {"id": "vendor", "type": "webhook_out", "url": "https://vendor.example/checks", "await": "result"}
+    return {**asked, "body": {"client": "{workflow.client}"}, **rest}
+
+
+async def publish_vendor(database: Database, key: str = "kyc", *, org: str = ORG, **rest: Any) -> None:
+    """Publish a flow that asks a vendor; `timed` gives it an end for the timeout."""
+    timed = rest.pop("timed", False)
+    ways = arrows("vendor", "end") + arrows("vendor", "failed", event="error")
+    ways += arrows("vendor", "late", event="timeout") if timed else []
+    ends = ENDS if timed else ENDS[:2]
+    await publish_steps(database, key, [vendor(**rest), *ends], ways, org=org)
 
 
 # What people do

@@ -9,9 +9,9 @@ from assent.worker.duty import WorkerContext
 from tests.authored import END, arrows
 from tests.cli.application import shop
 from tests.cli.desk import Desk
-from tests.effects.sending import LOCAL, Office
 from tests.postgres import past_the_guards
 from tests.runtime.spoiling import projection, put_back
+from tests.workers import LOCAL, EffectsWorker
 from tests.world import ANN, ORG, drain, publish_steps, rows
 
 
@@ -43,11 +43,11 @@ async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = Fa
         database, key, [{**tell, **({"await": True} if awaited else {})}, END], arrows("tell", "end")
     )
     view = await runtime.org(ORG, ANN).instances.start(key, {"url": "http://[::1"})
-    office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
+    effects_worker = EffectsWorker(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
     try:
-        await office.work()
+        await effects_worker.work()
     finally:
-        await office.close()
+        await effects_worker.close()
     return view.id
 
 

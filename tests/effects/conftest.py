@@ -10,7 +10,7 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from tests.effects.mailbox import Mailbox, mail_server
 from tests.effects.receiver import Receiver, receiving
-from tests.effects.sending import LOCAL, Office
+from tests.workers import LOCAL, EffectsWorker
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def mailbox() -> Iterator[Mailbox]:
 
 
 @pytest.fixture
-async def office(runtime: Runtime, database: Database) -> AsyncIterator[Office]:
+async def effects_worker(runtime: Runtime, database: Database) -> AsyncIterator[EffectsWorker]:
     """An engine and an effects worker that may send to this machine."""
-    office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
-    yield office
-    await office.close()
+    effects_worker = EffectsWorker(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
+    yield effects_worker
+    await effects_worker.close()

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.twin import assert_unseen
+
+CERTIFICATES = Path(__file__).parent / "certificates"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.telemetry import log_fields, scope, span
 from tests.authored import END, arrows, call
-from tests.effects.offices import office_of
 from tests.telemetry.seen import Spans, span_id, trace_id
+from tests.workers import open_effects_worker
 from tests.world import ANN, ORG, drain, publish_steps
 
 CARRIED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -101,11 +101,11 @@ async def test_adapter_logs_the_org_instance_and_trace_of_what_it_sends(
     app.adapter("sms", lambda message: logging.getLogger("assent.sms").warning("sending"))
     tell = {"id": "tell", "type": "notification", "channel": "sms", "to": "1", "text": "x"}
     await publish_steps(database, "telling", [tell, END], arrows("tell", "end"))
-    office = office_of(app, database)
+    effects_worker = open_effects_worker(app, database)
     with scope(trace=CARRIED):
-        view = await office.start("telling")
-    assert await office.send() == {"done": 1}
-    await office.close()
+        view = await effects_worker.start("telling")
+    assert await effects_worker.send() == {"done": 1}
+    await effects_worker.close()
     (line,) = lines
     assert (line["org_id"], line["instance_id"], line["trace_id"]) == (ORG, str(view.id), CARRIED[3:35])
 

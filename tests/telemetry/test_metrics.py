@@ -13,10 +13,10 @@ from assent.store.database import Database
 from assent.worker.duty import DutyRun, RunResult
 from assent.worker.instrumentation import watch_run
 from tests.authored import END, arrows, call, form, invoice_contract, script
-from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched
 from tests.telemetry.seen import Counted
+from tests.workers import open_effects_worker
 from tests.world import (
     ANN,
     BEA,
@@ -95,11 +95,11 @@ async def test_effects_are_counted_by_what_became_of_them(
     receiver.will(Reply(503))
     await enlarge(runtime, entity)
     await drain(runtime)
-    office = office_of(app, database)
-    await office.send()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.send()
     clock.advance(timedelta(minutes=10))
-    await office.send()
-    await office.close()
+    await effects_worker.send()
+    await effects_worker.close()
     assert counted("assent_effects_total", effect_type="webhook", outcome="retrying") == 1
     assert counted("assent_effects_total", effect_type="webhook", outcome="done") == 1
     assert counted("assent_retries_total", queue="effects") == 1

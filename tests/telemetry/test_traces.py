@@ -17,11 +17,10 @@ from assent.store.database import Database
 from assent.telemetry import is_sampled, is_traceparent, scope, span
 from assent.telemetry.configure import use_tracing
 from tests.authored import END, arrows, call, script
-from tests.effects.offices import office_of
 from tests.effects.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched, traces_in
 from tests.telemetry.seen import Spans, parent_id, span_id, trace_id, traceparent, traces
-from tests.worker.queues import second_worker
+from tests.workers import open_effects_worker, second_worker
 from tests.world import ANN, ORG, create_order, drain, publish_orders, publish_steps, rows, steps_of
 
 CARRIED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -35,11 +34,11 @@ async def test_mutation_event_advance_node_and_effect_are_one_trace(
     entity = await order_that_is_watched(runtime, receiver.url)
     spans.clear()
     await enlarge(runtime, entity)
-    async with second_worker(office_of(app, database).place) as place:
-        office = office_of(app, place.database)
-        await drain(office.runtime)
-        await office.send()
-        await office.close()
+    async with second_worker(open_effects_worker(app, database).place) as place:
+        effects_worker = open_effects_worker(app, place.database)
+        await drain(effects_worker.runtime)
+        await effects_worker.send()
+        await effects_worker.close()
     effect = spans.one("effect webhook")
     assert spans.path(effect) == [
         *("mutate", "event on_event", "advance", "node webhook_out", "effect webhook")
@@ -82,10 +81,10 @@ async def test_answer_that_is_awaited_goes_on_in_the_trace_of_what_asked_for_it(
     await publish_steps(
         database, "asking", [ask, END], arrows("ask", "end") + arrows("ask", "end", event="error")
     )
-    office = office_of(app, database)
+    effects_worker = open_effects_worker(app, database)
     await runtime.org(ORG, ANN).instances.start("asking")
-    await office.work()
-    await office.close()
+    await effects_worker.work()
+    await effects_worker.close()
     answered = spans.one("event on_event")
     assert spans.path(answered) == [
         *("command start", "advance", "node webhook_out", "effect webhook", "event on_event")
@@ -98,11 +97,11 @@ async def test_caller_brings_the_trace_and_it_flows_where_nobody_traces(
 ) -> None:
     entity = await order_that_is_watched(runtime, receiver.url)
     await enlarge(runtime, entity, trace=CARRIED)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
-    assert (await office.effect())["trace_id"] == CARRIED
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
+    assert (await effects_worker.effect())["trace_id"] == CARRIED
     assert receiver.received[0].headers["traceparent"] == CARRIED
     assert CARRIED in await traces_in(database, "audit_log")
 
@@ -209,10 +208,10 @@ async def test_trace_that_is_not_sampled_is_handed_on_and_gets_no_spans(
     await drain(runtime)
     spans.clear()
     await enlarge(runtime, entity, trace=NOT_SAMPLED)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
     assert set(spans.names) <= {"batch"}
     (effect,) = await rows(database, "effects")
     assert re.fullmatch(f"00-{NOT_SAMPLED[3:35]}-[0-9a-f]{{16}}-00", effect["trace_id"])
@@ -274,10 +273,10 @@ async def test_attempt_that_is_not_delivered_says_its_code(
     entity = await order_that_is_watched(runtime, receiver.url)
     receiver.will(Reply(503))
     await enlarge(runtime, entity)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
     told = spans.attributes("effect webhook")
     assert (told["assent.problem"], told["assent.attempt"]) == ("HTTP_503", 1)
     assert spans.one("effect webhook").status.status_code is StatusCode.ERROR

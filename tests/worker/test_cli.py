@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import START
 from tests.rows import insert_step
 from tests.worker.process import ASSENT, ROOT, run, worker
-from tests.worker.queues import events
+from tests.workers import events
 
 APP = ("--app", "tests.worker.application:app")
 

@@ -7,7 +7,7 @@ import pytest
 from assent.worker.duty import RunResult
 from assent.worker.partitions import Partitions
 from tests.rows import insert_event, insert_step
-from tests.worker.queues import with_options
+from tests.workers import with_options
 from tests.world import fetch
 
 PLACES = """

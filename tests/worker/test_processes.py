@@ -17,7 +17,7 @@ from tests.postgres import SETTINGS, START
 from tests.rows import insert, insert_event, insert_instance, insert_step
 from tests.worker.application import HOLD_GATE
 from tests.worker.process import Process, run, worker
-from tests.worker.queues import events
+from tests.workers import events
 from tests.world import count, fetch
 
 EVENTS = ("--app", "tests.worker.application:app", "--only", "events")

@@ -17,8 +17,8 @@ from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
 from tests.worker.application import HOLD_GATE, completing_context
-from tests.worker.queues import events, with_options
 from tests.worker.test_loop import NEVER_S, Runs, Scripted
+from tests.workers import events, with_options
 
 PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, events_lanes=1)
 """Nothing happens by polling."""

@@ -10,7 +10,7 @@ from assent.worker.timeouts import Timeouts
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import START
 from tests.rows import insert, insert_event, insert_instance, update
-from tests.worker.queues import events, run_until_done, second_worker, with_options
+from tests.workers import events, run_until_done, second_worker, with_options
 from tests.world import count, fetch
 
 HOUR = timedelta(hours=1)

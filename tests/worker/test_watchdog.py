@@ -22,8 +22,8 @@ from assent.worker.supervisor import Supervisor, duties, require_connections
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
 from tests.worker.application import completing_context
-from tests.worker.queues import with_options
 from tests.worker.test_loop import Runs, Scripted
+from tests.workers import with_options
 
 LIMIT = Options(run_timeout_ms=200, backoff_min_ms=1, backoff_max_ms=1)
 

@@ -18,7 +18,7 @@ from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.authored import END, arrows, form, script
 from tests.rows import insert, update
-from tests.worker.queues import run_until_done, with_options
+from tests.workers import run_until_done, with_options
 from tests.world import ANN, OPS, ORG, count, fetch, publish_steps, steps_of
 
 WAIT = {"id": "wait", "type": "wait", "for": "2h"}
