@@ -15,6 +15,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.authored import invoice_contract
 from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_at
+from tests.receiver import Receiver, receiving
 from tests.statements import StatementCounter
 from tests.twin import Twin, repeated_ids
 from tests.world import EXPENSE, ORDER
@@ -141,6 +142,13 @@ def runtime(app: App, database: Database) -> Runtime:
 @pytest.fixture
 def kernel(app: App, database: Database) -> Kernel:
     return app.kernel(database)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A real HTTP server for effects to go to."""
+    with receiving() as receiver:
+        yield receiver
 
 
 @pytest.fixture

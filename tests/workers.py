@@ -1,8 +1,9 @@
 """Workers that a test steps: any duty until it has nothing to do, and a worker each of effects, tasks and results."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -19,13 +20,14 @@ from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.tasks.claimed_task import ClaimedTask
-from assent.worker.duty import Duty, DutyRun, RunResult, WorkerContext
+from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
 from assent.worker.timers import Timers
+from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.world import ANN, ORG, drain, effects, fetch, rows, steps_of
 
@@ -62,6 +64,46 @@ async def second_worker(place: WorkerContext) -> AsyncIterator[WorkerContext]:
         yield replace(place, database=other, lease=Lease())
     finally:
         await other.close()
+
+
+NEVER_S = 3_600.0
+"""An interval that is never the reason that a test passes."""
+
+
+@dataclass
+class ScriptedDuty:
+    """A duty that does what the script says, run by run, and then finds nothing."""
+
+    script: list[RunResult | Exception] = field(default_factory=list)
+    pace: Schedule = field(default_factory=lambda: Schedule(NEVER_S))
+    name: str = "scripted"
+    before: Callable[[], None] = lambda: None
+    before_once: Callable[[], None] | None = None
+
+    async def run_once(self) -> RunResult:
+        self.before()
+        once, self.before_once = self.before_once, None
+        if once is not None:
+            once()
+        await asyncio.sleep(0)
+        step = self.script.pop(0) if self.script else RunResult()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+class Runs:
+    """Collects the runs of duties, and lets a test wait for the next."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[DutyRun] = asyncio.Queue()
+
+    def __call__(self, run: DutyRun) -> None:
+        self.queue.put_nowait(run)
+
+    async def next(self) -> DutyRun:
+        async with asyncio.timeout(WAIT_MAX_S):
+            return await self.queue.get()
 
 
 LOCAL = EffectSettings(

@@ -9,14 +9,7 @@ from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from tests.effects.mailbox import Mailbox, mail_server
-from tests.effects.receiver import Receiver, receiving
 from tests.workers import LOCAL, EffectsWorker
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture

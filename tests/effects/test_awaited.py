@@ -13,7 +13,7 @@ from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.worker.rescue import Rescue
 from tests.authored import END, arrows
-from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
+from tests.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.workers import EffectsWorker, open_effects_worker, run_until_done
 from tests.world import (
     ANN,

@@ -17,11 +17,11 @@ from assent.jobs.lease import Lease
 from assent.store.database import Database
 from assent.worker.effects import Effects, settle_effects
 from assent.worker.rescue import Rescue
-from tests.effects.receiver import Received, Receiver, Reply, reply_json
 from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.processes.spawn import Child, ChildDied, children, wait_until_blocked
 from tests.properties.crashing import Crash, CrashingDatabase
+from tests.receiver import Received, Receiver, Reply, reply_json
 from tests.workers import EffectsWorker, open_effects_worker, run_until_done
 from tests.world import drain, publish_step, rows, webhook
 

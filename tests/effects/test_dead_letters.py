@@ -6,7 +6,7 @@ import pytest
 
 from assent.model.mutation import Refused
 from assent.store.clock import MovedClock
-from tests.effects.receiver import Receiver, Reply, receiving
+from tests.receiver import Receiver, Reply, receiving
 from tests.workers import EffectsWorker
 from tests.world import ANN, ORG, publish_steps, publish_webhook
 

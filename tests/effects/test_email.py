@@ -12,7 +12,7 @@ from assent.jobs.job import Failed
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.effects.mailbox import SENDER, Mailbox, mail_server
-from tests.effects.receiver import CERTIFICATES
+from tests.receiver import CERTIFICATES
 from tests.workers import EffectsWorker
 from tests.world import ORG, publish_step
 

@@ -16,9 +16,9 @@ from assent.store.clock import MovedClock
 from assent.store.connect import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
-from tests.effects.receiver import Received, Receiver, Reply, receiving
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
+from tests.receiver import Received, Receiver, Reply, receiving
 from tests.workers import EffectsWorker, run_until_done, second_worker
 from tests.world import fetch
 

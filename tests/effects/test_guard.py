@@ -17,7 +17,7 @@ from assent.effects.http import HttpSender
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import Failed
-from tests.effects.receiver import CERTIFICATES, Receiver, Reply, receiving, redirect_to
+from tests.receiver import CERTIFICATES, Receiver, Reply, receiving, redirect_to
 from tests.workers import LOCAL
 
 NOTHING = LOCAL.replace(allow=Allowed())

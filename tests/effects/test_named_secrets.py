@@ -11,7 +11,7 @@ from assent.effects.named_secrets import SecretHost, put_secret
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from tests.effects.receiver import Receiver, Reply, receiving, redirect_to, reply_json
+from tests.receiver import Receiver, Reply, receiving, redirect_to, reply_json
 from tests.workers import EffectsWorker
 from tests.world import ORG, publish_webhook
 

@@ -14,8 +14,8 @@ from assent.worker.duty import WorkerContext
 from tests.authored import END, arrows
 from tests.effects.dumps import dump, restored
 from tests.effects.mailbox import Mailbox
-from tests.effects.receiver import Receiver
 from tests.postgres import SETTINGS, START, Databases
+from tests.receiver import Receiver
 from tests.workers import LOCAL, EffectsWorker
 from tests.world import found_acme, publish_steps
 

@@ -3,7 +3,7 @@
 import pytest
 
 from assent.model.problems import Invalid
-from tests.effects.receiver import Receiver
+from tests.receiver import Receiver
 from tests.workers import EffectsWorker
 from tests.world import insert_org, publish_webhook
 

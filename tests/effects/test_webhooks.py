@@ -14,9 +14,9 @@ from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
-from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.effects.test_named_secrets import VALUE, keep, local
 from tests.postgres import SETTINGS, START
+from tests.receiver import Receiver, Reply, redirect_to, reply_json
 from tests.workers import LOCAL, EffectsWorker
 from tests.world import ORG, publish_webhook
 

@@ -23,8 +23,8 @@ from tests.cli.desk import Desk
 from tests.faults.company import NOW, ORG, Acme
 from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of, opened
 from tests.faults.tables import Change
+from tests.http.application import LEAVE
 from tests.http.application import app as application
-from tests.http.test_definitions import LEAVE
 from tests.postgres import SETTINGS, Databases
 from tests.runtime.definitions import older_compiler
 from tests.runtime.spoiling import projection, put_back

@@ -23,12 +23,12 @@ from assent.store.database import Database
 from assent.worker.duty import Duty, WorkerContext
 from assent.worker.loop import finish, run_duty
 from assent.worker.supervisor import DUTIES
-from tests.effects.receiver import Receiver, receiving
 from tests.faults.chaos.application import NODES, app, furnish
 from tests.faults.chaos.check import QUEUES
 from tests.faults.points import ANSWER_MAX_S, SHORT, Laboratory, Point, commits_in
 from tests.faults.proxy import Proxy
 from tests.postgres import SETTINGS, START, Databases
+from tests.receiver import Receiver, receiving
 from tests.workers import LOCAL
 from tests.world import ANN
 

@@ -19,10 +19,10 @@ from assent.worker.duty import Duty, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
-from tests.effects.receiver import Receiver, receiving
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
+from tests.receiver import Receiver, receiving
 from tests.workers import LOCAL, EffectsWorker, ResultsWorker
 from tests.world import ORG, publish_vendor, publish_webhook, rows
 

@@ -114,6 +114,29 @@ SCREENING: dict[str, Any] = {
     ],
 }
 
+LEAVE: dict[str, Any] = {
+    "flow": "leave.request",
+    "version": 1,
+    "start": "ask",
+    "steps": [
+        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
+        {"id": "done", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "ask", "event": "approved", "to": "done"},
+        {"from": "ask", "event": "rejected", "to": "done"},
+    ],
+}
+"""A flow that no test has from the beginning."""
+
+CHAIN: dict[str, Any] = {
+    "entity_type": "invoice",
+    "steps": [
+        {"name": "finance", "approvers": {"role": "finance_manager"}, "mode": "quorum", "quorum": 2},
+        {"name": "head", "approvers": {"manager": True, "levels": 2}, "due": "24h"},
+    ],
+}
+
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}
 
 app = App([invoice_contract(), EXPENSE, SECRETS])

@@ -29,11 +29,9 @@ from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.store.database import Database
-from tests.http.application import INVOICE_DATA, app
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, app
 from tests.http.callers import AUDIENCE, CALLBACKS, ISSUER, SECRET, bearer, token, token_of
 from tests.http.route_table import DOCUMENT
-from tests.http.test_definitions import LEAVE
-from tests.http.test_inbox import CHAIN
 
 EXAMPLES_MAX = 7
 CHECKS = [

@@ -6,11 +6,9 @@ from urllib.parse import quote
 import pytest
 
 from assent.model.actor import Actor
-from tests.http.application import INVOICE_DATA
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE
 from tests.http.callers import PLACE
 from tests.http.route_table import ROUTES
-from tests.http.test_definitions import LEAVE
-from tests.http.test_inbox import CHAIN
 from tests.http.test_other_orgs import CASES, ask, theirs  # noqa: F401 - a fixture
 from tests.world import rows
 

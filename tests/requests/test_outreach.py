@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 import httpx
@@ -18,20 +18,13 @@ from assent.model.problems import Invalid
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.rescue import Rescue
-from tests.effects.receiver import Receiver, Reply, receiving
+from tests.receiver import Receiver, Reply, wait_until_received
 from tests.requests.bundles import item
 from tests.settings import read_from
-from tests.worker.test_effects import until_received
 from tests.workers import LOCAL, EffectsWorker, ResultsWorker, run_until_done
 from tests.world import ORG, publish_vendor
 
 KEY = "a key of callbacks, longer than 32 bytes"
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 def effects_worker_with(results_worker: ResultsWorker, callbacks: CallbackSettings) -> EffectsWorker:
@@ -121,7 +114,7 @@ async def test_a_result_may_come_before_the_call_is_marked_as_sent(
     answered = threading.Event()
     receiver.will(Reply(404, wait_for=answered))
     sending = asyncio.create_task(patient.send())
-    await until_received(receiver, 1)
+    await wait_until_received(receiver, 1)
     await results_worker.push((await results_worker.request())["id"])
     await results_worker.work()
     answered.set()

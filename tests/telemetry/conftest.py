@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from assent.app import App
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
-from tests.effects.receiver import Receiver, receiving
 from tests.telemetry.application import app as orders_app
 from tests.telemetry.seen import Counted, Spans
 
@@ -43,9 +42,3 @@ def counted() -> Counted:
 @pytest.fixture
 def app() -> App:
     return orders_app
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver

@@ -17,6 +17,7 @@ from assent.store.database import Database
 from assent.store.queries import load_queries
 from tests.authored import END, arrows, script
 from tests.postgres import START
+from tests.processes.commands import ASSENT, ROOT
 from tests.rows import (
     insert_effect,
     insert_event,
@@ -27,7 +28,6 @@ from tests.rows import (
     insert_step,
 )
 from tests.twin import TWIN_ROWS
-from tests.worker.process import ASSENT, ROOT
 from tests.world import ANN, ORG, drain, publish_steps
 
 SQL = load_queries("assent.operations", "health.sql")

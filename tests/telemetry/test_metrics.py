@@ -13,7 +13,7 @@ from assent.store.database import Database
 from assent.worker.duty import DutyRun, RunResult
 from assent.worker.instrumentation import watch_run
 from tests.authored import END, arrows, call, form, invoice_contract, script
-from tests.effects.receiver import Receiver, Reply
+from tests.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched
 from tests.telemetry.seen import Counted
 from tests.workers import open_effects_worker

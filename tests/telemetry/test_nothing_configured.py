@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.worker.process import ROOT
+from tests.processes.commands import ROOT
 
 WORK = """
 import asyncio, sys

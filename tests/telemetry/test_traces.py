@@ -17,7 +17,7 @@ from assent.store.database import Database
 from assent.telemetry import is_sampled, is_traceparent, scope, span
 from assent.telemetry.configure import use_tracing
 from tests.authored import END, arrows, call, script
-from tests.effects.receiver import Receiver, Reply
+from tests.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched, traces_in
 from tests.telemetry.seen import Spans, parent_id, span_id, trace_id, traceparent, traces
 from tests.workers import open_effects_worker, second_worker

@@ -20,12 +20,11 @@ from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Database
 from assent.store.migrate import code_version
 from tests.authored import END, arrows, call
-from tests.effects.receiver import Receiver, receiving
 from tests.http.process import server, start
 from tests.processes.application import calls, keep_calls
+from tests.processes.commands import run_worker, worker
+from tests.receiver import Receiver, receiving
 from tests.upgrades.releases import Release
-from tests.worker.process import run as run_worker
-from tests.worker.process import worker
 from tests.world import found_acme, publish_steps, rows
 
 pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]

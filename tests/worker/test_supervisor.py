@@ -11,17 +11,12 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
-from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES, Supervisor, duties
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
-from tests.worker.application import HOLD_GATE, completing_context
-from tests.worker.test_loop import NEVER_S, Runs, Scripted
-from tests.workers import events, with_options
-
-PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, events_lanes=1)
-"""Nothing happens by polling."""
+from tests.worker.application import HOLD_GATE, PATIENT, completing_context
+from tests.workers import NEVER_S, Runs, ScriptedDuty, events, with_options
 
 
 @pytest.fixture
@@ -104,8 +99,8 @@ async def test_polling_finds_what_no_notification_told(place, database):
 
 
 async def test_notifications_wake_only_those_who_asked_for_the_channel(database):
-    listening = Scripted(pace=Schedule(NEVER_S, ("assent_events",)), name="listening")
-    deaf = Scripted(pace=Schedule(NEVER_S, ("assent_effects",)), name="deaf")
+    listening = ScriptedDuty(pace=Schedule(NEVER_S, ("assent_events",)), name="listening")
+    deaf = ScriptedDuty(pace=Schedule(NEVER_S, ("assent_effects",)), name="deaf")
     place = WorkerContext(database, PATIENT)
     async with supervised(place, [listening, deaf]) as (_, runs):
         assert {(await runs.next()).duty for _ in range(2)} == {"listening", "deaf"}
@@ -131,7 +126,7 @@ async def test_lost_listening_connection_wakes_everybody_once_and_works_again(pl
 
 
 async def test_duty_that_raises_does_not_stop_the_others(place, database):
-    failing = Scripted([RuntimeError("always")] * 1_000, name="failing")
+    failing = ScriptedDuty([RuntimeError("always")] * 1_000, name="failing")
     place = with_options(place, backoff_min_ms=1, backoff_max_ms=1)
     async with supervised(place, [failing, *duties(place, ["events"])]) as (_, runs):
         for _ in range(3):
@@ -212,8 +207,8 @@ async def test_mistake_of_an_observer_ends_the_worker_instead_of_hiding(database
     def broken(run: DutyRun) -> None:
         raise ZeroDivisionError
 
-    other = Scripted(name="other")
-    supervisor = Supervisor(database, [Scripted([RunResult(1)]), other], PATIENT, [broken])
+    other = ScriptedDuty(name="other")
+    supervisor = Supervisor(database, [ScriptedDuty([RunResult(1)]), other], PATIENT, [broken])
     with pytest.raises(ExceptionGroup) as caught:
         await asyncio.wait_for(supervisor.run(), 10)
     assert {type(error) for error in caught.value.exceptions} == {ZeroDivisionError}
