@@ -165,6 +165,19 @@ ORDER: Final[dict[str, Any]] = {
     "permissions": {"create": ["clerk"], "update": ["clerk"], "submit": ["clerk"], "cancel": ["manager"]},
 }
 
+FAILS_ON_DRIFT: Final[dict[str, Any]] = {
+    "on_drift": "fail",
+    "lifecycle": {
+        "initial": "draft",
+        "states": {name: edit for name, edit in ORDER["lifecycle"]["states"].items() if name != "amended"},
+        "transitions": {
+            **ORDER["lifecycle"]["transitions"],
+            "submit": {"from": "draft", "to": "submitted"},
+        },
+    },
+}
+"""Changes of the order: an edit while it is being approved fails the instance."""
+
 SLOT: Final = "slot:submitted_to_approved"
 """Where a patch asks for the approval of a document."""
 

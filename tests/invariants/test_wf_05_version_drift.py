@@ -14,9 +14,9 @@ from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert_event
 from tests.world import (
     ANN,
+    FAILS_ON_DRIFT,
     MAX,
     ORDER,
-    ORDER_PATCH,
     ORG,
     create_order,
     drain,
@@ -143,12 +143,8 @@ async def test_edit_of_nothing_is_no_version_and_no_drift(runtime: Runtime, data
 
 
 async def test_contract_that_says_fail_fails_with_the_code(database: Database) -> None:
-    lifecycle = ORDER["lifecycle"]
-    states = {name: spec for name, spec in lifecycle["states"].items() if name != "amended"}
-    transitions = {**lifecycle["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    strict = {"on_drift": "fail", "lifecycle": {**lifecycle, "states": states, "transitions": transitions}}
-    runtime = App([{**ORDER, **strict}]).runtime(database)
-    await publish_orders(database, ORDER_PATCH, **strict)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity_id, instance_id = await submitted(runtime)
     await edit_order(runtime, entity_id, total=9)
     await drain(runtime)

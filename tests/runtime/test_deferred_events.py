@@ -19,7 +19,18 @@ from assent.store.database import Database
 from tests.authored import END, arrows, call, form
 from tests.postgres import past_the_guards
 from tests.rows import insert
-from tests.world import ANN, OPS, ORDER, ORG, create_order, drain, publish_orders, publish_steps, rows
+from tests.world import (
+    ANN,
+    FAILS_ON_DRIFT,
+    OPS,
+    ORDER,
+    ORG,
+    create_order,
+    drain,
+    publish_orders,
+    publish_steps,
+    rows,
+)
 
 NOTICES: dict[str, Callable[[str], dict[str, Any]]] = {
     ON_TIMER: lambda step: {"step": step},
@@ -233,11 +244,8 @@ async def test_edits_that_wait_for_a_document_end_when_the_first_of_them_fails_i
     database: Database, clock: MovedClock
 ) -> None:
     """The contract fails on drift: resumed, the instance fails by the first edit, and the others are too late."""
-    states = {name: spec for name, spec in ORDER["lifecycle"]["states"].items() if name != "amended"}
-    transitions = {**ORDER["lifecycle"]["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    lifecycle = {**ORDER["lifecycle"], "states": states, "transitions": transitions}
-    runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
-    await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await runtime.org(ORG, OPS).instances.pause(view.id, "a look at it")

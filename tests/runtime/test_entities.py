@@ -13,6 +13,7 @@ from assent.store.database import Database
 from tests.authored import END, arrows
 from tests.world import (
     ANN,
+    FAILS_ON_DRIFT,
     MAX,
     ORDER,
     ORDER_PATCH,
@@ -82,11 +83,8 @@ async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
 
 
 async def test_a_contract_that_fails_on_drift_fails_its_instance(database: Database) -> None:
-    states = {name: spec for name, spec in ORDER["lifecycle"]["states"].items() if name != "amended"}
-    transitions = {**ORDER["lifecycle"]["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    lifecycle = {**ORDER["lifecycle"], "states": states, "transitions": transitions}
-    runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
-    await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await edit_order(runtime, entity.id, total=600)
