@@ -134,7 +134,7 @@ async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSessi
 
 
 async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
-    from assent.kernel.read import read_actor
+    from assent.kernel.entities import read_actor
     from assent.model.actor import SYSTEM
     from assent.model.mutation import Refused, Rejection
 
@@ -193,8 +193,7 @@ async def find_seen_instance(session: ActorSession, connection: "Connection", gi
 
 async def find_meant(session: ActorSession, connection: "Connection", given: GivenId) -> CommandTarget:
     """Return what an id names; refuse what does not exist, and what the reader may not see."""
-    from assent.kernel.lookup import find_entities
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import find_entities, read_entity
     from assent.model.mutation import Refused, Rejection
     from assent.runtime.rights import may_read
 
@@ -210,7 +209,7 @@ async def find_meant(session: ActorSession, connection: "Connection", given: Giv
 
 async def find_instance_meant(session: ActorSession, connection: "Connection", given: GivenId) -> UUID:
     """Return the instance that an id names, or the one that runs for the entity that it names."""
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import read_entity
     from assent.model.mutation import Refused, Rejection
 
     meant = await find_meant(session, connection, given)

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from assent.engine.consent import round_of
 from assent.engine.instance import Instance, Token, root_id
-from assent.engine.rounds import round_of
 from assent.model.actor import Actor, Principal
 from assent.model.approval import ApprovalRequest, Delegation, Presence, RequestChanges, SeatedRequest
 from assent.model.form import FormChanges, FormRequest

@@ -11,8 +11,8 @@ from assent.approvals.resolve import PeopleQuery, find_people
 from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
-from assent.kernel.locked_rows import LockedRows
-from assent.kernel.programs import programs_of
+from assent.kernel.entities import LockedRows
+from assent.kernel.rules import programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical

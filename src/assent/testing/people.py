@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
 
-from assent.kernel.read import read_actor
+from assent.kernel.entities import read_actor
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.parse import Declaration, parse_declaration

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.engine.instance import Token
 from assent.engine.plan import Plan
-from assent.kernel.read import read_entity
+from assent.kernel.entities import read_entity
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.view import InstanceView, Waiting, view_of
