@@ -19,9 +19,8 @@ from assent.cli.options import GivenId, find_one, given_id, load_app, named
 
 if TYPE_CHECKING:
     from assent.app import App
-    from assent.model.actor import Actor
+    from assent.model.actor import Actor, By, Origin
     from assent.model.contract import Contract
-    from assent.model.origin import By, Origin
     from assent.runtime import Runtime
     from assent.runtime.runtime import OrgRuntime
     from assent.store.database import Connection, Database
@@ -43,15 +42,14 @@ async def migrated_database() -> "AsyncIterator[Database]":
 
 def origin() -> "Origin":
     """Return this host and the user who is logged in, for the audit log."""
-    from assent.model.origin import Origin
+    from assent.model.actor import Origin
 
     return Origin("cli", f"{getuser()}@{gethostname()}")
 
 
 def operator() -> "By":
     """Return the operator, who acts without being a member because the database is open to them."""
-    from assent.model.actor import SYSTEM
-    from assent.model.origin import By
+    from assent.model.actor import SYSTEM, By
 
     return By(SYSTEM, origin())
 

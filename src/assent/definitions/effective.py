@@ -7,7 +7,7 @@ from assent.definitions.compile_thread import aside
 from assent.definitions.definition import EVERYBODY, DefinitionVersion
 from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import effective_columns, envelope_in, patches_in
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
 from assent.store.connect import Connection

@@ -12,7 +12,7 @@ from assent.definitions.effective import PatchData, keep_effective, published_pa
 from assent.definitions.publisher import Publisher
 from assent.definitions.sources import data_of, patch_columns
 from assent.model.actor import Actor
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from assent.model.patch import Base, Patch, parse_patch
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow

@@ -16,8 +16,8 @@ from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import contract_in, data_of, declared, envelope_columns, flow_columns
 from assent.model.actor import Actor
 from assent.model.contract import Contract, parse_contract
-from assent.model.envelope import Envelope
 from assent.model.flow import Flow, parse_flow
+from assent.model.graph import Envelope
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
 from assent.store.connect import Connection

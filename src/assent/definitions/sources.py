@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from assent.compiler import COMPILER_VERSION, generate_envelope
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.contract import Contract
-from assent.model.envelope import Envelope
 from assent.model.flow import Flow
+from assent.model.graph import Envelope
 from assent.model.parse import Declaration
 from assent.model.patch import Patch
 from assent.model.problems import Invalid, Problem

@@ -13,7 +13,7 @@ from assent.kernel.changes import EntityChange
 from assent.kernel.rules import RuleBook
 from assent.model.actor import Actor
 from assent.model.contract import EditWindow
-from assent.model.keys import EntityKey
+from assent.model.ids import EntityKey
 from assent.model.mutation import Entity
 from assent.store.database import Connection
 from assent.store.queries import load_queries

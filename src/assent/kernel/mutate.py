@@ -26,8 +26,7 @@ from assent.kernel.entities import Kind, LockedRows, change_rows, entity_from
 from assent.kernel.registry import Registry
 from assent.kernel.resolve import ResolvedCommand, resolve_command
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
-from assent.model.ids import new_id
-from assent.model.keys import EntityKey
+from assent.model.ids import EntityKey, new_id
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
 from assent.outbox.emit import emit_events
 from assent.store.commit import CommitProof

@@ -36,10 +36,9 @@ from assent.language import (
 from assent.model.canonical import canonical_json
 from assent.model.contract import Contract
 from assent.model.ids import new_id
-from assent.model.mutation import ON_EVENT, Entity, Event, Rejection
+from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
 from assent.model.problems import Problem
-from assent.model.views import actor_view
 
 if TYPE_CHECKING:
     import asyncpg

@@ -27,7 +27,7 @@ from assent.engine.visit import World
 from assent.kernel import Kernel
 from assent.kernel.entities import LockedRows, entity_from, read_entity
 from assent.model.graph import NodeKind
-from assent.model.keys import InstanceKey
+from assent.model.ids import InstanceKey
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.people.delegations import load_delegations
 from assent.people.directory import Directory

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from assent.model.duration import parse_duration
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
+from assent.model.timing import parse_duration
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.queries import load_queries

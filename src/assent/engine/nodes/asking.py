@@ -13,8 +13,8 @@ from assent.engine.programs import program
 from assent.language import Scope
 from assent.model.approval import ESCALATION, GroupQuery, PeopleSearch, Pick, Seat, SeatedRequest
 from assent.model.contract import FieldSpec
-from assent.model.effect import Effect, EffectType
 from assent.model.graph import Node, NodeKind
+from assent.model.job import Effect, EffectType
 from assent.model.problems import Problem
 from assent.model.values import check_changes, check_required
 

@@ -11,12 +11,11 @@ from uuid import UUID
 
 from assent.language import Scope
 from assent.model.approval import ApprovalRequest, GroupQuery
-from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.graph import Node, NodeKind
+from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
-from assent.model.task import TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input

@@ -7,8 +7,7 @@ from assent.engine.nodes.base import Done, Failure, Handler, Mutate
 from assent.engine.programs import Payload, Values, program
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind
-from assent.model.mutation import Mutation, Rejection
-from assent.model.views import entity_view
+from assent.model.mutation import Mutation, Rejection, entity_view
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
@@ -24,14 +23,14 @@ from assent.engine.nodes.base import (
     read_answer,
     rest_until_answered,
 )
-from assent.model.effect import Effect, OutsideWork, openapi_name
+from assent.model.job import Effect, OutsideWork, openapi_name
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit
 from typing import TYPE_CHECKING
 
 from assent.engine.nodes.base import ResolveTask, deadline
-from assent.model.task import Submittable, TaskSpec
+from assent.model.job import Submittable, TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit

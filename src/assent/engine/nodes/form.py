@@ -17,8 +17,7 @@ from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, S
 from assent.language import Scope
 from assent.model.actor import Actor
 from assent.model.approval import STARTER, FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Person, Seat
-from assent.model.form import ASSIGNEES, FormRequest
-from assent.model.form_schema import form_schema
+from assent.model.form import ASSIGNEES, FormRequest, form_schema
 from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection
