@@ -14,7 +14,7 @@ from assent.model.terms import Capability
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.testing", "people.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 
 class ScenarioMember(Declaration):

@@ -13,7 +13,7 @@ from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.duty import Duty
 
-_SQL: Final = load_queries("assent.testing", "time_passing.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 ROUNDS_MAX: Final = 1_000
 """How often every duty is asked for more before the test fails because this never ends."""

@@ -19,7 +19,7 @@ from assent.testing.sandbox import Sandbox
 Json = Mapping[str, Any]
 """A JSON object: a payload, an output, data."""
 
-_SQL: Final = load_queries("assent.testing.scenarios", "document_state.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 HAPPENED_MAX: Final = 12
 """How many of the last steps are shown."""
