@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from assent.engine.forms import REASSIGN_FORM
+from assent.engine.requests import REASSIGN_FORM
 from assent.model.actor import SYSTEM, Actor
 from assent.model.form import DRAFT_BYTES_MAX
 from assent.model.mutation import Refused, Rejection
