@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from assent.templates.library import library
+from assent.templates import library
 from tests.runtime.company import flow, older_compiler, publish, rows, statuses, tamper
 from tests.store.test_cli_migrate import run
 
