@@ -29,7 +29,7 @@ from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, script
 from tests.twin import TWIN_ROWS
 from tests.worker.process import ASSENT, ROOT
 
-SQL = load_queries("assent.operations", "health.sql")
+SQL = load_queries("assent.operations", "operations.sql")
 MINUTE = timedelta(minutes=1)
 
 

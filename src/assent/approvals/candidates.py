@@ -12,7 +12,7 @@ from assent.people.directory import Directory, Member, OrgRole, OrgUser
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "candidates.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _TICK: Final = timedelta(microseconds=1)

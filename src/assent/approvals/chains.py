@@ -29,7 +29,7 @@ from assent.model.terms import Duration, not_empty, refuse, seconds_of
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "chains.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 STEPS_MAX: Final = 20
 

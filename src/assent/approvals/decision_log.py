@@ -11,7 +11,7 @@ from assent.model.canonical import canonical_hash
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "decision_log.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from assent.store.connect import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
-_SQL: Final = load_queries("assent.approvals", "forms.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 _CLAIM: Final = ("org_id", "id", "claimed_by", "claimed_at")
 _NEW: Final = (

@@ -25,7 +25,7 @@ from assent.store.connect import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
-_SQL: Final = load_queries("assent.approvals", "requests.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 SeatKind = Literal["approval", "form"]
 

@@ -14,7 +14,7 @@ from assent.people.directory import Directory, MembersDirectory
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "candidates.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 APPROVERS_MAX: Final = 200
 """How many people one request asks at most."""

@@ -16,7 +16,7 @@ from assent.model.ids import new_id
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.effects", "secrets.sql")
+_SQL: Final = load_queries("assent.effects", "effects.sql")
 
 SECRET_BYTES: Final = 32
 

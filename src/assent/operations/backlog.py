@@ -10,7 +10,7 @@ from assent.jobs import dead_letters as jobs
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.operations", "backlog.sql")
+_SQL: Final = load_queries("assent.operations", "operations.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from assent.model.keys import Cursor
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.operations", "dead_letters.sql")
+_SQL: Final = load_queries("assent.operations", "operations.sql")
 
 LetterKind = Literal["event", "effect", "result", "task"]
 

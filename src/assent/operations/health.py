@@ -13,7 +13,7 @@ from assent.store.database import Connection, Database
 from assent.store.environment import EnvironmentSettings, number
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.operations", "health.sql")
+_SQL: Final = load_queries("assent.operations", "operations.sql")
 
 LATEST_EVENTS_MAX: Final = 10_000
 """Of the events of the last hour, no more are looked at."""

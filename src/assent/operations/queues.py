@@ -7,7 +7,7 @@ from typing import Final
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.operations", "health.sql")
+_SQL: Final = load_queries("assent.operations", "operations.sql")
 
 COUNTED_MAX: Final = 100_000
 """No queue is counted further: it is too long by then, and a look at it stays cheap."""

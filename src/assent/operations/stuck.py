@@ -8,7 +8,7 @@ from uuid import UUID
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.operations", "stuck.sql")
+_SQL: Final = load_queries("assent.operations", "operations.sql")
 
 
 @dataclass(frozen=True, slots=True)

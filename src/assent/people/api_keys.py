@@ -22,7 +22,7 @@ from assent.people.roles import lock_grants
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "api_keys.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 Scope = Literal[
     "workflows:read",

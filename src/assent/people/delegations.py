@@ -20,7 +20,7 @@ from assent.people.directory import Directory, OrgUser
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "delegations.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 DELEGATE: Final = "approvals:delegate"
 """The capability to delegate, and to revoke, for others."""

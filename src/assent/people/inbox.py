@@ -54,7 +54,7 @@ def place_of(cursor: str | None, sort: Sort) -> InboxPosition | Rejection:
         return Rejection("BAD_CURSOR", message, ("cursor",), hint="begin without a cursor")
 
 
-_SQL: Final = load_queries("assent.people", "inbox.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 Bucket = Literal["mine", "roles", "delegated"]
 

@@ -20,7 +20,7 @@ from assent.people.roles import keeping_an_administrator, lock_grants, read_carr
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "members.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 MANAGE_MEMBERS: Final = "members:manage"
 """The capability to take members in, change them and let them go."""

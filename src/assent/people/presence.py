@@ -10,7 +10,7 @@ from assent.people.directory import Directory, MembersDirectory
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "presence.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 PresenceRow = tuple[str, str, str | None]
 """An org, a person's id and a role of the person; without a role, that the person is active."""

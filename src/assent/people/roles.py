@@ -15,7 +15,7 @@ from assent.model.names import require_name
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "roles.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 MANAGE_ROLES: Final = "roles:manage"
 """The capability to say what roles carry."""

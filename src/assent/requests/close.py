@@ -10,7 +10,7 @@ from assent.requests.notify import notify_steps
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.requests", "close.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 Lost = tuple[str, UUID, str]
 """An org, a request, and why its call is dead."""

@@ -29,7 +29,7 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
-_SQL: Final = load_queries("assent.requests", "deliveries.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 RESULT_RETRIES: Final = RetryPolicy(timedelta(seconds=5), timedelta(hours=1), factor=4)
 UNREADABLE: Final = "UNREADABLE"

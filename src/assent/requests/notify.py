@@ -17,7 +17,7 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
-_SQL: Final = load_queries("assent.requests", "notify.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 Item = dict[str, str | None]
 

@@ -8,7 +8,7 @@ from assent.model.outside_request import EndedStep, OutsideRequest
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.requests", "open.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 Asked = tuple[OutsideRequest, str | None]
 """A request, and the trace that it is part of."""

@@ -7,7 +7,7 @@ from assent.model.bundle import Bundle
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.requests", "push.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 Source = Literal["http", "callback", "python"]
 

@@ -11,7 +11,7 @@ from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.requests", "views.sql")
+_SQL: Final = load_queries("assent.requests", "requests.sql")
 
 CAME_MAX: Final = 1_000
 """How many deliveries, and how many items, of one request are shown: the latest."""

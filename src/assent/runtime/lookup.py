@@ -10,7 +10,7 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
-_SQL: Final = load_queries("assent.runtime", "lookup.sql")
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
 async def find_instances(

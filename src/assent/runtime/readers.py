@@ -20,7 +20,7 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
-_SQL: Final = load_queries("assent.runtime", "views.sql")
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
 class Seen(Protocol):

@@ -15,7 +15,7 @@ from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.store.roles import ENGINE_ROLE
 
-_SQL: Final = load_queries("assent.store", "caller_transaction.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 
 Restore = Callable[[], Awaitable[object]]
 

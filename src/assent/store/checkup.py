@@ -21,7 +21,7 @@ USED_PERCENT_MAX: Final = 90
 
 _LANGUAGES: Final = ("plpgsql", "sql")
 _PARTITIONED: Final = ("workflow_step_executions", "workflow_events_outbox")
-_SQL: Final = load_queries("assent.store", "checkup.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 
 
 @dataclass(frozen=True, slots=True)

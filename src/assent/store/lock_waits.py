@@ -32,7 +32,7 @@ PAUSES_MAX: Final = 5
 ATTEMPTS_TO_LOOK_MAX: Final = 3
 """So many attempts are made before giving up without a name: on a busy machine the look may come too late."""
 
-_SQL: Final = load_queries("assent.store", "lock_waits.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 _log = logging.getLogger(__name__)
 
 

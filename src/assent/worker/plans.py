@@ -10,7 +10,7 @@ from typing import Final
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.worker", "plans.sql")
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 async def look_up_by_index(connection: Connection) -> None:

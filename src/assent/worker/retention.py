@@ -9,7 +9,7 @@ from typing import Final
 from assent.store.queries import load_queries
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 
-_SQL: Final = load_queries("assent.worker", "retention.sql")
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 class Retention:

@@ -14,7 +14,7 @@ from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 
-_SQL: Final = load_queries("assent.worker", "timeouts.sql")
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 class Timeouts:

@@ -15,7 +15,7 @@ from assent.store.queries import load_queries
 from assent.worker.duty import RunResult, Schedule, WorkerContext
 from assent.worker.plans import look_up_by_index
 
-_SQL: Final = load_queries("assent.worker", "timers.sql")
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 class Timers:

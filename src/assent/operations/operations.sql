@@ -151,3 +151,81 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
 -- Has this transaction read the small indexes of what is open, and not the tables of all that ever was.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('jit', 'off', true);
+
+-- name: page_of_dead_letters
+-- Dead events and jobs, newest first; of one kind, one partition, one type or lane, where these are named.
+SELECT * FROM (
+  (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
+     FROM assent.workflow_events_outbox e
+    WHERE org_id = $1 AND status = 'dead' AND coalesce($2::text, 'event') = 'event'
+      AND ($7::text IS NULL OR event_type = $7)
+      AND ($6::text IS NULL OR $6 = coalesce(e.payload_json ->> 'partition', (
+            SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = e.org_id AND i.id = e.instance_id)))
+      AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+    ORDER BY created_at DESC, id DESC LIMIT $5)
+  UNION ALL
+  (SELECT j.id, j.created_at, j.kind, j.lane, o.instance_id, j.attempts, a.error, o.awaited, o.trace_id
+     FROM assent.jobs j
+    CROSS JOIN LATERAL (
+      SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+     LEFT JOIN assent.job_attempts a ON a.org_id = j.org_id AND a.job_id = j.id AND a.attempt = j.attempts
+    WHERE j.org_id = $1 AND j.status = 'dead' AND j.kind = coalesce($2::text, j.kind)
+      AND ($7::text IS NULL OR j.lane = $7) AND ($6::text IS NULL OR o.partition_id = $6)
+      AND ($3::timestamptz IS NULL OR (j.created_at, j.id) < ($3, $4::uuid))
+    ORDER BY j.created_at DESC, j.id DESC LIMIT $5)) AS letters
+ ORDER BY created_at DESC, id DESC LIMIT $5;
+
+-- name: is_letter_of_partition
+-- Whether a dead letter is one of a partition.
+SELECT EXISTS (
+  SELECT FROM assent.workflow_events_outbox e LEFT JOIN assent.workflow_instances i
+      ON i.org_id = e.org_id AND i.id = e.instance_id
+   WHERE e.org_id = $1 AND e.id = $2 AND e.status = 'dead'
+     AND coalesce(e.payload_json ->> 'partition', i.partition_id) = $3
+  UNION ALL
+  SELECT FROM assent.jobs j
+   CROSS JOIN LATERAL (
+     SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+   WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND o.partition_id = $3);
+
+-- name: list_open_events
+-- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own index.
+SELECT * FROM (
+  (SELECT id, event_type AS what, payload_json ->> 'key' AS event_key, status, instance_id, created_at, attempts,
+          retry_at, error
+     FROM assent.workflow_events_outbox
+    WHERE org_id = $1 AND status IN ('pending', 'failed') ORDER BY created_at, id LIMIT $2)
+  UNION ALL
+  (SELECT id, event_type, payload_json ->> 'key', status, instance_id, created_at, attempts, retry_at, error
+     FROM assent.workflow_events_outbox
+    WHERE org_id = $1 AND status = 'processing' ORDER BY created_at, id LIMIT $2)) AS open
+ ORDER BY created_at, id LIMIT $2;
+
+-- name: list_kept_events
+-- Events that came before anybody waited for them, the oldest first.
+SELECT id, 'on_event' AS what, event_key, 'kept' AS status, created_at
+  FROM assent.workflow_kept_events WHERE org_id = $1 ORDER BY id LIMIT $2;
+
+-- name: find_stuck_instances
+-- Running instances, of one org or of all, without a waiting step or an event to come, and untouched for a while; of one
+-- partition, where one is given.
+WITH RECURSIVE orgs (org_id) AS (
+  -- From org to org by the primary key: a DISTINCT would read every instance.
+  SELECT coalesce($1::text, (SELECT min(org_id) FROM assent.workflow_instances))
+  UNION ALL
+  SELECT (SELECT min(i.org_id) FROM assent.workflow_instances i WHERE i.org_id > o.org_id)
+    FROM orgs o WHERE $1::text IS NULL AND o.org_id IS NOT NULL
+)
+SELECT i.org_id, i.id AS instance_id, i.workflow_id, i.entity_type, i.entity_id, i.current_nodes,
+       i.updated_at AS still_since
+  FROM orgs o
+  JOIN assent.workflow_instances i ON i.org_id = o.org_id AND i.status = 'running'
+   AND i.updated_at <= assent.now() - $2::interval AND ($4::text IS NULL OR i.partition_id = $4)
+ WHERE NOT EXISTS (SELECT FROM assent.workflow_step_executions s
+                    WHERE s.org_id = i.org_id AND s.instance_id = i.id AND s.status = 'pending')
+   -- Two conditions for three statuses, because each has its own small index.
+   AND NOT EXISTS (SELECT FROM assent.workflow_events_outbox e
+                    WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status IN ('pending', 'failed'))
+   AND NOT EXISTS (SELECT FROM assent.workflow_events_outbox e
+                    WHERE e.org_id = i.org_id AND e.instance_id = i.id AND e.status = 'processing')
+ ORDER BY i.updated_at, i.org_id, i.id LIMIT $3;

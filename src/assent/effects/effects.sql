@@ -60,3 +60,38 @@ SELECT e.id, (e.payload ->> 'request')::uuid AS request_id
   FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
   JOIN assent.effects e ON e.org_id = j.org_id AND e.id = j.id
  WHERE e.type = 'webhook' AND e.payload ? 'request';
+
+-- name: put_secret
+-- Keeps a secret, in place of the one of this name.
+INSERT INTO assent.named_secrets AS s (org_id, name, value, hosts, created_by, created_at, changed_at)
+VALUES ($1, $2, $3, $4::text[], $5, $6, $6)
+ON CONFLICT (org_id, name) DO UPDATE SET value = excluded.value, hosts = excluded.hosts, changed_at = excluded.changed_at
+RETURNING s.name, s.hosts, s.created_by, s.created_at, s.changed_at;
+
+-- name: list_secrets
+-- The secrets of an org by name, without their values.
+SELECT name, hosts, created_by, created_at, changed_at FROM assent.named_secrets
+ WHERE org_id = $1 AND ($2::text IS NULL OR name > $2) ORDER BY name LIMIT $3;
+
+-- name: delete_secret
+-- Forgets a secret.
+DELETE FROM assent.named_secrets WHERE org_id = $1 AND name = $2
+RETURNING name, hosts, created_by, created_at, changed_at;
+
+-- name: keep_secret
+-- A new secret of an org, to sign its webhooks with from now on.
+INSERT INTO assent.effect_secrets (org_id, id, secret, created_at) VALUES ($1, $2, $3, $4);
+
+-- name: retire_secrets_but_two
+-- Of the active secrets of an org the two newest stay, so that receivers can change from one to the other.
+UPDATE assent.effect_secrets SET retired_at = $2
+ WHERE org_id = $1 AND retired_at IS NULL AND id NOT IN (
+   SELECT id FROM assent.effect_secrets WHERE org_id = $1 AND retired_at IS NULL
+    ORDER BY created_at DESC, id DESC LIMIT 2);
+
+-- name: retire_secrets_but_newest
+-- Every receiver knows the newest: the others sign nothing any more.
+UPDATE assent.effect_secrets SET retired_at = $2
+ WHERE org_id = $1 AND retired_at IS NULL AND id NOT IN (
+   SELECT id FROM assent.effect_secrets WHERE org_id = $1 AND retired_at IS NULL
+    ORDER BY created_at DESC, id DESC LIMIT 1);
