@@ -17,7 +17,7 @@ from assent.store.database import Database
 from assent.store.migrate import migrate
 from assent.worker.duty import Observer, WorkerContext
 from assent.worker.options import Options
-from assent.worker.signals import stopping_on_signals
+from assent.worker.process import stopping_on_signals
 from assent.worker.supervisor import Supervisor, duties
 
 

@@ -27,8 +27,7 @@ from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.timers import Timeouts, Timers
 from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.runtime.flows import ORG

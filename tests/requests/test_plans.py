@@ -7,7 +7,7 @@ import pytest
 from assent.model.reader import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import look_up_by_index
 from tests.postgres import SETTINGS, START
 from tests.requests.bundles import ID
 

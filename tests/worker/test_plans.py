@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from assent.store.queries import load_queries
-from assent.worker.compact import KEPT_KEYS
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import look_up_by_index
+from assent.worker.upkeep import KEPT_KEYS
 
 STATEMENTS = {
     "claim_due_steps": ("worker", (500,)),

@@ -8,16 +8,13 @@ import pytest
 from assent.app import App
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime import Runtime
-from assent.worker.compact import Compact
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.events import Events
-from assent.worker.prune import Prune
-from assent.worker.retention import Retention
-from assent.worker.stuck import Stuck
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.rescue import Stuck
+from assent.worker.timers import Timeouts, Timers
+from assent.worker.upkeep import Compact, Prune, Retention
 from tests.rows import insert, update
 from tests.runtime.flows import ANN, END, OPS, ORG, arrows, form, publish, script, steps_of
 from tests.worker.queues import count, fetch, run_until_done, with_options

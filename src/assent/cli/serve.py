@@ -103,7 +103,7 @@ async def _serve(
 ) -> int:
     from assent.http.app import create_app
     from assent.http.server import Serving
-    from assent.worker.signals import stopping_on_signals
+    from assent.worker.process import stopping_on_signals
 
     serving = Serving(create_app(application, database, settings), listening, settings, worker)
 

@@ -30,7 +30,7 @@ from assent.kernel.tracing import traced
 from assent.model.ids import new_id
 from assent.model.keys import EntityKey
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.group_commit import GroupCommit

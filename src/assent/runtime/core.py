@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
-from assent.audit.write import AuditEntry, SubjectKind, write_entries
+from assent.audit.entries import AuditEntry, SubjectKind, write_entries
 from assent.definitions import Definitions
 from assent.engine.inputs import Input
 from assent.kernel import Kernel

@@ -10,7 +10,7 @@ from assent.jobs.dead_letters import revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.keys import Cursor
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import DeadLetter, LetterKind, page_of_dead_letters
+from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.rights import may_operate

@@ -25,7 +25,7 @@ from assent.model.canonical import canonical_hash
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Event, Mutation, Refused
 from assent.model.names import require_name
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime.batch import NewInstance
 from assent.runtime.commands import KEY_REUSED, check_data, view_of_execution
 from assent.runtime.core import CommandTransaction, OrgScope

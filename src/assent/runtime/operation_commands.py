@@ -15,7 +15,7 @@ from assent.engine.instance import Instance
 from assent.model.actor import SYSTEM, Authority
 from assent.model.ids import new_id
 from assent.model.mutation import Event, Refused, Rejection
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import CommandTransaction, OrgScope

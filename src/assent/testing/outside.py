@@ -6,8 +6,7 @@ from uuid import UUID
 
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
-from assent.outbox.completions import completion_event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import completion_event, emit_events
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.testing.sandbox import Sandbox

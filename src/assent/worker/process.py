@@ -1,12 +1,16 @@
-"""Signals: the first asks the worker to finish, the second ends it on the spot."""
+"""What a worker's process sets for itself: how it ends on a signal, and how often it collects garbage."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""The first asks the worker to finish, the second ends it on the spot."""
+YOUNG_OBJECTS_MAX: Final = 100_000
+"""How many objects are made between two collections of the youngest."""
 
 
 @contextmanager
@@ -32,3 +36,15 @@ def stopping_on_signals(stop: Callable[[signal.Signals], None]) -> Iterator[None
         for each in STOP_SIGNALS:
             loop.remove_signal_handler(each)
             signal.signal(each, before[each])
+
+
+def collect_less_often() -> None:
+    """Let a batch live and die between two collections.
+
+    A batch makes tens of thousands of objects and drops them all at its commit; reference counting frees them. With
+    Python's defaults the collector walks them dozens of times meanwhile, and finds nothing: about a sixth of a
+    worker's processor time. What was loaded before is never walked again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX, 50, 100)

@@ -1,14 +1,16 @@
-"""The way into the engine's outbox."""
+"""The way into the engine's outbox, and the event for a step that awaits an effect or a task."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from assent.model.mutation import NIL_ID, Event
+from assent.model.graph import Outcome
+from assent.model.ids import new_id
+from assent.model.mutation import NIL_ID, ON_EVENT, Event
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.store.rows import RowValues
+from assent.store.rows import Row, RowValues
 from assent.telemetry import current_trace
 
 _SQL: Final = load_queries("assent.outbox", "outbox.sql")
@@ -17,7 +19,7 @@ _SQL: Final = load_queries("assent.outbox", "outbox.sql")
 async def emit_events(connection: Connection, events: Sequence[Event], now: datetime) -> int:
     """Put events into the outbox, each once (WF-11), and wake the workers when one of them is new.
 
-    Answers how many were new.
+    Return how many were new.
     """
     rows = [_row(event, now) for event in _traced(_distinct(events))]
     written: int | None = await connection.fetchval(_SQL.emit_events, rows) if rows else None
@@ -50,3 +52,15 @@ def _row(event: Event, now: datetime) -> RowValues:
         "key": event.key,
         "trace_id": event.trace_id,
     }
+
+
+def completion_event(awaited: Row, outcome: Outcome, data: Any, now: datetime) -> Event:
+    """Return the event that an effect or a task has ended, for the step that awaits it; once, for it ends once."""
+    news = {
+        "cause": str(awaited["id"]),
+        "step": str(awaited["step_id"]),
+        "data": data,
+        "outcome": outcome.value,
+    }
+    about = {"instance_id": awaited["instance_id"], "trace_id": awaited["trace_id"]}
+    return Event(awaited["org_id"], new_id(now), ON_EVENT, news, **about)
