@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from assent.effects.addresses import Allowed
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.deliver import SendingSettings
+from assent.effects.guard import Allowed
 from assent.effects.settings import EffectSettings
 from assent.model.actor import Actor
 from assent.model.ids import new_id

@@ -11,7 +11,7 @@ from assent.app import App
 from assent.kernel.rule_changes import save_rule
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish
 from tests.runtime.orders import ORDER, create_order, publish_orders

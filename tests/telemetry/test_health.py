@@ -12,7 +12,7 @@ from assent.operations.health import Health, HealthLimits, health
 from assent.operations.queues import Queue
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from tests.postgres import START

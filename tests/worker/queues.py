@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from assent.jobs.lease import Lease
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, WorkerContext
 from assent.worker.loop import exhaust

@@ -8,7 +8,7 @@ from assent.compiler.source import Source
 from assent.definitions.views import SQL
 from assent.model.canonical import JsonValue
 from assent.model.parse import NAME_PATTERN
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 
 async def published_contracts(connection: Connection, sources: Sequence[Source]) -> list[Source]:

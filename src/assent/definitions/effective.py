@@ -10,7 +10,7 @@ from assent.definitions.sources import effective_columns, envelope_in, patches_i
 from assent.model.envelope import Envelope
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 PatchData = dict[str, Any]
 

@@ -13,7 +13,7 @@ from assent.definitions.publish import publish_contract, publish_flow_by
 from assent.definitions.publisher import PublishDenied, Publisher
 from assent.model.actor import Actor
 from assent.model.problems import Invalid, Problem
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from assent.definitions.definition import Definition, DefinitionVersion, Kind, S
 from assent.definitions.load import verified
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 

@@ -3,13 +3,14 @@
 import inspect
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 import orjson
 
-from assent.effects.callbacks import Callbacks
+from assent.effects.callbacks import Callbacks, CallbackSettings
 from assent.effects.channels import Channels, called
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.email import MailServer
@@ -22,6 +23,10 @@ from assent.effects.requests import HttpRequest, outcome_of, own_headers
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.effects.webhook import standard_headers, webhook_request
 from assent.jobs.job import Failed, JobOutcome
+
+if TYPE_CHECKING:
+    pass
+    from assent.effects.outlets import Outlets
 
 _log = logging.getLogger(__name__)
 
@@ -130,3 +135,25 @@ def service_request(effect: ClaimedEffect, service: Service, credentials: Mappin
     ours |= {"content-type": "application/json"} if body is not None else {}
     ours |= {name.lower(): value for name, value in credentials.items()}
     return HttpRequest(payload["method"], url, own_headers(payload["headers"], ours, ("host",)), body)
+
+
+@dataclass(frozen=True, slots=True)
+class SendingSettings:
+    """Settings of sending; those that are not passed come from the environment."""
+
+    effects: EffectSettings = field(default_factory=EffectSettings)
+    smtp: SmtpSettings = field(default_factory=SmtpSettings)
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+
+    @classmethod
+    def defaults(cls, effects: EffectSettings | None = None) -> Self:
+        """Return these settings, and defaults for the others, whatever the environment holds."""
+        effects = effects or EffectSettings.defaults()
+        return cls(effects, SmtpSettings.defaults(), CallbackSettings.defaults())
+
+    def deliverer(self, outlets: "Outlets") -> "Deliverer":
+        # Imported here: a process that sends nothing needs no HTTP.
+        from assent.effects.callbacks import callbacks_of  # noqa: PLC0415
+        from assent.effects.deliver import Deliverer  # noqa: PLC0415
+
+        return Deliverer(outlets, self.effects, self.smtp, callbacks_of(self.callbacks))

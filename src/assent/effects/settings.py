@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BeforeValidator, Field
 from pydantic_settings import SettingsConfigDict
 
-from assent.effects.addresses import Allowed
+from assent.effects.guard import Allowed
 from assent.model.effect import Channel
 from assent.model.parse import shown
 from assent.store.environment import EnvironmentSettings, number, split_list

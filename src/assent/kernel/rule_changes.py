@@ -14,7 +14,7 @@ from assent.language import Condition
 from assent.model.ids import new_id
 from assent.model.parse import Declaration, parse_declaration
 from assent.model.problems import Invalid, Problem
-from assent.store.connect import Json
+from assent.store.connection import Json
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

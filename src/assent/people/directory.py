@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 import asyncpg
 
 from assent.model.actor import Actor, Principal
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.people", "people.sql")

@@ -15,9 +15,9 @@ import asyncpg
 from assent.model.cursor import cursor_of, figure_in, id_in, position_of, time_in
 from assent.model.mutation import Refused, Rejection
 from assent.model.values import plain_decimal
+from assent.people.delegations import find_owners
 from assent.people.directory import Directory, MembersDirectory
-from assent.people.presence import find_owners
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
 Sort = Literal["age", "due", "figure"]

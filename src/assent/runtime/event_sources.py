@@ -19,7 +19,7 @@ from standardwebhooks import Webhook
 
 from assent.model.mutation import NIL_ID, Refused, Rejection
 from assent.model.names import require_name
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")

@@ -32,7 +32,7 @@ from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_START
 from assent.runtime.readers import may_read_instance
 from assent.runtime.rights import may_start
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 from assent.store.database import Connection
 
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.errors import StoreError
 from assent.store.migrate import MigrationStatus, load_migrations, read_status
 from assent.store.queries import load_queries

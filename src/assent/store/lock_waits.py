@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import asyncpg
 
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.errors import StoreError
 from assent.store.queries import load_queries
 from assent.store.settings import Settings

@@ -10,7 +10,7 @@ from typing import Final
 
 import asyncpg
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.errors import StoreError
 from assent.store.queries import load_queries
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from assent.store.clock import time_for_sql
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Database
 from assent.store.lock_waits import OnWait, log_wait, run_with_short_lock_waits
 from assent.store.queries import load_queries

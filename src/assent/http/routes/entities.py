@@ -29,7 +29,7 @@ from assent.kernel.read import read_entity
 from assent.model.contract import EditWindow
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Entity, Refused, Rejection
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 
 router = Router(takes_documents=True, prefix="/api/entities/{entity_type}", tags=["entities"])
 

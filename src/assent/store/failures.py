@@ -1,4 +1,7 @@
-"""Running a transaction again after it lost against others, and never for any other reason."""
+"""Errors of PostgreSQL that are no mistake of the caller: it is away, or the transaction lost against others.
+
+A transaction that lost is run again here; for no other reason is one.
+"""
 
 import asyncio
 import random
@@ -7,9 +10,25 @@ from typing import Final, TypeVar
 
 import asyncpg
 
+from assent.store.errors import StoreError
 from assent.telemetry import hooks
 
 T = TypeVar("T")
+
+OUTAGE_STATES: Final = ("08", "53", "57P", "58", "25006")
+"""How the states begin of a server that is starting, stopping, out of connections, memory or disk, or a standby."""
+
+CONNECTION_LOST: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What asyncpg raises on a connection that ends. An internal error is one of them: the server's last message has
+arrived, and the end of the connection has not."""
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Return whether the kind of an error says all there is to know: the database cannot be reached or used."""
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "").startswith(OUTAGE_STATES)
+    return isinstance(error, StoreError | asyncpg.InterfaceError | OSError)
+
 
 BACKOFF_S_MIN: Final = 0.005
 BACKOFF_S_MAX: Final = 1.0
