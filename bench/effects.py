@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from assent.app import App
-from assent.effects.deliver import SendingSettings
-from assent.effects.guard import Allowed
+from assent.effects.addresses import Allowed
 from assent.effects.outbox import NewEffect, enqueue
-from assent.effects.settings import EffectSettings
+from assent.effects.settings import EffectSettings, SendingSettings
 from assent.effects.webhook import rotate_secret
 from assent.model.effect import Effect
 from assent.model.ids import new_id

@@ -7,7 +7,7 @@ from socket import socket
 from assent.app import App
 from assent.compiler.source import Source
 from assent.definitions.publish_sources import publish_sources
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from assent.app import App
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assent.app import App
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from tests.effects.sending import LOCAL, Office

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from assent.effects.guard import Allowed
+from assent.effects.addresses import Allowed
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database

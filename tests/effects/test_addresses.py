@@ -2,7 +2,7 @@
 
 import pytest
 
-from assent.effects.guard import Allowed, refusal_of
+from assent.effects.addresses import Allowed, refusal_of
 from assent.effects.settings import EffectSettings, SmtpSettings
 from assent.model.problems import Invalid
 from tests.settings import read_from

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from assent.effects.guard import Allowed, Resolve, resolve
+from assent.effects.addresses import Allowed
+from assent.effects.guard import Resolve, resolve
 from assent.effects.http import HttpSender
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings

@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from assent.app import App
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.effects.webhook import retire_old_secrets, rotate_secret
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock

@@ -17,7 +17,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.model.actor import Actor
 from assent.store.clock import MovedClock
 from assent.store.database import Database

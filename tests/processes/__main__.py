@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from assent.effects.deliver import SendingSettings
-from assent.effects.guard import Allowed
-from assent.effects.settings import EffectSettings
+from assent.effects.addresses import Allowed
+from assent.effects.settings import EffectSettings, SendingSettings
 from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from assent.app import App
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects

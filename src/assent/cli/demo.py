@@ -83,8 +83,7 @@ async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
     from assent.demo.application import app
     from assent.demo.company import ORG, change_keys, is_founded, read_keys
     from assent.demo.welcome import welcome
-    from assent.effects.deliver import SendingSettings
-    from assent.effects.settings import CHANNELS, EffectSettings
+    from assent.effects.settings import CHANNELS, EffectSettings, SendingSettings
     from assent.running import serving
     from assent.worker.process import stopping_on_signals
 

@@ -123,7 +123,7 @@ async def _serve(
 
 
 def _worker(application: "App", database: "Database") -> "Supervisor":
-    from assent.effects.deliver import SendingSettings
+    from assent.effects.settings import SendingSettings
     from assent.running import worker_of
     from assent.worker.instrumentation import watch_run
     from assent.worker.journal import Journal

@@ -131,7 +131,7 @@ async def _answering(
 
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "WorkerContext":
-    from assent.effects.deliver import SendingSettings
+    from assent.effects.settings import SendingSettings
     from assent.worker.duty import WorkerContext
 
     if application is None:

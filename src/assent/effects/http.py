@@ -17,7 +17,8 @@ from typing import Any, Final
 import httpcore
 import httpx
 
-from assent.effects.guard import AddressRefused, Allowed, GuardedBackend, Resolve, resolve
+from assent.effects.addresses import Allowed
+from assent.effects.guard import AddressRefused, GuardedBackend, Resolve, resolve
 from assent.effects.requests import HttpRequest, HttpResponse, read_url
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import Failed

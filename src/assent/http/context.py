@@ -9,7 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from fastapi import Request
 
 from assent.app import App
-from assent.effects.callbacks import CallbackSettings, callbacks_of
+from assent.effects.callbacks import callbacks_of
+from assent.effects.settings import CallbackSettings
 from assent.http.auth.callers import Caller, SignIn
 from assent.http.auth.throttle import Rates, SignInThrottle
 from assent.http.changes import ChangeFeed

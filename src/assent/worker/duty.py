@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from assent.effects.deliver import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.jobs.lease import Lease
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
