@@ -13,8 +13,8 @@ from assent.effects.addresses import Allowed
 from assent.effects.outbox import NewEffect, enqueue
 from assent.effects.settings import EffectSettings, SendingSettings
 from assent.effects.webhook import rotate_secret
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.database import Connection, Database
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects

@@ -8,7 +8,7 @@ from typing import Any
 from assent.compiler import Compilation, compile_effective, compile_flow, generate_envelope
 from assent.compiler.source import Source, read_source
 from assent.model.contract import Contract, contract_from
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from assent.model.workflow import Workflow
 
 DATA = Path(__file__).parent / "data"

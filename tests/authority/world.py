@@ -18,8 +18,8 @@ from assent.app import App
 from assent.model.actor import Actor
 from assent.model.mutation import Command, Entity, Refused, Rejection
 from assent.runtime import InstanceView
-from assent.testing.outside import answer_effect, push_result
 from assent.testing.sandbox import ORG, Sandbox
+from assent.testing.scenarios.perform import answer_effect, push_result
 
 PEOPLE: Final = {
     "ann": ["clerk"],

@@ -119,7 +119,7 @@ async def test_member_is_written_to_at_their_address(posting: Office, mailbox: M
     assert [mail["to"] for mail in mailbox.mails] == ["bea@acme.example"]
 
 
-@pytest.mark.parametrize("to", ["bob", "eve", "nobody"])
+@pytest.mark.parametrize("to", ["bob", "eve", "zoe", "nobody"])
 async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_again_when_they_have_one(
     posting: Office, mailbox: Mailbox, to: str
 ) -> None:

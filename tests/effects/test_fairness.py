@@ -10,8 +10,8 @@ import pytest
 
 from assent.effects.outbox import NewEffect, destination_of, enqueue
 from assent.jobs.queue import JobQueue, Lane, prepare_claim
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.clock import MovedClock
 from assent.store.connection import connect
 from assent.store.database import Connection, Database

@@ -6,7 +6,7 @@ The routes come from the route table and the cases from `test_other_orgs`, so th
 import pytest
 
 from assent.definitions import publish_flow
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.actor import Actor
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem

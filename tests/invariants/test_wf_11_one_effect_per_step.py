@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 
 from assent.effects.outbox import NewEffect, enqueue
-from assent.model.effect import Effect
 from assent.model.ids import effect_key, new_id
+from assent.model.job import Effect
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock

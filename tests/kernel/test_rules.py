@@ -6,7 +6,7 @@ import pytest
 
 from assent.app import App
 from assent.kernel import Kernel
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assent.kernel import Kernel
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.mutation import Command, Entity, Mutation
 from assent.store.database import Database
 from tests.kernel.company import command

@@ -12,8 +12,8 @@ from assent.definitions import publish_flow
 from assent.effects.settings import CallbackSettings
 from assent.http.app import bare_app
 from assent.model.actor import SYSTEM
-from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
+from assent.model.outside_request import Bundle, BundleItem, read_bundle
 from assent.refusals import TITLES
 from tests.http.callers import SETTINGS
 from tests.requests.asking import Desk

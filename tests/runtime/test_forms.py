@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from assent.app import App
-from assent.engine.forms import REASSIGN_FORM
+from assent.engine.requests import REASSIGN_FORM
 from assent.model.actor import SYSTEM, Actor
 from assent.model.form import DRAFT_BYTES_MAX
 from assent.model.mutation import Refused, Rejection

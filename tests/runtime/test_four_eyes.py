@@ -17,7 +17,7 @@ from assent.definitions import (
     publish_patches,
     rollback,
 )
-from assent.definitions.publish_sources import publish_sources
+from assent.definitions.publish import publish_sources
 from assent.definitions.recompile import recompile_definition
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused

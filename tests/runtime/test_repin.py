@@ -4,7 +4,7 @@ import pytest
 
 from assent.app import App
 from assent.definitions import recompile
-from assent.kernel.read import read_entity
+from assent.kernel.entities import read_entity
 from assent.model.contract import contract_from
 from assent.model.mutation import Refused
 from assent.runtime import Runtime

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assent.app import App
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
 from assent.store.connection import Connection

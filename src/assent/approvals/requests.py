@@ -23,7 +23,7 @@ from assent.model.approval import (
     SeatedRequest,
 )
 from assent.model.canonical import canonical_hash
-from assent.model.keys import RequestKey
+from assent.model.ids import RequestKey
 from assent.model.values import plain_decimal
 from assent.store.connection import Connection
 from assent.store.queries import load_queries

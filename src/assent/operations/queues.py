@@ -10,7 +10,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from assent.jobs import dead_letters as jobs
-from assent.model.keys import Cursor
+from assent.model.ids import Cursor
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

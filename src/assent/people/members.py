@@ -1,7 +1,7 @@
 """The members of an org: listed, added, changed and deactivated; and the capabilities that their roles carry.
 
 No member is deleted: history names them. A role is a name that members hold; there is nothing else to it. A member
-gives or takes only what the member holds (`assent.model.grants`), manages others who hold no more, and never changes
+gives or takes only what the member holds (`assent.model.policy`), manages others who hold no more, and never changes
 their own roles, status or manager. The last active holder of `*` keeps it.
 """
 
@@ -16,10 +16,9 @@ import asyncpg
 
 from assent.model.actor import Actor
 from assent.model.contract import Contract
-from assent.model.grants import EVERYTHING, refuse_for_oneself, refuse_not_held, refuse_rights_not_held
-from assent.model.member_ids import refuse_bad_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.names import require_name
+from assent.model.names import refuse_bad_id, require_name
+from assent.model.policy import EVERYTHING, refuse_for_oneself, refuse_not_held, refuse_rights_not_held
 from assent.store.connection import Connection
 from assent.store.queries import load_queries
 

@@ -24,11 +24,9 @@ from assent.jobs.job import (
     next_state,
 )
 from assent.jobs.queue import hold_if_claimed, settle_if_claimed
-from assent.model.bundle import Bundle, BundleItem, ResultStatus, read_bundle
-from assent.model.error_text import typed_error_text
-from assent.model.ids import new_id
-from assent.model.keys import RequestKey
-from assent.model.outside_request import OPEN, OutsideStatus
+from assent.model.ids import RequestKey, new_id
+from assent.model.outside_request import OPEN, Bundle, BundleItem, OutsideStatus, ResultStatus, read_bundle
+from assent.model.problems import typed_error_text
 from assent.requests.outside_requests import notify_steps
 from assent.store.clock import transaction_time
 from assent.store.database import Connection

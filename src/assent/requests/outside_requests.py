@@ -10,12 +10,10 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.model.bundle import Bundle
-from assent.model.ids import new_id
-from assent.model.keys import Cursor
+from assent.model.actor import Reader, reader_columns
+from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event
-from assent.model.outside_request import ON_RESULT, EndedStep, OutsideRequest, OutsideStatus
-from assent.model.reader import Reader, reader_columns
+from assent.model.outside_request import ON_RESULT, Bundle, EndedStep, OutsideRequest, OutsideStatus
 from assent.outbox.events import emit_events
 from assent.store.database import Connection
 from assent.store.queries import load_queries

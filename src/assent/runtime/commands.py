@@ -11,10 +11,10 @@ from uuid import UUID
 
 from assent.definitions import DefinitionRef
 from assent.engine.inputs import Advance, Input, Start
+from assent.model.actor import Origin
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.origin import Origin
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution, NewInstance
 from assent.runtime.views import InstanceView, view_of

@@ -21,11 +21,10 @@ import asyncpg
 from assent.engine.apply import EVENT_FAILED
 from assent.engine.inputs import Input, Pause
 from assent.model.actor import SYSTEM
-from assent.model.backoff import backoff, jittered
-from assent.model.error_text import error_text, typed_error_text
-from assent.model.ids import new_id
-from assent.model.keys import InstanceKey
+from assent.model.ids import InstanceKey, new_id
 from assent.model.mutation import Refused
+from assent.model.problems import error_text, typed_error_text
+from assent.model.timing import backoff, jittered
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.core import Core

@@ -18,8 +18,7 @@ from assent.engine.instance import Instance
 from assent.jobs.dead_letters import revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.actor import SYSTEM, Authority
-from assent.model.ids import new_id
-from assent.model.keys import Cursor
+from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event, Refused, Rejection
 from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
 from assent.outbox.events import emit_events

@@ -14,10 +14,9 @@ from assent.definitions import Definition, Definitions
 from assent.engine.answers_open import possible_answers, possible_transitions
 from assent.engine.inputs import Advance
 from assent.engine.run import Run
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Reader
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.reader import Reader
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
 from assent.runtime.load import pin_of

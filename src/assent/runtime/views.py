@@ -8,10 +8,10 @@ from uuid import UUID
 
 from assent.engine.instance import Instance, Token
 from assent.engine.plan import Plan
+from assent.model.actor import Reader, reader_columns
 from assent.model.approval import SeatedRequest
-from assent.model.keys import Cursor
+from assent.model.ids import Cursor
 from assent.model.mutation import Entity
-from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row

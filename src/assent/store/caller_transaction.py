@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from assent.model.origin import By
+from assent.model.actor import By
 from assent.store.clock import time_for_sql
 from assent.store.commit import CommitProof
 from assent.store.connection import FRESH_PLANS, Connection, LiveConnection, forget_json, read_json

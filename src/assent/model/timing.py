@@ -1,11 +1,22 @@
-"""Lengths of time as authors write them: `90s`, `15m`, `24h`, `3d`."""
+"""Time: the clock that is passed in, lengths as authors write them (`90s`, `15m`, `24h`, `3d`), waits before a retry.
 
+Time is an argument. A wait before a retry is longer each time, and never quite the same.
+"""
+
+import random
 import re
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
+
+
+class Clock(Protocol):
+    """Tells the time, always with a time zone."""
+
+    def now(self) -> datetime: ...
+
 
 DURATION_MAX: Final = timedelta(days=3650)
 """Ten years; whatever is longer was typed by mistake, or leaves the range of a timestamp."""
@@ -23,13 +34,13 @@ def parse_duration(value: object) -> timedelta | Problem:
     """The length of time that `value` says, or what is wrong with it."""
     match = _PATTERN.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        return _problem(
+        return _bad_duration(
             f"{shown(value)} is not a duration: a whole number and one of s, m, h, d was expected",
             "write it as `90s`, `15m`, `24h` or `3d`",
         )
     length = _length(int(match[1]), match[2])
     if length is None:
-        return _problem(f"{shown(value)} is out of range: 1s to {DURATION_MAX.days}d was expected")
+        return _bad_duration(f"{shown(value)} is out of range: 1s to {DURATION_MAX.days}d was expected")
     return length
 
 
@@ -40,7 +51,11 @@ def require_duration(value: str | timedelta) -> timedelta:
         raise Invalid([found])
     if not timedelta() < found <= DURATION_MAX:
         raise Invalid(
-            [_problem(f"{found} is out of range: more than nothing to {DURATION_MAX.days}d was expected")]
+            [
+                _bad_duration(
+                    f"{found} is out of range: more than nothing to {DURATION_MAX.days}d was expected"
+                )
+            ]
         )
     return found
 
@@ -52,5 +67,18 @@ def _length(count: int, unit: str) -> timedelta | None:
     return None
 
 
-def _problem(message: str, hint: str | None = None) -> Problem:
+def _bad_duration(message: str, hint: str | None = None) -> Problem:
     return Problem(code="BAD_DURATION", message=message, hint=hint)
+
+
+JITTER: Final = 0.2
+
+
+def backoff(attempts: int, shortest: timedelta, longest: timedelta, factor: int = 2) -> timedelta:
+    """How long to wait after so many attempts, before jitter."""
+    return min(longest, shortest * float(factor ** min(attempts - 1, 20)))
+
+
+def jittered(length: timedelta) -> timedelta:
+    """What failed together is not tried again together."""
+    return length * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - jitter is no secret

@@ -1,20 +1,141 @@
-"""D22: splits and joins nest. Gives every join the number of tokens that it waits for.
+"""The structure of a graph: order, circles, what can be reached; loops (D3); splits and joins (D22).
 
-Each node is given the branches that it lies in, outermost first, walking in order. A split opens a branch for
-each of its edges, a join closes all branches of one split; wherever else branches meet or end, a token would
-be lost.
+Walks are iterative, so that a long chain costs no stack. A patch has no loop; a flow has them where a node waits for a
+person, a time or an event. The loop edges of an envelope are marked when it is generated, those of a flow here. The
+other edges have an order.
+
+Splits and joins nest, and every join gets the number of tokens that it waits for. Each node is given the branches that
+it lies in, outermost first, walking in order. A split opens a branch for each of its edges, a join closes all branches
+of one split; wherever else branches meet or end, a token would be lost.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final
 
 from assent.compiler.draft import Branches, WorkflowDraft
-from assent.compiler.walk import topological_order
 from assent.model.graph import Edge, Node, NodeKind
+from assent.model.nodes import KINDS
 from assent.model.patch import OUT
 from assent.model.problems import Problem
 from assent.model.workflow import JoinRequirement
+
+
+def topological_order(nodes: Iterable[str], edges: Iterable[Edge]) -> tuple[str, ...]:
+    """WF-13: sources before targets, by id where edges leave a choice. Nodes in a circle are left out."""
+    follows: dict[str, list[str]] = {node: [] for node in nodes}
+    waiting_for = dict.fromkeys(follows, 0)
+    for edge in edges:
+        follows[edge.source].append(edge.target)
+        waiting_for[edge.target] += 1
+    ready = [node for node, count in waiting_for.items() if count == 0]
+    heapify(ready)
+    order = []
+    while ready:
+        node = heappop(ready)
+        order.append(node)
+        for target in follows[node]:
+            waiting_for[target] -= 1
+            if waiting_for[target] == 0:
+                heappush(ready, target)
+    return tuple(order)
+
+
+def back_edges(roots: Sequence[str], outgoing: Mapping[str, Sequence[Edge]]) -> list[Edge]:
+    """The edges that close a circle, in a walk in depth from `roots` that asks edges in their order."""
+    found: list[Edge] = []
+    open_nodes: set[str] = set()
+    done: set[str] = set()
+    for root in roots:
+        stack = [] if root in done else [(root, iter(outgoing[root]))]
+        open_nodes.update(node for node, _ in stack)
+        while stack:
+            node, edges = stack[-1]
+            edge = next(edges, None)
+            if edge is None:
+                stack.pop()
+                open_nodes.discard(node)
+                done.add(node)
+            elif edge.target in open_nodes:
+                found.append(edge)
+            elif edge.target not in done:
+                open_nodes.add(edge.target)
+                stack.append((edge.target, iter(outgoing[edge.target])))
+    return found
+
+
+def reached(roots: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+    """Everything that steps lead to from `roots`, themselves included."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting.extend(step(node))
+    return found
+
+
+def path_between(source: str, target: str, outgoing: Mapping[str, Sequence[Edge]]) -> list[str]:
+    """A shortest way from `source` to `target`, both included; empty where there is none."""
+    came_from = {source: source}
+    layer = [source]
+    while layer and target not in came_from:
+        following = []
+        for node in layer:
+            for edge in outgoing[node]:
+                if edge.target not in came_from:
+                    came_from[edge.target] = node
+                    following.append(edge.target)
+        layer = following
+    if target not in came_from:
+        return []
+    way = [target]
+    while way[-1] != source:
+        way.append(came_from[way[-1]])
+    return way[::-1]
+
+
+CIRCLES_SHOWN_MAX: Final = 20
+"""How many circles are reported: each takes a walk through the graph."""
+
+
+def refuse_circles(draft: WorkflowDraft) -> WorkflowDraft:
+    """No patch may close a circle."""
+    outgoing = {node: [e for e in edges if not e.loop] for node, edges in draft.outgoing().items()}
+    closing = back_edges(sorted(draft.nodes), outgoing)[:CIRCLES_SHOWN_MAX]
+    problems = [_circle(draft, edge, outgoing, "CYCLE", "patches do not loop") for edge in closing]
+    return draft.noting(problems).evolve(knotted=bool(problems))
+
+
+def mark_loops(draft: WorkflowDraft) -> WorkflowDraft:
+    """Marks a flow's loop edges; a circle that waits for nothing is a problem."""
+    outgoing = draft.outgoing()
+    loops = {edge.id for edge in back_edges((draft.start, *sorted(draft.nodes)), outgoing)}
+    edges = tuple(edge.evolve(loop=edge.id in loops) for edge in draft.edges)
+    return draft.noting(_check_waits(draft, outgoing)).evolve(edges=edges)
+
+
+def _check_waits(draft: WorkflowDraft, outgoing: dict[str, list[Edge]]) -> Iterator[Problem]:
+    busy = {node.id for node in draft.nodes.values() if not _waits(node)}
+    spinning = {node: [e for e in outgoing[node] if e.target in busy] for node in sorted(busy)}
+    for edge in back_edges(list(spinning), spinning)[:CIRCLES_SHOWN_MAX]:
+        yield _circle(draft, edge, spinning, "ENDLESS_LOOP", "nothing in it waits for anybody")
+
+
+def _waits(node: Node) -> bool:
+    """Return whether a circle may pass here. Awaited effects and tasks do not count (D30): a circle of them spins."""
+    return KINDS[node.kind].waits or KINDS[node.kind].by_people
+
+
+def _circle(
+    draft: WorkflowDraft, edge: Edge, outgoing: dict[str, list[Edge]], code: str, why: str
+) -> Problem:
+    way = [*path_between(edge.target, edge.source, outgoing), edge.target]
+    shown = " → ".join(draft.called(node) for node in way[:12]) + (" → …" if len(way) > 12 else "")
+    return Problem(code, f"this edge closes a circle, {shown}: {why}", draft.place(edge.id))
 
 
 def match_joins(draft: WorkflowDraft) -> WorkflowDraft:
