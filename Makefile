@@ -58,6 +58,7 @@ lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build -o requirements/run.txt
 	$(COMPILE) pyproject.toml --extra embedded --extra http --extra telemetry --extra sentry --group build --group dev -o requirements/dev.txt -c requirements/run.txt
 	$(COMPILE) pyproject.toml --extra embedded --extra http --group build --group bench --no-strip-extras -o requirements/bench.txt -c requirements/run.txt
+	$(COMPILE) --group build -o requirements/build.txt -c requirements/run.txt
 	$(COMPILE) --group docs -o requirements/docs.txt -c requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 

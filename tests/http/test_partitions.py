@@ -14,7 +14,7 @@ from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ask, everything
 from tests.rows import insert_effect, insert_event
-from tests.runtime.flows import drain, rows
+from tests.world import drain, rows
 
 NORTH, SOUTH = {"partition_id": "north"}, {"partition_id": "south"}
 MARK = "southern-secret"

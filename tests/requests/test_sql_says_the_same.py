@@ -4,7 +4,7 @@ import pytest
 
 from assent.model.outside_request import Bundle, Cargo, parse_cargo, read_bundle
 from tests.requests.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
-from tests.worker.queues import fetch
+from tests.world import fetch
 
 
 async def test_cargo_is_the_same_to_both(database):

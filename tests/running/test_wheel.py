@@ -268,9 +268,10 @@ def test_every_declared_dependency_is_locked_in_a_version_that_it_allows(name: s
     assert wrong == []
 
 
-def test_the_tools_of_the_documentation_are_locked_in_versions_that_are_allowed() -> None:
-    locked = locked_versions("docs")
-    tools = [Requirement(text) for text in PROJECT["dependency-groups"]["docs"]]
+@pytest.mark.parametrize("name", ["build", "docs"])
+def test_the_tools_of_a_group_are_locked_in_versions_that_it_allows(name: str) -> None:
+    locked = locked_versions(name)
+    tools = [Requirement(text) for text in PROJECT["dependency-groups"][name]]
     assert [str(tool) for tool in tools if locked[canonicalize_name(tool.name)] not in tool.specifier] == []
 
 
@@ -280,7 +281,7 @@ def test_a_larger_lock_file_holds_all_of_the_product(name: str) -> None:
     assert {package: other.get(package) for package in run} == run
 
 
-@pytest.mark.parametrize("name", ["image", "docs"])
+@pytest.mark.parametrize("name", ["build", "image", "docs"])
 def test_what_two_lock_files_share_has_one_version(name: str) -> None:
     dev, other = locked_versions("dev"), locked_versions(name)
     shared = dev.keys() & other.keys()

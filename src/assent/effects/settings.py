@@ -85,7 +85,7 @@ class SmtpSettings(EnvironmentSettings):
     tls: Literal["none", "starttls", "tls"] = "starttls"
     """`starttls` (port 587), `tls` from the first byte (port 465), or `none`."""
     user: str = ""
-    password: str = Field(default="", repr=False)
+    password: Annotated[str, AfterValidator(read_secret)] = Field(default="", repr=False)
     sender: str = ""
     """The address that mails come from: `ASSENT_SMTP_SENDER`."""
 

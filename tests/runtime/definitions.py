@@ -1,19 +1,16 @@
-"""What the tests of definitions publish, and what somebody with too many rights does to the rows."""
+"""What the tests of definitions publish, and changes of their rows that only a superuser can make."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from assent.definitions import Publication, publish_contract, publish_flow, publish_patch
-from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import Contract
 from assent.store.database import Database
 from tests.authored import invoice_contract
-from tests.postgres import START, past_the_guards
+from tests.postgres import past_the_guards
+from tests.world import SLOT, fetch, patch_of
 
-ANN = Actor("ann", roles=frozenset({"clerk"}))
-SLOT = "slot:submitted_to_approved"
 OTHER_SLOT = "slot:draft_to_submit"
 
 
@@ -27,47 +24,35 @@ def patch(
 ) -> dict[str, Any]:
     """A patch that asks one person in a slot."""
     ask = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}, **approval}
-    edges = [{"from": "in", "to": "ask"}, {"from": "ask", "to": "out", "on": "approved"}]
     base = {"entity_type": "invoice", "envelope_version": envelope_version}
-    return {"patch": name, "base": base, "slots": {slot: {"nodes": [ask], "edges": edges}}}
+    return {**patch_of(ask, slot=slot), "patch": name, "base": base}
 
 
 def flow(version: int = 1, key: str = "hello", **changes: Any) -> dict[str, Any]:
-    """A flow of one step, which somebody fills in."""
+    """Return a flow of one step, which a person fills in."""
     steps = [{"id": "ask", "type": "action"}, {"id": "done", "type": "terminal"}]
     arrows = [{"from": "ask", "to": "done"}]
     return {"flow": key, "version": version, "start": "ask", "steps": steps, "transitions": arrows, **changes}
 
 
 def flow_of_system(run_as: str, **changes: Any) -> dict[str, Any]:
-    """A flow with a step that runs as somebody else."""
+    """Return a flow with a step that runs as another actor."""
     call = {"id": "call", "type": "system", "operation": {"sdk": "orders.confirm"}, "run_as": run_as}
     call |= {"service_account": "robot"} if run_as == "service_account" else {}
     steps = [call, {"id": "done", "type": "terminal"}]
     return flow(steps=steps, transitions=[{"from": "call", "to": "done"}], start="call", **changes)
 
 
-async def publish(database: Database, source: Any, org_id: str = "*", actor: Actor = SYSTEM) -> Publication:
-    """Publish a contract, a patch or a flow in a transaction of its own, as the owner."""
-    async with database.transaction(None) as connection:
-        if isinstance(source, Contract):
-            return await publish_contract(connection, source, actor, START)
-        if "patch" in source:
-            return await publish_patch(connection, org_id, source, actor, START)
-        return await publish_flow(connection, org_id, source, actor, START)
-
-
-async def rows(database: Database, **equal: Any) -> list[dict[str, Any]]:
-    """The definitions with these values, oldest first."""
-    async with database.transaction(None) as connection:
-        found = await connection.fetch(
-            "SELECT * FROM assent.workflow_definitions WHERE org_id <> 'aatwin' ORDER BY created_at, id"
-        )
+async def definition_rows(database: Database, **equal: Any) -> list[dict[str, Any]]:
+    """Return the definitions with these values, oldest first."""
+    found = await fetch(
+        database, "SELECT * FROM assent.workflow_definitions WHERE org_id <> 'aatwin' ORDER BY created_at, id"
+    )
     return [dict(row) for row in found if all(row[column] == value for column, value in equal.items())]
 
 
 async def statuses(database: Database, kind: str, key: str, org_id: str = "*") -> list[tuple[int, str]]:
-    found = await rows(database, definition_kind=kind, key=key, org_id=org_id)
+    found = await definition_rows(database, definition_kind=kind, key=key, org_id=org_id)
     return sorted((row["version"], row["status"]) for row in found)
 
 

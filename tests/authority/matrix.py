@@ -1,4 +1,4 @@
-"""The world of the authority matrix: one company, three shapes of work, and everything that can lie between.
+"""The authority matrix: one company, three shapes of work, and everything that can lie between.
 
 `dual` has a part in the content and holds the approvers' roles as well. Whatever happens between the work and the
 approval, nobody may forget it. `fin` is the other approver; the second approval, which `flo` could give, is left to its
@@ -20,6 +20,7 @@ from assent.model.mutation import Command, Entity, Refused, Rejection
 from assent.runtime import InstanceView
 from assent.testing.sandbox import ORG, Sandbox
 from assent.testing.scenarios.perform import answer_effect, push_result
+from tests.world import APPROVED_LIFECYCLE
 
 PEOPLE: Final = {
     "ann": ["clerk"],
@@ -43,24 +44,7 @@ BILL: Final[dict[str, Any]] = {
         "total": {"type": "money", "required": True},
         "checked": {"type": "boolean", "system": True},
     },
-    "lifecycle": {
-        "initial": "draft",
-        "states": {
-            "draft": {"edit": "editable"},
-            "submitted": {"edit": "amend_only"},
-            "active": {"edit": "locked"},
-            "amended": {"edit": "editable"},
-        },
-        "transitions": {
-            "submit": {"from": ["draft", "amended"], "to": "submitted"},
-            "approve": {
-                "from": "submitted",
-                "to": "active",
-                "approval": "required",
-                "on_reject": "draft",
-            },
-        },
-    },
+    "lifecycle": APPROVED_LIFECYCLE,
     "permissions": {"create": ["clerk"], "update": ["clerk"], "submit": ["clerk"]},
 }
 APPROVAL: Final[dict[str, Any]] = {

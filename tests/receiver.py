@@ -1,5 +1,6 @@
 """A real HTTP server for effects to go to: keeps what it received, and answers as a test tells it to."""
 
+import asyncio
 import json
 import socket
 import ssl
@@ -9,9 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+from tests.plain_sql import WAIT_MAX_S
 from tests.twin import assert_unseen
+
+CERTIFICATES = Path(__file__).parent / "effects" / "certificates"
 
 
 @dataclass(frozen=True)
@@ -160,3 +165,10 @@ def receiving(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     finally:
         receiver.close()
         thread.join(10)
+
+
+async def wait_until_received(receiver: Receiver, number: int) -> None:
+    """Return as soon as the receiver has so many requests."""
+    async with asyncio.timeout(WAIT_MAX_S):
+        while len(receiver.received) < number:  # noqa: ASYNC110 - the receiver is a thread of its own
+            await asyncio.sleep(0.01)
