@@ -18,16 +18,17 @@ from typer.testing import Result
 
 from assent.cli.main import app
 from assent.store.database import Database
+from tests.authored import END, arrows, form
 from tests.cli.desk import Desk
 from tests.faults.company import NOW, ORG, Acme
 from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of, opened
 from tests.faults.tables import Change
+from tests.http.application import LEAVE
 from tests.http.application import app as application
-from tests.http.test_definitions import LEAVE
 from tests.postgres import SETTINGS, Databases
-from tests.runtime.company import older_compiler
-from tests.runtime.flows import ANN, END, arrows, form, publish
+from tests.runtime.definitions import older_compiler
 from tests.runtime.spoiling import projection, put_back
+from tests.world import ANN, publish_steps
 
 APP: Final = "tests.http.application:app"
 DONE, REFUSED, UNKNOWN = 0, 1, 3
@@ -129,7 +130,7 @@ async def _leave_stale_definitions(database: Database, parts: dict[str, str]) ->
     with older_compiler():
         runtime = application.runtime(database)
         for name in ("stale.one", "stale.two"):
-            await publish(database, name, [form("ask"), END], arrows("ask", "end", event="done"))
+            await publish_steps(database, name, [form("ask"), END], arrows("ask", "end", event="done"))
             for _ in range(2):
                 await runtime.org(ORG, ANN).instances.start(name)
 

@@ -19,14 +19,13 @@ import pytest
 from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Database
 from assent.store.migrate import code_version
-from tests.effects.receiver import Receiver, receiving
+from tests.authored import END, arrows, call
 from tests.http.process import server, start
 from tests.processes.application import calls, keep_calls
-from tests.runtime.flows import END, arrows, call, publish, rows
-from tests.runtime.invoices import found_company
+from tests.processes.commands import run_worker, worker
+from tests.receiver import Receiver, receiving
 from tests.upgrades.releases import Release
-from tests.worker.process import run as run_worker
-from tests.worker.process import worker
+from tests.world import found_acme, publish_steps, rows
 
 pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]
 APP = ("--app", "tests.processes.application:app")
@@ -121,7 +120,7 @@ async def live(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def shop(live: Database) -> AsyncIterator[Receiver]:
-    await found_company(live)
+    await found_acme(live)
     await keep_calls(live)
     with receiving() as receiver:
         steps = [
@@ -130,7 +129,7 @@ async def shop(live: Database) -> AsyncIterator[Receiver]:
             {"id": "tell", "type": "webhook_out", "url": receiver.url, "body": {"n": "{workflow.n}"}},
             END,
         ]
-        await publish(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
+        await publish_steps(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
         yield receiver
 
 

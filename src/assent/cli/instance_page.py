@@ -25,7 +25,7 @@ from assent.cli.output import (
 )
 from assent.cli.session import ActorSession, CommandTarget, find_meant
 from assent.cli.shapes import entity_json, instance_json, place_json, request_json, step_json, summary_json
-from assent.kernel.read import read_entity
+from assent.kernel.entities import read_entity
 from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
 from assent.runtime.description import Description, describe

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import SettingsConfigDict
 
 from assent.effects.addresses import Allowed
-from assent.model.effect import Channel
+from assent.model.job import Channel
 from assent.model.parse import shown
 from assent.store.environment import EnvironmentSettings, number, read_secret, split_list
 

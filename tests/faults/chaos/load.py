@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import httpx
 
-from tests.effects.receiver import Received, Reply
 from tests.faults.chaos.application import ORGS
 from tests.faults.chaos.plant import Plant
 from tests.http.callers import bearer, token
+from tests.receiver import Received, Reply
 
 ANSWER_MAX_S: Final = 20.0
 """How long a client waits for an answer; then it has none."""

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from pydantic import AliasChoices, Field, model_validator
 
-from assent.compiler.changes import Diff
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
-from assent.compiler.diff import diff
+from assent.compiler.diff import Diff, diff
 from assent.definitions.definition import DefinitionVersion, Kind, Publication, Status
 from assent.http.fields import Data, RequestModel, ResponseModel, ShortText
 from assent.model.problems import Problem, first_problems
