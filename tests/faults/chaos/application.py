@@ -8,7 +8,7 @@ from assent.app import App
 from assent.definitions import publish_contract, publish_flow, publish_patch
 from assent.model.actor import SYSTEM
 from assent.model.contract import contract_from
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 
 ORGS = ("acme", "globex")
