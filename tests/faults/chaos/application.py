@@ -5,7 +5,7 @@ from typing import Any
 
 import assent
 from assent.app import App
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.world import FAILS_ON_DRIFT, ORDER, ORG, OTHER_ORG, grant, hire, insert_org, patch_of, publish
 

@@ -66,7 +66,7 @@ class Sources(RequestModel):
 class PlacedProblem(ResponseModel):
     """One problem, with its position in the text."""
 
-    code: str = Field(examples=["UNKNOWN_STEP"])
+    code: str = Field(examples=["UNKNOWN_NODE"])
     message: str
     path: list[str | int] = Field(examples=[["transitions", 0, "to"]])
     hint: str | None = None

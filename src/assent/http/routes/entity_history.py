@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import Field
 
-from assent.approvals.decision_log import decisions_of_entity
+from assent.approvals.requests import decisions_of_entity
 from assent.http.context import Transaction
 from assent.http.fields import Data, NamePath, ResponseModel
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
