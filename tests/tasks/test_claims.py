@@ -46,7 +46,8 @@ async def submit_many(
 async def settle(shop: Workshop, task: ClaimedTask, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
         mark = AttemptResult(task, Succeeded(result=output), "done", output=output)
-        return bool(await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark]))
+        settled, _ = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        return bool(settled)
 
     return await shop.database.run(work, org_id=None)
 
@@ -203,7 +204,8 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Wo
     (task,) = await shop.claim(1)
     async with shop.database.transaction(None) as connection:
         mark = AttemptResult(task, Succeeded(), "done")
-        assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        settled, _ = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        assert settled == [mark]
         cancelling = asyncio.create_task(shop.runtime.org(ORG).tasks.cancel(task_id))
         await wait_until_somebody_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):

@@ -46,7 +46,8 @@ async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_o
 ) -> None:
     async def settle(connection: Connection) -> list:
         mark = AttemptResult(former, Succeeded(result="late"), "done")
-        return await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        settled, _ = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        return settled
 
     assert await shop.database.run(settle, org_id=None) == []
     assert await shop.status() == "running"

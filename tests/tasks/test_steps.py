@@ -224,7 +224,7 @@ async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: O
         AttemptResult(task, Failed("BROKEN", "failed"), "dead", error="failed") for task in (former, fresh)
     )
     async with shop.database.transaction(None) as connection:
-        settled = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [late, in_time])
+        settled, _ = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [late, in_time])
     assert settled == [in_time]
     assert await drain(shop.runtime) == 1
     assert (await step(shop, overtaken))["status"] == "pending"

@@ -1,5 +1,6 @@
 """Plans: a batch is found by index, so that its cost does not grow with history."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -34,7 +35,7 @@ async def fill(connection, number: int) -> None:
 JOBS = load_queries("assent.jobs", "jobs.sql")
 CLAIMS = {
     "find_lanes": ("effect", "", "", -1, 500),
-    "claim_jobs": ("effect", ["acme"], ["one.example"], [128], 100, 100, 8, UUID(int=1), False),
+    "claim_jobs": ("effect", ["acme"], ["one.example"], [128], 100, 100, 8, UUID(int=1), False, timedelta(seconds=20)),
     "settle_jobs_if_claimed": ([], UUID(int=1)),
 }
 

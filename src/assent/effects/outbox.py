@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from assent.effects.claimed_effect import ClaimedEffect, NamedSecret
-from assent.jobs.job import LANE_CHARACTERS_MAX, ClaimedJob
+from assent.jobs.job import LANE_CHARACTERS_MAX, JobRow
 from assent.model.effect import Effect
 from assent.model.ids import new_id
 from assent.store.database import Connection
@@ -83,13 +83,13 @@ def _host(url: str) -> str:
         return "nowhere"
 
 
-async def load_effects(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedEffect]:
+async def load_effects(connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedEffect]:
     """Return claimed jobs with what is needed to send them."""
     if not jobs:
         return []
-    rows = await connection.fetch(_SQL.read_effects, [job.org_id for job in jobs], [job.id for job in jobs])
-    effects = {row["id"]: dict(row) for row in rows}
-    return [ClaimedEffect(**job.columns | effects[job.id] | _secrets(effects[job.id])) for job in jobs]
+    orgs, ids = [job["org_id"] for job in jobs], [job["id"] for job in jobs]
+    effects = {row["id"]: dict(row) for row in await connection.fetch(_SQL.read_effects, orgs, ids)}
+    return [ClaimedEffect(**job | effects[job["id"]] | _secrets(effects[job["id"]])) for job in jobs]
 
 
 def _secrets(row: Mapping[str, Any]) -> dict[str, Any]:

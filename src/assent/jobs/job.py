@@ -31,6 +31,9 @@ def job_columns(jobs: Iterable[JobKey]) -> tuple[list[str], list[UUID], list[int
     keys = list(jobs)
     return [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys]
 
+JobRow = dict[str, Any]
+"""What a job of every kind has when it is claimed, by the names of `ClaimedJob`; its kind adds what it is about."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedJob:
@@ -52,12 +55,6 @@ class ClaimedJob:
     @property
     def job(self) -> JobKey:
         return self.org_id, self.id, self.attempt
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """What a job of every kind has, by name."""
-        return {name: getattr(self, name) for name in ClaimedJob.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:

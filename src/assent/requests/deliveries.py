@@ -13,6 +13,7 @@ from assent.jobs.job import (
     AttemptResult,
     ClaimedJob,
     Failed,
+    JobRow,
     RetryPolicy,
     Succeeded,
     next_state,
@@ -52,15 +53,13 @@ DeliveryResult = AttemptResult[ClaimedDelivery]
 Readable = Sequence[tuple[ClaimedDelivery, Bundle]]
 
 
-async def load_deliveries(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedDelivery]:
+async def load_deliveries(connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedDelivery]:
     """Return claimed jobs with their bundles, in the order in which these came."""
     if not jobs:
         return []
-    claimed = {job.id: job for job in jobs}
-    rows = await connection.fetch(
-        _SQL.read_deliveries, [job.org_id for job in jobs], [job.id for job in jobs]
-    )
-    return [ClaimedDelivery(**claimed[row["id"]].columns | dict(row)) for row in rows]
+    claimed = {job["id"]: job for job in jobs}
+    rows = await connection.fetch(_SQL.read_deliveries, [job["org_id"] for job in jobs], list(claimed))
+    return [ClaimedDelivery(**claimed[row["id"]] | dict(row)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
