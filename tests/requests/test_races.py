@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from assent.jobs.job import ClaimedJob
+from assent.jobs.job import JOB_COLUMNS, ClaimedJob
 from assent.jobs.queue import JobQueue, hold_if_claimed
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
@@ -116,7 +116,7 @@ async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_i
     worker_id = uuid4()
     async with database.transaction(None) as connection:
         (row,) = await JobQueue("result", worker_id).claim(connection, 10)
-        claimed = ClaimedJob(**row)
+        claimed = ClaimedJob(*row[:JOB_COLUMNS])
         assert await hold_if_claimed(connection, worker_id, [claimed.job]) == {claimed.id}
         sql = f"UPDATE assent.jobs SET {change} WHERE org_id = $1 AND kind = 'result'"  # noqa: S608 - ours
         await connection.execute(sql, ORG)

@@ -289,6 +289,23 @@ async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(shop:
     assert await count(shop.database, "worker_leases") == 1
 
 
+async def test_claim_renews_a_lease_that_is_about_to_end_and_holds_it(
+    shop: Workshop, clock: MovedClock
+) -> None:
+    """Without a lease no claim could be rescued; and a lease that is held is not ended beside the claim."""
+    lease = "SELECT leased_until - assent.now() AS left FROM assent.worker_leases"
+    length = shop.duty._jobs._length
+    await submit_many(shop, 3)
+    assert len(await shop.claim(1)) == 1
+    assert [row["left"] for row in await fetch(shop.database, lease)] == [length]
+    clock.advance(length * 0.8)
+    assert len(await shop.claim(1)) == 1
+    assert [row["left"] for row in await fetch(shop.database, lease)] == [length]
+    async with shop.database.transaction(None) as connection:
+        assert len(await shop.duty._claim(connection, 1)) == 1
+        assert await fetch(shop.database, lease + " FOR UPDATE SKIP LOCKED") == []
+
+
 async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_claiming(
     shop: Workshop, opened: Opened
 ) -> None:

@@ -58,13 +58,16 @@ WITH busy AS MATERIALIZED (
      ORDER BY j.run_at, j.id LIMIT least($6::integer, CASE WHEN place.room < 0 THEN 0 ELSE place.room END)
        FOR UPDATE OF j SKIP LOCKED) AS found
 ), ranked AS (
-  SELECT *, CASE WHEN room IS NOT NULL THEN row_number() OVER (PARTITION BY org_id, lane ORDER BY run_at, id) END AS rank
-    FROM due
+  -- In two parts: where lanes have no limit, nothing is sorted that only a limit asks for.
+  SELECT *, row_number() OVER (PARTITION BY org_id, lane ORDER BY run_at, id) AS rank FROM due WHERE $7::integer IS NOT NULL
+  UNION ALL
+  SELECT *, NULL FROM due WHERE $7::integer IS NULL
 ), turn AS (
   SELECT *, row_number() OVER (PARTITION BY org_id ORDER BY priority DESC, rank, run_at, id) AS turn FROM ranked
 ), seat AS (
-  SELECT *, CASE WHEN room IS NOT NULL THEN row_number() OVER (PARTITION BY lane ORDER BY turn, run_at, id) END AS seat
-    FROM turn
+  SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, run_at, id) AS seat FROM turn WHERE $7::integer IS NOT NULL
+  UNION ALL
+  SELECT *, NULL FROM turn WHERE $7::integer IS NULL
 ), chosen AS MATERIALIZED (
   SELECT org_id, id FROM seat WHERE coalesce(seat <= room, true) ORDER BY turn, run_at, id LIMIT $5
 ), lease AS MATERIALIZED (

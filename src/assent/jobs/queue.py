@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind, JobRow, Succeeded, job_columns
+from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind, Succeeded, job_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -22,6 +22,9 @@ CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
 
 Lane = tuple[str, str, int]
 """An org, a lane of it, and a priority."""
+
+JobRow = asyncpg.Record
+"""A job that was just claimed: first the columns of `ClaimedJob`, in its order."""
 
 BEFORE_ALL: Final[Lane] = ("", "", -1)
 
@@ -74,9 +77,8 @@ class JobQueue:
             per_lane = limit
         orgs, names, priorities = zip(*lanes, strict=True)
         which = (self.kind, orgs, names, priorities, limit, per_lane, most, self.worker_id, suspects)
-        rows = [dict(row) for row in await connection.fetch(_SQL.claim_jobs, *which, self.lease_min)]
-        is_covered = all([row.pop("is_covered") for row in rows])
-        if not is_covered and self.renew_lease is not None:
+        rows = await connection.fetch(_SQL.claim_jobs, *which, self.lease_min)
+        if rows and not rows[0]["is_covered"] and self.renew_lease is not None:
             await self.renew_lease(connection)
         return rows
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.jobs.job import (
+    JOB_COLUMNS,
     AttemptResult,
     ClaimedJob,
     Failed,
-    JobRow,
     RetryPolicy,
     Succeeded,
     next_state,
 )
-from assent.jobs.queue import hold_if_claimed, settle_if_claimed
+from assent.jobs.queue import JobRow, hold_if_claimed, settle_if_claimed
 from assent.model.bundle import Bundle, read_bundle
 from assent.model.error_text import typed_error_text
 from assent.model.ids import new_id
@@ -37,7 +37,7 @@ UNREADABLE: Final = "UNREADABLE"
 FAILED: Final = "RESULT_FAILED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClaimedDelivery(ClaimedJob):
     """A bundle that a worker has claimed, as it was sent."""
 
@@ -59,7 +59,7 @@ async def load_deliveries(connection: Connection, jobs: Sequence[JobRow]) -> lis
         return []
     claimed = {job["id"]: job for job in jobs}
     rows = await connection.fetch(_SQL.read_deliveries, [job["org_id"] for job in jobs], list(claimed))
-    return [ClaimedDelivery(**claimed[row["id"]] | dict(row)) for row in rows]
+    return [ClaimedDelivery(*claimed[row["id"]][:JOB_COLUMNS], *row[1:]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.outbox import find_requests, load_effects, show_evidence
 from assent.effects.outcome import EffectResult, effect_result, retry_policy
 from assent.effects.outlets import Outlets
-from assent.jobs.job import JobOutcome, JobRow, Succeeded
-from assent.jobs.queue import settle_if_claimed, settle_if_open
+from assent.jobs.job import JobOutcome, Succeeded
+from assent.jobs.queue import JobRow, settle_if_claimed, settle_if_open
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
 from assent.outbox.completions import completion_event

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Generic
 from uuid import UUID
 
-from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind, JobRow
-from assent.jobs.queue import JobQueue, prepare_claim
+from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind
+from assent.jobs.queue import JobQueue, JobRow, prepare_claim
 from assent.store.database import Connection
 from assent.worker.duty import WorkerContext
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from assent.jobs.job import AttemptResult, JobRow
-from assent.jobs.queue import settle_if_claimed
+from assent.jobs.job import AttemptResult
+from assent.jobs.queue import JobRow, settle_if_claimed
 from assent.requests.close import expire_requests
 from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
 from assent.store.clock import transaction_time

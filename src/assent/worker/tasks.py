@@ -10,7 +10,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from assent.jobs.job import JobKey, JobRow, RetryPolicy, next_state
+from assent.jobs.job import JobKey, RetryPolicy, next_state
+from assent.jobs.queue import JobRow
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
 from assent.tasks.claimed_task import ClaimedTask, load_tasks
