@@ -2,11 +2,9 @@
 
 import time
 
-from assent.model.bundle import Bundle, BundleItem
 from assent.model.ids import new_id
-from assent.model.outside_request import OutsideRequest
-from assent.requests.open import open_requests
-from assent.requests.push import push_delivery
+from assent.model.outside_request import Bundle, BundleItem, OutsideRequest
+from assent.requests.outside_requests import open_requests, push_delivery
 from assent.store.database import Connection, Database
 from assent.worker.duty import WorkerContext
 from assent.worker.loop import exhaust

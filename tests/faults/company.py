@@ -16,15 +16,15 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.loop import exhaust
 from assent.worker.tasks import Tasks
-from tests.http.application import INVOICE_DATA, app, furnish
+from tests.authored import END, arrows, call
+from tests.http.application import INVOICE_DATA, LEAVE, app, furnish
 from tests.http.callers import CALLBACKS, People
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
-from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import settle_acme
 from tests.postgres import SETTINGS, START
 from tests.rows import insert_delivery
-from tests.runtime.flows import ANN, END, arrows, call, drain
+from tests.world import ANN, drain
 
 ORG: Final = "acme"
 NOW: Final = START + timedelta(hours=1)

@@ -13,13 +13,12 @@ import pytest
 from tests.faults.company import NOW, Acme
 from tests.faults.points import TRIES, Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
-from tests.http.application import app
+from tests.http.application import LEAVE, app
 from tests.http.callers import CALLBACKS, bearer, token
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.http.test_audited import CREATING
-from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import CASES
 
 KEY = "the-same-key"

@@ -8,9 +8,9 @@ import jwt
 import pytest
 from standardwebhooks import Webhook
 
-from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import AUDIENCE as CALLBACK_AUDIENCE
 from assent.effects.callbacks import TYPE, Callbacks
+from assent.effects.settings import CallbackSettings
 from assent.http.settings import HttpSettings
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
@@ -31,8 +31,8 @@ from tests.http.doors import create_app
 from tests.http.test_event_sources import ask
 from tests.postgres import START
 from tests.requests.bundles import item
-from tests.runtime.flows import drain, rows
-from tests.worker.queues import run_until_done
+from tests.workers import run_until_done
+from tests.world import drain, rows
 
 BUNDLE = {"key": "evt_1", "items": [item(7, kind="passport")]}
 

@@ -19,14 +19,13 @@ import pytest
 from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Database
 from assent.store.migrate import code_version
-from tests.effects.receiver import Receiver, receiving
+from tests.authored import END, arrows, call
 from tests.http.process import server, start
 from tests.processes.application import calls, keep_calls
-from tests.runtime.flows import END, arrows, call, publish, rows
-from tests.runtime.invoices import found_company
+from tests.processes.commands import run_worker, worker
+from tests.receiver import Receiver, receiving
 from tests.upgrades.releases import Release
-from tests.worker.process import run as run_worker
-from tests.worker.process import worker
+from tests.world import found_acme, publish_steps, rows
 
 pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]
 APP = ("--app", "tests.processes.application:app")
@@ -44,7 +43,7 @@ LOCAL = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
 
 
 @dataclass
-class Load:
+class StartingLoad:
     """Callers that start instances one after the other, at whichever server says that it is ready."""
 
     servers: dict[str, httpx.AsyncClient] = field(default_factory=dict)
@@ -121,7 +120,7 @@ async def live(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def shop(live: Database) -> AsyncIterator[Receiver]:
-    await found_company(live)
+    await found_acme(live)
     await keep_calls(live)
     with receiving() as receiver:
         steps = [
@@ -130,7 +129,7 @@ async def shop(live: Database) -> AsyncIterator[Receiver]:
             {"id": "tell", "type": "webhook_out", "url": receiver.url, "body": {"n": "{workflow.n}"}},
             END,
         ]
-        await publish(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
+        await publish_steps(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
         yield receiver
 
 
@@ -166,7 +165,7 @@ async def wait_until_done(live: Database) -> None:
             await connection.execute("SELECT pg_sleep(0.1)")
 
 
-async def assert_nothing_lost(live: Database, load: Load, receiver: Receiver) -> None:
+async def assert_nothing_lost(live: Database, load: StartingLoad, receiver: Receiver) -> None:
     """Each order that was answered is one instance, ran once, and was sent under one key; and there is nothing else."""
     await wait_until_done(live)
     instances = {str(row["id"]): row["status"] for row in await rows(live, "workflow_instances")}
@@ -181,7 +180,7 @@ async def assert_nothing_lost(live: Database, load: Load, receiver: Receiver) ->
 async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
     live: Database, shop: Receiver, release: Release
 ) -> None:
-    load = Load()
+    load = StartingLoad()
     url, new = live.url, release.variables
     async with AsyncExitStack() as processes:
         enter = processes.enter_async_context

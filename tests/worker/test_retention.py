@@ -8,7 +8,7 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import RunResult
-from assent.worker.retention import Retention
+from assent.worker.upkeep import Retention
 from tests.postgres import START
 from tests.rows import (
     insert,
@@ -20,7 +20,8 @@ from tests.rows import (
     insert_request,
     insert_step,
 )
-from tests.worker.queues import count, fetch, run_until_done, second_worker, with_options
+from tests.workers import run_until_done, second_worker, with_options
+from tests.world import count, fetch
 
 OF_THE_INSTANCE = (
     "workflow_instances",

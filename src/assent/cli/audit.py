@@ -12,7 +12,7 @@ from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption,
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.audit.search import AuditFilter
+    from assent.audit.entries import AuditFilter
     from assent.store.rows import Row
 
 ActorOption = Annotated[str | None, typer.Option("--actor", help="Who did it.")]
@@ -46,7 +46,7 @@ def audit(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
-    from assent.audit.search import AuditFilter
+    from assent.audit.entries import AuditFilter
     from assent.cli.output import console, print_json, print_table
 
     wanted = AuditFilter(
@@ -73,7 +73,7 @@ async def _search(
 ) -> "list[Row]":
     from dataclasses import replace
 
-    from assent.audit.search import READ_AUDIT, search_audit
+    from assent.audit.entries import READ_AUDIT, search_audit
     from assent.runtime.rights import hidden_types, require_capability
 
     require_capability(session.actor, READ_AUDIT)

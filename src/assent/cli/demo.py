@@ -80,13 +80,10 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
 
 
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
-    from assent.demo.application import app
-    from assent.demo.company import ORG, change_keys, is_founded, read_keys
-    from assent.demo.welcome import welcome
-    from assent.effects.sending_settings import SendingSettings
-    from assent.effects.settings import CHANNELS, EffectSettings
+    from assent.demo.company import ORG, app, change_keys, is_founded, read_keys, welcome
+    from assent.effects.settings import CHANNELS, EffectSettings, SendingSettings
     from assent.running import serving
-    from assent.worker.signals import stopping_on_signals
+    from assent.worker.process import stopping_on_signals
 
     async with _database(data_dir, screen) as database:
         founded = await is_founded(database)
@@ -112,8 +109,7 @@ async def _found(database: "Database", screen: Console) -> None:
     """The company, and nine days of its work, on a clock of their own."""
     from rich.progress import Progress
 
-    from assent.demo.application import app
-    from assent.demo.company import finish, found
+    from assent.demo.company import app, finish, found
     from assent.demo.documents import DAYS, Office
     from assent.store.clock import MovedClock
     from assent.store.database import Database

@@ -122,8 +122,7 @@ async def _list(
 ) -> InstanceList:
     from dataclasses import replace
 
-    from assent.runtime.lookup import names_of_nodes
-    from assent.runtime.readers import reader_of
+    from assent.runtime.readers import names_of_nodes, reader_of
     from assent.runtime.views import list_instances as read_instances
 
     async with session.reading() as connection:
@@ -207,7 +206,7 @@ def advance(  # noqa: PLR0913, PLR0917
 async def _advance(
     session: ActorSession, given: GivenId, event: str, data: dict[str, Any], step: str | None
 ) -> "InstanceView":
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import read_entity
 
     commands = session.commands
     async with session.reading() as connection:

@@ -12,7 +12,7 @@ from assent.cli.output import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import DeadLetter, page_of_dead_letters
+from assent.operations.queues import DeadLetter, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 Kind = Literal["event", "effect", "result", "task"]

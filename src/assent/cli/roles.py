@@ -12,7 +12,7 @@ from assent.cli.output import console, print_json
 from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
-    from assent.people.roles import Role
+    from assent.people.members import Role
     from assent.store.database import Connection
 
 LISTED_MAX: Final = 1_000
@@ -30,7 +30,7 @@ def list_(org: OrgOption, json: JsonOption = False) -> None:
     """List the roles of an org, what each carries, and how many hold it."""
 
     async def work(connection: "Connection", now: datetime) -> "list[Role]":
-        from assent.people.roles import list_roles
+        from assent.people.members import list_roles
 
         return await list_roles(connection, org, None, LISTED_MAX)
 
@@ -56,7 +56,7 @@ def revoke(role: RoleArgument, capabilities: CapabilitiesArgument, org: OrgOptio
 def _set(org: str, name: str, then: Callable[[set[str]], set[str]]) -> None:
     async def work(connection: "Connection", now: datetime) -> "Role":
         from assent.model.actor import SYSTEM
-        from assent.people.roles import read_role, set_capabilities
+        from assent.people.members import read_role, set_capabilities
 
         carried = set((await read_role(connection, org, name)).capabilities)
         return await set_capabilities(connection, org, name, then(carried), SYSTEM)

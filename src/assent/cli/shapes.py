@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from assent.model.approval import ApprovalRequest
     from assent.model.mutation import Entity
     from assent.people.inbox import InboxItem
-    from assent.runtime.description import WaitingPlace
-    from assent.runtime.view import InstanceView, Waiting
+    from assent.runtime.readers import WaitingPlace
+    from assent.runtime.views import InstanceView, Waiting
 
 
 SUMMARY: Final = (

@@ -6,14 +6,19 @@ from uuid import UUID
 
 from assent.compiler import compile_effective
 from assent.definitions.definition import EVERYBODY, DefinitionVersion, Kind, Publication
-from assent.definitions.effective import keep_effective, published_patches, read_envelope, settle_effective
-from assent.definitions.patches import publish_patches_by
+from assent.definitions.patches import (
+    keep_effective,
+    publish_patches_by,
+    published_patches,
+    read_envelope,
+    settle_effective,
+)
 from assent.definitions.publish import publish_flow_by
 from assent.definitions.publisher import SQL, Publisher
 from assent.definitions.sources import patches_in
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.rows import Row
 
 

@@ -18,12 +18,12 @@ import orjson
 from assent.effects.claimed_effect import NamedSecret
 from assent.effects.requests import HttpResponse
 from assent.jobs.job import Failed, JobOutcome, Succeeded
-from assent.language.secrets import NAME_PATTERN
+from assent.language.templates import NAME_PATTERN
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.effects", "named_secrets.sql")
+_SQL: Final = load_queries("assent.effects", "effects.sql")
 
 MANAGE_SECRETS: Final = "secrets:manage"
 """The capability to write and delete secrets, and to list their names."""

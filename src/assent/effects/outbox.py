@@ -10,12 +10,12 @@ from uuid import UUID
 from assent.effects.claimed_effect import ClaimedEffect, NamedSecret
 from assent.jobs.job import JOB_COLUMNS, LANE_CHARACTERS_MAX
 from assent.jobs.queue import JobRow
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.effects", "outbox.sql")
+_SQL: Final = load_queries("assent.effects", "effects.sql")
 
 Evidence = tuple[str, UUID, Mapping[str, Any]]
 """An org, an effect, and what its step shows of it."""

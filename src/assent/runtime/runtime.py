@@ -4,20 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Origin
 from assent.model.names import require_name
-from assent.model.origin import Origin
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
 from assent.runtime.core import Core, OrgScope
-from assent.runtime.dead_letter_commands import DeadLetterCommands
 from assent.runtime.definition_commands import DefinitionCommands
 from assent.runtime.event_commands import EventCommands, RequestCommands
 from assent.runtime.instance_commands import EntityCommands, InstanceCommands
-from assent.runtime.operation_commands import OperationCommands
+from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
 from assent.runtime.task_commands import TaskCommands
-from assent.store.caller_transaction import caller_transaction
+from assent.store.caller_transaction import CallerDatabase, caller_transaction
 from assent.store.database import Database
-from assent.store.joined_database import CallerDatabase
 
 
 class Runtime:

@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from assent.jobs.job import JobStatus
-from assent.model.reader import Reader, reader_columns
+from assent.model.actor import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 TaskStatus = JobStatus
 
-_SQL: Final = load_queries("assent.tasks", "views.sql")
+_SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

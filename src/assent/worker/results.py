@@ -6,13 +6,12 @@ from datetime import datetime
 
 from assent.jobs.job import AttemptResult
 from assent.jobs.queue import JobRow, settle_if_claimed
-from assent.requests.close import expire_requests
 from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
+from assent.requests.outside_requests import expire_requests
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
-from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
 from assent.worker.jobs import JobDuty
-from assent.worker.plans import look_up_by_index
 
 
 class Results(JobDuty[ClaimedDelivery]):

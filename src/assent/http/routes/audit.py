@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import Field
 
-from assent.audit.search import READ_AUDIT, AuditFilter, search_audit
+from assent.audit.entries import READ_AUDIT, AuditFilter, search_audit
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery, ResponseModel
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from pydantic import AliasChoices, Field, model_validator
 
-from assent.compiler.changes import Diff
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
-from assent.compiler.diff import diff
+from assent.compiler.diff import Diff, diff
 from assent.definitions.definition import DefinitionVersion, Kind, Publication, Status
 from assent.http.fields import Data, RequestModel, ResponseModel, ShortText
 from assent.model.problems import Problem, first_problems
@@ -67,7 +66,7 @@ class Sources(RequestModel):
 class PlacedProblem(ResponseModel):
     """One problem, with its position in the text."""
 
-    code: str = Field(examples=["UNKNOWN_STEP"])
+    code: str = Field(examples=["UNKNOWN_NODE"])
     message: str
     path: list[str | int] = Field(examples=[["transitions", 0, "to"]])
     hint: str | None = None

@@ -23,13 +23,11 @@ from assent.http.replies import About, Reply, reply_with
 from assent.http.routes.instances import InstanceBody
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.kernel.listing import EntityFilter, list_entities
-from assent.kernel.locking import lock_entity
-from assent.kernel.read import read_entity
+from assent.kernel.entities import EntityFilter, list_entities, lock_entity, read_entity
 from assent.model.contract import EditWindow
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Entity, Refused, Rejection
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 
 router = Router(takes_documents=True, prefix="/api/entities/{entity_type}", tags=["entities"])
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import Field
 
-from assent.approvals.decision_log import decisions_of_entity
+from assent.approvals.requests import decisions_of_entity
 from assent.http.context import Transaction
 from assent.http.fields import Data, NamePath, ResponseModel
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
@@ -15,7 +15,7 @@ from assent.http.replies import Reply
 from assent.http.routes.audit import AuditBody
 from assent.http.routes.entities import read_visible_entity
 from assent.http.routing import Router
-from assent.kernel.listing import list_audit, list_versions, read_two_versions
+from assent.kernel.entities import list_audit, list_versions, read_two_versions
 from assent.model.approval import Answer, RequestStatus
 from assent.model.cursor import id_in, integer_in, position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
