@@ -132,7 +132,7 @@ async def type_command(company: Company, *words: object) -> Any:
     result = await desk.attempt(*words, "--json", user=company.trying)
     if result.exit_code:
         refusal = json.loads(result.stderr)
-        raise Refused(Rejection(refusal["code"], refusal["message"]))
+        raise Refused(Rejection(refusal["code"], refusal["detail"]))
     return json.loads(result.stdout)
 
 

@@ -1,9 +1,9 @@
 """Health: what an operator asks first. Is everything processed, how fast, what is stuck, what is dead?"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from pydantic_settings import SettingsConfigDict
 
@@ -69,9 +69,6 @@ class Health:
     @property
     def is_healthy(self) -> bool:
         return not self.problems
-
-    def to_json(self) -> dict[str, Any]:
-        return {"healthy": self.is_healthy, **asdict(self)}
 
 
 async def health(

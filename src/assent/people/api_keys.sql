@@ -12,11 +12,6 @@ RETURNING id;
 SELECT count(*) FROM assent.api_keys
  WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3);
 
--- name: list_api_keys
--- The keys of an org, newest first.
-SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at, partition_id, parent_id, created_by
-  FROM assent.api_keys WHERE org_id = $1 ORDER BY id DESC LIMIT $2;
-
 -- name: page_of_api_keys
 -- The keys of a member or of the org, newest first.
 SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at, partition_id, parent_id, created_by

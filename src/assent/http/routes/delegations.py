@@ -6,9 +6,10 @@ from uuid import UUID
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
 from assent.http.context import Transaction
-from assent.http.fields import Moment, NameQuery, RequestModel, ResponseModel, ShortText, Text
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import Moment, NameQuery, RequestModel, ShortText, Text
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of
