@@ -52,10 +52,15 @@ baseline: $(VENV)/.dev ## freeze the schema folder as version 0001; only before 
 bench: $(VENV)/.bench ## the benchmarks, side by side with peers; ONLY=name runs one of them
 	$(BIN)/python -m bench $(ONLY)
 
-lock: ## resolve the dependencies anew into requirements/ (needs uv)
-	uv pip compile pyproject.toml --extra http --group build --universal --generate-hashes --no-header -q -o requirements/run.txt
-	uv pip compile pyproject.toml --extra http --extra telemetry --extra sentry --group build --group dev --universal --generate-hashes --no-header -q -o requirements/dev.txt -c requirements/run.txt
-	uv pip compile pyproject.toml --extra http --group build --group bench --universal --no-strip-extras --generate-hashes --no-header -q -o requirements/bench.txt -c requirements/run.txt
+COMPILE := uv pip compile --universal --generate-hashes --no-header -q
+
+lock: ## resolve the dependencies again into requirements/ (needs uv)
+	$(COMPILE) pyproject.toml --extra embedded --extra http --group build -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra embedded --extra http --extra telemetry --extra sentry --group build --group dev -o requirements/dev.txt -c requirements/run.txt
+	$(COMPILE) pyproject.toml --extra embedded --extra http --group build --group bench --no-strip-extras -o requirements/bench.txt -c requirements/run.txt
+	$(COMPILE) --group build -o requirements/build.txt -c requirements/run.txt
+	$(COMPILE) --group docs -o requirements/docs.txt -c requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

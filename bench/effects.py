@@ -14,8 +14,8 @@ from assent.effects.outbox import NewEffect, enqueue
 from assent.effects.secrets import rotate_secret
 from assent.effects.sending_settings import SendingSettings
 from assent.effects.settings import EffectSettings
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.database import Connection, Database
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects

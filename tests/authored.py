@@ -1,14 +1,15 @@
-"""What authors wrote, as tests use it: files read with their positions, and compiled."""
+"""What authors wrote, as tests use it: files read with their positions, flows of a few steps, and both compiled."""
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from assent.compiler import Compilation, compile_effective, compile_flow, generate_envelope
 from assent.compiler.source import Source, read_source
 from assent.model.contract import Contract, contract_from
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from assent.model.workflow import Workflow
 
 DATA = Path(__file__).parent / "data"
@@ -46,6 +47,38 @@ def orders_flow() -> dict[str, Any]:
     return flow
 
 
+END: Final = {"id": "end", "type": "terminal"}
+
+
+def script(name: str, **sets: Any) -> dict[str, Any]:
+    return {"id": name, "type": "script", "set": sets or {name: "true"}}
+
+
+def form(name: str, **rest: Any) -> dict[str, Any]:
+    return {"id": name, "type": "action", **rest}
+
+
+def call(name: str, operation: str, **rest: Any) -> dict[str, Any]:
+    return {"id": name, "type": "system", "operation": {"sdk": operation}, **rest}
+
+
+def arrows(*names: str, event: str = "completed") -> list[dict[str, Any]]:
+    """Return the transitions from each of these steps to the next."""
+    return [{"from": a, "event": event, "to": b} for a, b in pairwise(names)]
+
+
+def line(*steps: dict[str, Any]) -> list[dict[str, Any]]:
+    return arrows(*[step["id"] for step in steps])
+
+
+def flow_of(
+    key: str, steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **more: Any
+) -> dict[str, Any]:
+    """Return a flow that begins with the first of these steps."""
+    flow = {"flow": key, "version": 1, "start": steps[0]["id"], "steps": steps, "transitions": transitions}
+    return {**flow, **more}
+
+
 def compile_slot(slot: Mapping[str, Any], slot_id: str = "slot:submitted_to_approved") -> Compilation:
     """The invoice's envelope with one slot filled."""
     base = {"entity_type": "invoice", "envelope_version": 1}
@@ -53,9 +86,8 @@ def compile_slot(slot: Mapping[str, Any], slot_id: str = "slot:submitted_to_appr
 
 
 def compile_steps(steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **more: Any) -> Compilation:
-    """A flow that begins with its first step."""
-    flow = {"flow": "test", "version": 1, "start": steps[0]["id"], "steps": steps, "transitions": transitions}
-    return compile_flow({**flow, **more})
+    """Compile a flow that begins with the first of these steps."""
+    return compile_flow(flow_of("test", steps, transitions, **more))
 
 
 def codes(compilation: Compilation) -> list[str]:

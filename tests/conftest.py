@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
+from assent.app import App
+from assent.kernel import Kernel
+from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import invoice_contract
 from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_at
+from tests.receiver import Receiver, receiving
 from tests.statements import StatementCounter
 from tests.twin import Twin, repeated_ids
+from tests.world import EXPENSE, ORDER
 
 _RUN_DIR = pytest.StashKey[Path]()
 
@@ -123,8 +129,31 @@ async def database(database_url: str, clock: MovedClock) -> AsyncIterator[Databa
 
 
 @pytest.fixture
+def app() -> App:
+    """An application with the three documents of `tests.world`, to which a test may add."""
+    return App([invoice_contract(), ORDER, EXPENSE])
+
+
+@pytest.fixture
+def runtime(app: App, database: Database) -> Runtime:
+    return app.runtime(database)
+
+
+@pytest.fixture
+def kernel(app: App, database: Database) -> Kernel:
+    return app.kernel(database)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A real HTTP server for effects to go to."""
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
 def statement_counter(database: Database) -> Iterator[StatementCounter]:
-    """Counts the statements of `database` from the beginning of the test; `clear()` starts anew."""
+    """Counts the statements of `database` from the beginning of the test; `clear()` starts again."""
     counter = StatementCounter()
     with database.observe(counter):
         yield counter

@@ -28,6 +28,10 @@ FOREIGN_KEY = "23503"
 UNIQUE = "23505"
 SERIALIZATION = "40001"
 
+BLOCKED_PIDS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
+"""
+
 WAIT_MAX_S = 90
 """How long a test waits for what must happen: only a hang takes so long, also on a machine with ten times its load."""
 
@@ -78,3 +82,11 @@ async def wait_until_blocked(observer: Connection, waiter: Connection) -> None:
     async with asyncio.timeout(WAIT_MAX_S):
         while not await observer.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid):
             pass
+
+
+async def wait_until_a_connection_is_blocked(observer: Connection) -> None:
+    """Return as soon as any connection to this database waits for a lock."""
+    async with asyncio.timeout(WAIT_MAX_S):
+        while not await observer.fetchval(BLOCKED_PIDS):
+            # A transaction sees the activity as it was when it first looked.
+            await observer.execute("SELECT pg_stat_clear_snapshot()")

@@ -15,8 +15,7 @@ from assent.store.connect import Connection, connect
 from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster
 from assent.store.embedded.postmaster import Postmaster
 from assent.store.embedded.programs import wheel_programs
-from assent.testing.databases import SETTINGS, START, Databases
-from assent.testing.server import fastest_folder, folder_of_this_run, server_at
+from assent.testing.databases import SETTINGS, START, Databases, fastest_folder, folder_of_this_run, server_at
 
 __all__ = [
     "PROGRAMS_VARIABLE",

@@ -14,9 +14,8 @@ from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Registry
 from assent.model.contract import Contract, FieldSpec, contract_from, parse_contract
-from assent.model.effect import Channel, openapi_name
+from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX, Channel, openapi_name
 from assent.model.problems import Invalid, Problem
-from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
 from assent.people.directory import Directory, MembersDirectory
 from assent.runtime.core import Core, Operation
 from assent.runtime.definition_commands import read_declared

@@ -6,7 +6,7 @@ from socket import socket
 
 from assent.app import App
 from assent.compiler.source import Source
-from assent.definitions.publish_sources import publish_sources
+from assent.definitions.publish import publish_sources
 from assent.effects.sending_settings import SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen

@@ -232,7 +232,7 @@ async def _filterable(connection):
         ({"due_before": NOW}, ["Late one"]),
         ({"claimed": "me"}, ["100% sure"]),
         ({"claimed": "others"}, [None]),
-        ({"claimed": "nobody"}, ["Order 1", "Late one"]),
+        ({"claimed": "unclaimed"}, ["Order 1", "Late one"]),
         ({"text": "oNe"}, ["Late one"]),
         ({"text": "%"}, ["100% sure"]),
         ({"text": "_"}, []),

@@ -4,9 +4,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
-from assent.app import App
 from assent.approvals import decisions_of_entity, decisions_of_request, keep_chain
 from assent.people import (
     InboxPage,
@@ -18,30 +15,27 @@ from assent.people import (
     delegate,
     read_inbox,
 )
-from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.authored import invoice_contract
-from tests.runtime.flows import ORG, drain, publish, rows, steps_of
-from tests.runtime.invoices import (
+from tests.world import (
     ANN,
     BEA,
     FAY,
     FIN,
     LARGE,
+    ORG,
     decide,
-    edit,
-    open_shop,
+    drain,
+    edit_invoice,
+    found_acme_with_invoices,
     patch_of,
+    publish_steps,
     request_id,
-    submitted,
+    rows,
+    steps_of,
+    submit_invoice,
 )
 
 ASK = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}, "due": "24h"}
-
-
-@pytest.fixture
-def runtime(database: Database) -> Runtime:
-    return App([invoice_contract()]).runtime(database)
 
 
 async def _inbox(database: Database, user_id: str, **given: Any) -> tuple[Any, ...]:
@@ -59,8 +53,8 @@ async def _lend(database: Database, from_user: Any, to_user: str, **given: Any) 
 
 
 async def test_question_is_in_the_inbox_of_all_who_are_asked_until_one_answers(runtime, database):
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     for name in ("fin", "fay"):
         (item,) = await _inbox(database, name)
         assert (item.node_name, item.bucket, item.workflow) == ("ask", "roles", "invoice")
@@ -74,10 +68,10 @@ async def test_question_is_in_the_inbox_of_all_who_are_asked_until_one_answers(r
 
 
 async def test_edit_takes_the_question_back_and_the_next_asks_about_the_new_version(runtime, database):
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     (before,) = await _inbox(database, "fin")
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
     assert await _inbox(database, "fin") == ()
     await drain(runtime)
     await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")
@@ -86,9 +80,9 @@ async def test_edit_takes_the_question_back_and_the_next_asks_about_the_new_vers
 
 
 async def test_stand_in_finds_and_answers_and_both_names_are_on_record(runtime, database, clock):
-    await open_shop(database, patch_of(ASK | {"approvers": {"user": "fin"}}))
+    await found_acme_with_invoices(database, patch_of(ASK | {"approvers": {"user": "fin"}}))
     await _lend(database, FIN, "fay", ends_at=clock.now() + timedelta(days=2))
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     (item,) = await _inbox(database, "fay")
     assert (item.bucket, item.on_behalf_of) == ("delegated", "fin")
     await decide(runtime, view, "ask", FAY, reason="checked")
@@ -98,17 +92,17 @@ async def test_stand_in_finds_and_answers_and_both_names_are_on_record(runtime, 
 
 
 async def test_delegation_that_has_ended_shows_nothing(runtime, database, clock):
-    await open_shop(database, patch_of(ASK | {"approvers": {"user": "fin"}}))
+    await found_acme_with_invoices(database, patch_of(ASK | {"approvers": {"user": "fin"}}))
     await _lend(database, FIN, "fay", ends_at=clock.now() + timedelta(hours=1))
-    await submitted(runtime)
+    await submit_invoice(runtime)
     assert len(await _inbox(database, "fay")) == 1
     clock.advance(timedelta(hours=1))
     assert await _inbox(database, "fay") == ()
 
 
 async def test_evidence_names_the_gate_that_used_the_approval_up(runtime, database):
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     asked = request_id(view, "ask")
     await decide(runtime, view, "ask", FIN)
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:approve"]
@@ -119,11 +113,11 @@ async def test_evidence_names_the_gate_that_used_the_approval_up(runtime, databa
 
 
 async def test_evidence_of_a_flow_names_the_step_itself(runtime, database):
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     ends = [{"id": name, "type": "terminal"} for name in ("approved", "rejected")]
     steps = [{"id": "ok", "type": "approval", "assignee": {"user": "bea"}}, *ends]
     arrows = [{"from": "ok", "event": end["id"], "to": end["id"]} for end in ends]
-    await publish(database, "leave", steps, arrows)
+    await publish_steps(database, "leave", steps, arrows)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     asked = request_id(view, "ok")
     await runtime.org(ORG, BEA).approvals.decide(asked, "approved")
@@ -134,9 +128,9 @@ async def test_evidence_of_a_flow_names_the_step_itself(runtime, database):
 
 async def test_instances_ask_the_people_of_a_role_in_turn(runtime, database):
     role = {"role": "finance_manager", "pick": "round_robin"}
-    await open_shop(database, patch_of(ASK | {"approvers": role}))
+    await found_acme_with_invoices(database, patch_of(ASK | {"approvers": role}))
     for _ in range(4):
-        await submitted(runtime)
+        await submit_invoice(runtime)
     assert [(await _counted(database, name)) for name in ("fay", "fin")] == [2, 2]
 
 
@@ -146,14 +140,14 @@ async def _counted(database: Database, user_id: str) -> int:
 
 
 async def test_chain_asks_one_after_the_other(runtime, database):
-    await open_shop(database, patch_of(ASK | {"approvers": {"chain": "large"}}))
+    await found_acme_with_invoices(database, patch_of(ASK | {"approvers": {"chain": "large"}}))
     steps = [
         {"name": "finance", "approvers": {"role": "finance_manager"}},
         {"name": "budget", "approvers": {"user": "bea"}},
     ]
     async with database.transaction(ORG) as connection:
         await keep_chain(connection, ORG, {"chain": "large", "steps": steps}, database.clock.now())
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     assert [len(await _inbox(database, name)) for name in ("fin", "bea")] == [1, 0]
     await decide(runtime, view, "ask", FIN)
     assert [len(await _inbox(database, name)) for name in ("fin", "bea")] == [0, 1]

@@ -1,4 +1,4 @@
-"""The world of the rights matrix: a step that writes, in three shapes of work, behind every wait.
+"""The rights matrix: a step that writes, in three shapes of work, behind every wait.
 
 `hans` holds the right to the write and `wim` does not; `bot` is the service account that a step may run as. `olga`, who
 retries, skips, pauses and resumes, holds the right as well: an operator never lends it. In the shape `entity` the gate
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from assent.model.mutation import Command
 from assent.testing.sandbox import ORG
-from tests.authority.world import (
+from tests.authority.matrix import (
     AMENDMENT,
     APPROVAL,
     ASK_IN_SLOT,

@@ -23,8 +23,7 @@ from assent.runtime import InstanceView, Runtime
 from assent.store.clock import MovedClock
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.runtime.flows import ORG, drain
-from tests.runtime.invoices import MIDDLE, create, found_company, patch_of, publish_invoices, request_id
+from tests.world import MIDDLE, ORG, create_invoice, drain, found_acme, patch_of, publish_invoices, request_id
 
 PAT, QUINN, OLLIE, ANN = (
     Actor(name, roles=frozenset({"clerk"})) for name in ("pat", "quinn", "ollie", "ann")
@@ -178,10 +177,10 @@ class Asked:
 async def ask(runtime: Runtime, clock: MovedClock, situation: Situation, shape: str = "plain") -> Asked:
     """Let everything happen until it is Pat's turn."""
     people = {**STAFF, "pat": list(situation.pat), "quinn": list(situation.quinn)}
-    await found_company(runtime.database, people)
+    await found_acme(runtime.database, people)
     await publish_invoices(runtime.database, _patch(SHAPES[shape]))
     delegation = await _lend(runtime, situation)
-    entity = await create(runtime, MIDDLE, situation.author)
+    entity = await create_invoice(runtime, MIDDLE, situation.author)
     view = await runtime.org(ORG, situation.author).entities.transition(entity.id, "submit")
     asked = Asked(runtime, situation, view, request_id(view, "two"), "a" if shape == "groups" else None)
     if situation.first:

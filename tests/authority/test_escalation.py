@@ -28,6 +28,7 @@ from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.postgres import SETTINGS as STORE_SETTINGS
 from tests.postgres import START, Databases
+from tests.world import grant
 
 SEED = int(os.environ.get("ASSENT_TEST_SEED", "20260302"))
 CONTRACTS = list(app.registry.contracts.values())
@@ -183,10 +184,7 @@ async def furnish(connection: Connection, org: str, held: frozenset[str]) -> Non
         "auditing": ["audit:read"],
         "searching": sorted(held),
     }
-    await connection.executemany(
-        "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
-        [(org, role, capability) for role, names in carried.items() for capability in names],
-    )
+    await grant(connection, carried, org)
     await connection.executemany(
         "INSERT INTO assent.members (org_id, user_id, name, roles, kind, manager_id) VALUES ($1, $2, $2, $3, $4, $5)",
         [(org, user, *rest) for user, rest in PEOPLE.items()],

@@ -16,7 +16,7 @@ import pytest
 from assent.model.mutation import Refused, Rejection
 from assent.people import InboxQuery, NewDelegation, delegate, read_inbox
 from assent.testing.sandbox import ORG
-from tests.authority.world import (
+from tests.authority.matrix import (
     MATRIX_BETWEENS,
     SHAPES,
     Between,
@@ -128,7 +128,7 @@ async def skip_it(company: Company) -> None:
 
 async def type_command(company: Company, *words: object) -> Any:
     """Run a command of the command line on the same database; raise Refused with the code that it prints."""
-    desk = Desk(company.sandbox.database.url, "tests.authority.world:app")
+    desk = Desk(company.sandbox.database.url, "tests.authority.matrix:app")
     result = await desk.attempt(*words, "--json", user=company.trying)
     if result.exit_code:
         refusal = json.loads(result.stderr)

@@ -13,7 +13,7 @@ import pytest
 
 from assent.model.mutation import Refused
 from assent.testing.sandbox import ORG
-from tests.authority.world import Company, company_with, edit_bill, new_bill, patch_with
+from tests.authority.matrix import Company, company_with, edit_bill, new_bill, patch_with
 
 pytestmark = pytest.mark.long
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.authority.matrix import MATRIX_BETWEENS, Between, Company, company_with
 from tests.authority.rights import (
     BEHIND_THE_GATE,
     RUN_AS_BOT,
@@ -18,7 +19,6 @@ from tests.authority.rights import (
     Shape,
     written_rows,
 )
-from tests.authority.world import MATRIX_BETWEENS, Between, Company, company_with
 
 CARRIED_OUT_BY = {
     "nothing": "hans",

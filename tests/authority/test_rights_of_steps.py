@@ -9,8 +9,7 @@ from assent.model.actor import SYSTEM
 from assent.model.mutation import Command
 from assent.people import NewDelegation, delegate
 from assent.testing.sandbox import ORG
-from tests.authority.rights import BEGIN, SALARY
-from tests.authority.world import (
+from tests.authority.matrix import (
     ASK_IN_SLOT,
     BETWEENS,
     WAIT,
@@ -23,6 +22,7 @@ from tests.authority.world import (
     patch_with,
     submit,
 )
+from tests.authority.rights import BEGIN, SALARY
 
 WRITE: Final = {
     "id": "write",

@@ -5,13 +5,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from assent.app import App
 from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
-from assent.store.database import Database
-from tests.authored import invoice_contract
 from tests.authority.sitting import (
     ADMIN,
     DENIED,
@@ -27,17 +24,12 @@ from tests.authority.sitting import (
     statuses,
 )
 from tests.plain_sql import NOT_ASKED
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, rows
 
 BARRED = {name: situation for name, situation in SITUATIONS.items() if situation.code}
 ABLE = [name for name, situation in SITUATIONS.items() if not situation.code]
 
 ROUTES = ("decide", "decide_in_a_group", "decide_by_name", "advance", "claim", "give_away")
-
-
-@pytest.fixture
-def runtime(database: Database) -> Runtime:
-    return App([invoice_contract()]).runtime(database)
 
 
 async def _code(asked: Asked, route: str) -> str | None:

@@ -21,8 +21,8 @@ from assent.people import (
 from assent.people.directory import OrgRole, OrgUser
 from assent.runtime import Runtime
 from assent.store.database import Connection, Database
-from tests.runtime.flows import ANN, END, ORG, arrows, form, publish, rows
-from tests.runtime.invoices import found_company, request_id
+from tests.authored import END, arrows, form
+from tests.world import ANN, ORG, found_acme, publish_steps, request_id, rows
 
 PAT, QUINN, BEA = Actor("pat"), Actor("quinn"), Actor("bea")
 ASK = {"id": "ask", "type": "approval", "assignee": {"role": "boss"}}
@@ -88,7 +88,7 @@ async def _lend(runtime: Runtime, **given: Any) -> None:
 async def test_person_of_another_directory_finds_and_decides(
     runtime: Runtime, database: Database, node: dict[str, Any], bucket: str
 ) -> None:
-    await publish(database, "leave", [node, END], WAYS)
+    await publish_steps(database, "leave", [node, END], WAYS)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     assert await _inbox(runtime, BEA) == [bucket]
     assert (
@@ -109,7 +109,7 @@ LOST = {
 async def test_person_of_another_directory_decides_while_it_says_so(
     runtime: Runtime, database: Database, staff: Staff, node: dict[str, Any], change: str
 ) -> None:
-    await publish(database, "leave", [node, END], WAYS)
+    await publish_steps(database, "leave", [node, END], WAYS)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     LOST[change](staff)
     if (node, change) == (NAMED, "role"):  # whoever was named is asked whatever they do
@@ -124,7 +124,7 @@ async def test_person_of_another_directory_decides_while_it_says_so(
 async def test_stand_in_of_another_directory_decides_while_both_are_there(
     runtime: Runtime, database: Database, staff: Staff, change: str | None
 ) -> None:
-    await publish(database, "leave", [ASK, END], WAYS)
+    await publish_steps(database, "leave", [ASK, END], WAYS)
     await _lend(runtime)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     if change is None:
@@ -142,7 +142,7 @@ async def test_stand_in_of_another_directory_decides_while_both_are_there(
 async def test_whether_people_are_there_is_asked_once_for_a_batch(
     runtime: Runtime, database: Database, staff: Staff, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await publish(database, "leave", [ASK, END], WAYS)
+    await publish_steps(database, "leave", [ASK, END], WAYS)
     await _lend(runtime)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     calls: list[str] = []
@@ -198,8 +198,8 @@ async def test_form_is_claimed_and_filled_in_by_those_who_are_still_asked(
 ) -> None:
     pat, quinn, lends, after, code = FORMS[case]
     runtime = App([]).runtime(database)
-    await found_company(database, {"ann": ["clerk"], "pat": list(pat), "quinn": list(quinn)})
-    await publish(database, "filling", [FORM, END], arrows("fill", "end", event="done"))
+    await found_acme(database, {"ann": ["clerk"], "pat": list(pat), "quinn": list(quinn)})
+    await publish_steps(database, "filling", [FORM, END], arrows("fill", "end", event="done"))
     if lends is not None:
         await _lend(runtime, **lends)
     view = await runtime.org(ORG, ANN).instances.start("filling")

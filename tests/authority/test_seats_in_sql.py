@@ -10,8 +10,7 @@ import pytest
 
 from assent.approvals.forms import load_forms
 from assent.approvals.requests import load_requests
-from assent.engine.rounds import round_of
-from assent.engine.seats import SeatRules
+from assent.engine.consent import SeatRules, round_of
 from assent.model.approval import ApprovalRequest, Presence, SeatedRequest
 from assent.people import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
 from assent.people.presence import find_present

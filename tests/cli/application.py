@@ -4,12 +4,12 @@ from typing import Any
 
 from assent.app import App
 from tests.authored import invoice_contract
-from tests.kernel.company import EXPENSE, INVOICE
+from tests.world import EXPENSE, ORDER
 
 SECRET: dict[str, Any] = {
-    **INVOICE,
+    **ORDER,
     "contract": "secret",
-    "permissions": {**INVOICE["permissions"], "read": ["clerk"]},
+    "permissions": {**ORDER["permissions"], "read": ["clerk"]},
 }
 """What only clerks may see."""
 

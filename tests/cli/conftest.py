@@ -4,23 +4,19 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from assent.definitions import publish_contract
-from assent.model.actor import SYSTEM
-from assent.model.contract import contract_from
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form
 from tests.cli.application import SECRET, app, shop
 from tests.cli.desk import Desk
 from tests.postgres import SETTINGS
-from tests.runtime.flows import END, ORG, arrows, call, form, publish
-from tests.runtime.invoices import PEOPLE, found_company, publish_invoices
+from tests.world import PEOPLE, found_acme, grant, publish, publish_invoices, publish_steps
 
-CAPABILITIES = [
-    ("operator", "workflows:*"),
-    ("operator", "events:emit"),
-    ("auditor", "audit:read"),
-    ("clerk", "orders:start"),
-]
+CAPABILITIES = {
+    "operator": ["workflows:*", "events:emit"],
+    "auditor": ["audit:read"],
+    "clerk": ["orders:start"],
+}
 
 
 @pytest.fixture
@@ -28,18 +24,14 @@ async def company(database_url: str) -> AsyncIterator[Database]:
     """A database that goes by the clock of the machine, as the commands do."""
     database = await Database.open(database_url, settings=SETTINGS)
     try:
-        await found_company(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
+        await found_acme(database, {**PEOPLE, "ops": ["operator"], "aud": ["auditor"], "gone": ["clerk"]})
         async with database.transaction(None) as connection:
             await connection.execute(
                 "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'gone'"
             )
-            await connection.executemany(
-                "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
-                [(ORG, role, capability) for role, capability in CAPABILITIES],
-            )
+            await grant(connection, CAPABILITIES)
         await publish_invoices(database)
-        async with database.transaction(None) as connection:
-            await publish_contract(connection, contract_from(SECRET), SYSTEM, database.clock.now())
+        await publish(database, SECRET)
         await _publish_flows(database)
         yield database
     finally:
@@ -48,15 +40,17 @@ async def company(database_url: str) -> AsyncIterator[Database]:
 
 async def _publish_flows(database: Database) -> None:
     wait = {"id": "wait", "type": "wait", "key": "paid:{workflow.order}"}
-    await publish(
+    await publish_steps(
         database,
         "orders",
         [form("ask"), call("confirm", "shop.confirm"), END],
         [{"from": "ask", "event": "go", "to": "confirm"}, *arrows("confirm", "end")],
         capabilities=["orders:start"],
     )
-    await publish(database, "confirmation", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
-    await publish(database, "payment", [wait, END], arrows("wait", "end"))
+    await publish_steps(
+        database, "confirmation", [call("confirm", "shop.confirm"), END], arrows("confirm", "end")
+    )
+    await publish_steps(database, "payment", [wait, END], arrows("wait", "end"))
 
 
 @pytest.fixture

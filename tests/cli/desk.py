@@ -12,7 +12,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from assent.cli.main import app
-from tests.runtime.flows import ORG
+from tests.world import ORG
 
 ROOT = Path(__file__).parents[2]
 ASSENT = Path(sys.executable).parent / "assent"

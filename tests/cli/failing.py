@@ -6,12 +6,13 @@ from assent.effects.sending_settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
+from tests.authored import END, arrows
 from tests.cli.application import shop
 from tests.cli.desk import Desk
-from tests.effects.sending import LOCAL, Office
 from tests.postgres import past_the_guards
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows
 from tests.runtime.spoiling import projection, put_back
+from tests.workers import LOCAL, EffectsWorker
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 
 async def given_up(runtime: Runtime, database: Database) -> UUID:
@@ -38,15 +39,15 @@ async def unsendable(runtime: Runtime, database: Database, *, awaited: bool = Fa
     """An instance with an effect that a worker has given up, because it goes to no address."""
     tell = {"id": "tell", "type": "webhook_out", "url": "{workflow.url}", "body": {"a": "1"}}
     key = "awaiting" if awaited else "telling"
-    await publish(
+    await publish_steps(
         database, key, [{**tell, **({"await": True} if awaited else {})}, END], arrows("tell", "end")
     )
     view = await runtime.org(ORG, ANN).instances.start(key, {"url": "http://[::1"})
-    office = Office(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
+    effects_worker = EffectsWorker(WorkerContext(database, runtime=runtime, sending=SendingSettings(LOCAL)))
     try:
-        await office.work()
+        await effects_worker.work()
     finally:
-        await office.close()
+        await effects_worker.close()
     return view.id
 
 

@@ -12,8 +12,8 @@ from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up, given_up_many, unsendable
 from tests.postgres import past_the_guards
 from tests.rows import insert
-from tests.runtime.flows import drain, effects, rows
 from tests.runtime.spoiling import projection, put_back
+from tests.world import drain, effects, rows
 
 NOTHING = {"events": 0, "effects": 0, "results": 0, "tasks": 0, "refused": []}
 

@@ -12,12 +12,21 @@ from assent.people.directory import MembersDirectory
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
 from tests.cli.desk import Desk, lines
-from tests.runtime.flows import ORG, rows
-from tests.runtime.invoices import LARGE, MIDDLE, actor, create, invoice, request_id, submitted
+from tests.world import (
+    LARGE,
+    MIDDLE,
+    ORG,
+    actor,
+    create_invoice,
+    entity_row,
+    request_id,
+    rows,
+    submit_invoice,
+)
 
 
 async def test_an_inbox_shows_what_waits_for_somebody_and_nobody_else(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     result = await desk.run("inbox", user="bea")
     heading, item, total = lines(result)
     assert heading == ["age", "title", "figure", "step", "kind", "request"]
@@ -27,7 +36,7 @@ async def test_an_inbox_shows_what_waits_for_somebody_and_nobody_else(desk: Desk
 
 
 async def test_an_inbox_as_json_can_be_paged_through(desk: Desk, runtime: Runtime) -> None:
-    wanted = [request_id(await submitted(runtime, MIDDLE), "one") for _ in range(3)]
+    wanted = [request_id(await submit_invoice(runtime, MIDDLE), "one") for _ in range(3)]
     first = await desk.json("inbox", "--limit", 2, user="fin")
     second = await desk.json("inbox", "--limit", 2, "--cursor", first["next"], user="fin")
     found = [UUID(item["request_id"]) for page in (first, second) for item in page["items"]]
@@ -35,8 +44,8 @@ async def test_an_inbox_as_json_can_be_paged_through(desk: Desk, runtime: Runtim
 
 
 async def test_an_inbox_is_filtered_and_sorted(desk: Desk, runtime: Runtime) -> None:
-    await submitted(runtime, MIDDLE)
-    await submitted(runtime, LARGE)
+    await submit_invoice(runtime, MIDDLE)
+    await submit_invoice(runtime, LARGE)
     items = (await desk.json("inbox", "--sort", "figure", user="fin"))["items"]
     assert [item["node_name"] for item in items] == ["finance", "one"]
     assert (await desk.json("inbox", "--overdue", user="fin"))["items"] == []
@@ -48,7 +57,7 @@ async def test_an_inbox_is_filtered_and_sorted(desk: Desk, runtime: Runtime) -> 
 async def test_whoever_stands_in_sees_for_whom_and_decides_for_them(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     await _delegate(company, "bea", "max")
     heading, item, _ = lines(await desk.run("inbox", user="max"))
     assert heading == ["age", "title", "figure", "step", "kind", "on", "behalf", "of", "request"]
@@ -72,23 +81,23 @@ async def test_whoever_stands_in_sees_for_whom_and_decides_for_them(
 async def test_a_request_is_decided(
     desk: Desk, runtime: Runtime, company: Database, options: Any, kept: Any
 ) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     await desk.run("approvals", "decide", request_id(view, "finance"), *options, user="fin")
     (decision,) = await rows(company, "approval_decisions")
     assert (decision["approver_id"], decision["decision"], decision["reason"]) == ("fin", *kept)
 
 
 async def test_the_answer_shows_where_the_instance_stands_now(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     decided = await desk.json("approvals", "decide", request_id(view, "finance"), "approved", user="fin")
     assert [(step["name"], step["asked"]) for step in decided["instance"]["steps"]] == [("budget", ["bea"])]
     done = await desk.run("approvals", "decide", request_id(view, "budget"), "approved", user="bea")
     assert lines(done)[0] == ["✓", "approved"]
-    assert (await invoice(runtime, view.entity_id))["state"] == "active"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "active"
 
 
 async def test_the_beginning_of_an_id_is_enough_when_it_names_one(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     finance, budget = str(request_id(view, "finance")), str(request_id(view, "budget"))
     shared = next(n for n in range(len(budget)) if budget[n] != finance[n])
     refused = await desk.refusal("approvals", "decide", budget[:shared], "approved", user="bea")
@@ -107,14 +116,14 @@ async def test_two_answers_at_once_are_a_usage_error(desk: Desk) -> None:
 async def test_an_answer_that_the_step_does_not_know_changes_nothing(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     refused = await desk.refusal("approvals", "decide", request_id(view, "finance"), "maybe", user="fin")
     assert refused["code"] == "INVALID_TRANSITION"
     assert await rows(company, "approval_decisions") == []
 
 
 async def test_a_request_is_claimed_released_and_reassigned(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     request = request_id(view, "finance")
     await desk.run("approvals", "claim", request, user="fin")
     (item,) = (await desk.json("inbox", user="fin"))["items"]
@@ -130,7 +139,7 @@ async def test_a_request_is_claimed_released_and_reassigned(desk: Desk, runtime:
 async def test_nobody_approves_what_is_their_own_or_what_they_are_not_asked(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
-    request = request_id(await submitted(runtime, LARGE), "finance")
+    request = request_id(await submit_invoice(runtime, LARGE), "finance")
     for user in ("ann", "max"):
         assert (await desk.refusal("approvals", "decide", request, "approved", user=user))["code"] in (
             "POLICY_DENIED",
@@ -164,14 +173,14 @@ async def test_an_event_that_the_step_does_not_know_changes_nothing(desk: Desk) 
 
 
 async def test_an_entity_moves_on_by_its_own_id(desk: Desk, runtime: Runtime) -> None:
-    entity = await create(runtime, MIDDLE)
+    entity = await create_invoice(runtime, MIDDLE)
     moved = await desk.json("instances", "advance", entity.id, "submit")
     assert [step["name"] for step in moved["steps"]] == ["one"]
-    assert (await invoice(runtime, entity.id))["state"] == "submitted"
+    assert (await entity_row(runtime, entity.id))["state"] == "submitted"
 
 
 async def test_an_entitys_step_is_named_where_several_wait(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     refused = await desk.refusal("instances", "advance", view.entity_id, "approved", user="fin")
     assert refused["code"] == "AMBIGUOUS_STEP"
     decided = await desk.json(
@@ -181,17 +190,17 @@ async def test_an_entitys_step_is_named_where_several_wait(desk: Desk, runtime: 
 
 
 async def test_whoever_may_not_submit_does_not(desk: Desk, runtime: Runtime) -> None:
-    entity = await create(runtime, MIDDLE)
+    entity = await create_invoice(runtime, MIDDLE)
     assert (await desk.refusal("instances", "advance", entity.id, "submit", user="fin"))[
         "code"
     ] == "POLICY_DENIED"
-    assert (await invoice(runtime, entity.id))["state"] == "draft"
+    assert (await entity_row(runtime, entity.id))["state"] == "draft"
 
 
 async def test_instances_of_another_org_are_not_there(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
-    view: InstanceView = await submitted(runtime, MIDDLE)
+    view: InstanceView = await submit_invoice(runtime, MIDDLE)
     async with company.transaction(None) as connection:
         await connection.execute(
             "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ('globex', 'eve', 'Eve', '{operator}')"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from assent.store.database import Database
-from tests.runtime.flows import rows
+from tests.world import rows
 
 VALUE = "kT8vw-2fQ9xL"
 

@@ -5,14 +5,29 @@ import re
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END
 from tests.cli.desk import Desk, lines
 from tests.cli.failing import given_up
-from tests.runtime.flows import ANN, END, ORG, drain, publish, steps_of
-from tests.runtime.invoices import FIN, LARGE, MIDDLE, actor, create, decide, edit, request_id, submitted
+from tests.world import (
+    ANN,
+    FIN,
+    LARGE,
+    MIDDLE,
+    ORG,
+    actor,
+    create_invoice,
+    decide,
+    drain,
+    edit_invoice,
+    publish_steps,
+    request_id,
+    steps_of,
+    submit_invoice,
+)
 
 
 async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, runtime: Runtime) -> None:
-    older = await submitted(runtime, MIDDLE)
+    older = await submit_invoice(runtime, MIDDLE)
     newer = await desk.json("instances", "start", "orders")
     heading, first, second = lines(await desk.run("instances", "list"))
     assert heading[:5] == ["instance", "workflow", "status", "stands", "at"]
@@ -21,7 +36,7 @@ async def test_a_list_says_where_each_instance_stands_newest_first(desk: Desk, r
 
 
 async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime: Runtime) -> None:
-    about = await submitted(runtime, MIDDLE)
+    about = await submit_invoice(runtime, MIDDLE)
     flows = [(await desk.json("instances", "start", "orders"))["id"] for _ in range(3)]
     await desk.run("instances", "advance", flows[0], "go")
     assert await ids(desk, "--status", "completed") == [flows[0]]
@@ -64,7 +79,7 @@ async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk
 async def test_a_page_says_who_is_waited_for_what_was_answered_and_what_happened(
     desk: Desk, runtime: Runtime
 ) -> None:
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     await decide(runtime, view, "finance", FIN, reason="fine by me")
     page = (await desk.run("instances", "show", view.id, user="bea")).stdout
     budget = str(request_id(view, "budget"))
@@ -91,7 +106,7 @@ async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
     escalate = {"after": "48h", "to": {"user": "max"}}
     ask = {"id": "boss", "type": "approval", "assignee": {"user": "bea"}, "escalate": escalate}
     ways = [{"from": "boss", "event": event, "to": "end"} for event in ("approved", "rejected")]
-    await publish(database, "leave", [ask, END], ways)
+    await publish_steps(database, "leave", [ask, END], ways)
     view = await runtime.org(ORG, ANN).instances.start("leave")
     told = [
         " ".join(line.split()) for line in (await desk.run("instances", "show", view.id)).stdout.splitlines()
@@ -103,7 +118,7 @@ async def test_whoever_is_asked_only_later_is_not_shown_as_asked(
 
 
 async def test_what_one_could_do_is_shown_to_whoever_could(desk: Desk, runtime: Runtime) -> None:
-    entity = await create(runtime, MIDDLE)
+    entity = await create_invoice(runtime, MIDDLE)
     await drain(runtime)
     assert "you could  draft: submit" in (await desk.run("instances", "show", entity.id)).stdout
     assert (
@@ -113,8 +128,8 @@ async def test_what_one_could_do_is_shown_to_whoever_could(desk: Desk, runtime: 
 
 
 async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, MIDDLE)
-    await edit(runtime, view.entity_id, grand_total=80_000)
+    view = await submit_invoice(runtime, MIDDLE)
+    await edit_invoice(runtime, view.entity_id, grand_total=80_000)
     await drain(runtime)
     await runtime.org(ORG, actor("ann")).entities.transition(view.entity_id, "submit")
     shown = await desk.json("instances", "show", view.entity_id)
@@ -146,7 +161,7 @@ async def test_an_entity_without_a_workflow_is_shown_as_it_is(desk: Desk, runtim
 
 
 async def test_an_entity_whose_workflow_ended_shows_the_one_that_ran(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, MIDDLE)
+    view = await submit_invoice(runtime, MIDDLE)
     await decide(runtime, view, "one", FIN)
     shown = await desk.json("instances", "show", view.entity_id)
     assert (shown["entity"]["state"], shown["instance"]["id"]) == ("active", str(view.id))
@@ -159,7 +174,7 @@ async def test_an_id_that_names_nothing_is_not_found(desk: Desk) -> None:
 
 
 async def test_data_cannot_steer_the_terminal(desk: Desk, runtime: Runtime) -> None:
-    view = await submitted(runtime, {**MIDDLE, "number": "\x1b[2Jgone"})
+    view = await submit_invoice(runtime, {**MIDDLE, "number": "\x1b[2Jgone"})
     for result in (await desk.run("inbox", user="fin"), await desk.run("instances", "show", view.id)):
         assert "\x1b" not in result.stdout
 
@@ -167,7 +182,7 @@ async def test_data_cannot_steer_the_terminal(desk: Desk, runtime: Runtime) -> N
 async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(
     desk: Desk, runtime: Runtime
 ) -> None:
-    view = await submitted(runtime, MIDDLE)
+    view = await submit_invoice(runtime, MIDDLE)
     shown = await desk.terminal("instances", "list", columns=60)
     assert "\x1b[32m" in shown
     plain = "".join(_without_colours(shown).split())

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.desk import Desk, lines
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def test_a_flow_is_started_and_shown_where_it_came_to_rest(desk: Desk, company) -> None:

@@ -12,11 +12,21 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.worker.rescue import Rescue
-from tests.effects.offices import office_of
-from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
-from tests.effects.sending import Office, publish_step, publish_webhook, webhook
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
-from tests.worker.queues import run_until_done
+from tests.authored import END, arrows
+from tests.receiver import Receiver, Reply, redirect_to, reply_json
+from tests.workers import EffectsWorker, open_effects_worker, run_until_done
+from tests.world import (
+    ANN,
+    OPS,
+    ORG,
+    drain,
+    publish_step,
+    publish_steps,
+    publish_webhook,
+    rows,
+    steps_of,
+    webhook,
+)
 
 BILLING: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -61,123 +71,127 @@ def app(receiver: Receiver) -> App:
 
 
 async def test_service_is_called_by_the_worker_and_its_response_is_the_result(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="a/b c", amount=900)
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="a/b c", amount=900)
     assert (view.status, [waiting.name for waiting in view.waiting]) == ("running", ["bill"])
     assert receiver.received == []
     receiver.will(reply_json({"id": "inv-1"}, 201))
-    await office.work()
+    await effects_worker.work()
     (received,) = receiver.received
     assert (received.method, received.path) == ("POST", "/v1/customers/a%2Fb%20c/invoices")
     assert received.json == {"amount": 900}
     assert received.headers["authorization"] == "Bearer token"
-    assert received.key == (await office.effect())["key"]
-    assert await office.status(view.id) == "completed"
-    assert (await office.context(view.id))["invoice"] == "inv-1"
-    step = await office.step(view.id, "bill")
+    assert received.key == (await effects_worker.effect())["key"]
+    assert await effects_worker.status(view.id) == "completed"
+    assert (await effects_worker.context(view.id))["invoice"] == "inv-1"
+    step = await effects_worker.step(view.id, "bill")
     assert (step["status"], step["output_json"]["result"]) == ("completed", {"id": "inv-1"})
     (evidence,) = step["output_json"]["evidence"].values()
     assert (evidence["status"], evidence["outcome"]) == (201, "done")
 
 
-async def test_credentials_are_never_written_down(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, CREATE)
-    await office.start("telling", customer="c", amount=1)
-    await office.work()
+async def test_credentials_are_never_written_down(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_step(effects_worker.database, CREATE)
+    await effects_worker.start("telling", customer="c", amount=1)
+    await effects_worker.work()
     for table in ("effects", "workflow_step_executions", "workflow_events_outbox"):
-        assert "Bearer" not in str(await rows(office.database, table))
+        assert "Bearer" not in str(await rows(effects_worker.database, table))
 
 
-async def test_parameters_go_where_the_document_says(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, LIST)
-    view = await office.start("telling", customer="ä", states=["open", "late & due"])
+async def test_parameters_go_where_the_document_says(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_step(effects_worker.database, LIST)
+    view = await effects_worker.start("telling", customer="ä", states=["open", "late & due"])
     receiver.will(reply_json([1, 2]))
-    await office.work()
+    await effects_worker.work()
     (received,) = receiver.received
     assert received.method == "GET"
     assert received.path == "/v1/customers/%C3%A4/invoices?state=open&state=late+%26+due&page=2"
     assert (received.headers["x-region"], received.body) == ("eu", b"")
-    assert (await office.context(view.id))["found"] == [1, 2]
+    assert (await effects_worker.context(view.id))["found"] == [1, 2]
 
 
 async def test_error_of_the_service_takes_the_error_edge_with_what_it_said(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=-1)
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=-1)
     receiver.will(reply_json({"problem": "negative"}, 422))
-    await office.work()
-    step = await office.step(view.id, "bill")
+    await effects_worker.work()
+    step = await effects_worker.step(view.id, "bill")
     assert (step["status"], step["output_json"]["error"]["code"]) == ("failed", "HTTP_422")
     (evidence,) = step["output_json"]["evidence"].values()
     assert "negative" in evidence["body"]
-    assert await office.status(view.id) == "completed"
-    assert (await steps_of(office.database, view.id))[-1]["node_id"] == "failed"
+    assert await effects_worker.status(view.id) == "completed"
+    assert (await steps_of(effects_worker.database, view.id))[-1]["node_id"] == "failed"
 
 
 async def test_without_an_error_edge_the_instance_pauses_and_its_retry_asks_again(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish(office.database, "telling", [CREATE, END], arrows("bill", "end"))
-    view = await office.start("telling", customer="c", amount=1)
+    await publish_steps(effects_worker.database, "telling", [CREATE, END], arrows("bill", "end"))
+    view = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(400))
-    await office.work()
-    assert await office.status(view.id) == "paused"
-    (dead,) = await office.runtime.org(ORG).dead_letters.list("effect")
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "paused"
+    (dead,) = await effects_worker.runtime.org(ORG).dead_letters.list("effect")
     with pytest.raises(Refused, match="EFFECT_WAS_AWAITED"):
-        await office.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
-    assert await office.runtime.org(ORG).dead_letters.retry_all("effect") == 0
+        await effects_worker.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
+    assert await effects_worker.runtime.org(ORG).dead_letters.retry_all("effect") == 0
     receiver.will(reply_json({"id": "inv-2"}))
-    await office.runtime.org(ORG, OPS).instances.retry(view.id)
-    await office.work()
-    assert await office.status(view.id) == "completed"
+    await effects_worker.runtime.org(ORG, OPS).instances.retry(view.id)
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "completed"
     assert len(receiver.keys) == 2, "another step is another contract"
 
 
 async def test_failures_that_may_pass_are_tried_again_and_the_step_rests_meanwhile(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(503, headers={"Retry-After": "30"}), reply_json({"id": "inv-3"}))
-    await office.work()
-    assert await office.status(view.id) == "running"
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "running"
     clock.advance("30s")
-    await office.work()
-    assert await office.status(view.id) == "completed"
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "completed"
     assert list(receiver.keys.values()) == [2]
 
 
 async def test_step_that_runs_out_of_time_goes_its_own_way_and_a_late_answer_is_ignored(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_step(office.database, {**CREATE, "timeout": "1h"})
-    view = await office.start("telling", customer="c", amount=1)
+    await publish_step(effects_worker.database, {**CREATE, "timeout": "1h"})
+    view = await effects_worker.start("telling", customer="c", amount=1)
     clock.advance("2h")
-    await office.timers()
-    assert (await steps_of(office.database, view.id))[-1]["node_id"] == "late"
+    await effects_worker.timers()
+    assert (await steps_of(effects_worker.database, view.id))[-1]["node_id"] == "late"
     receiver.will(reply_json({"id": "too late"}))
-    await office.work()
+    await effects_worker.work()
     assert len(receiver.received) == 1, "effects that were enqueued still go out (D24)"
-    step = await office.step(view.id, "bill")
+    step = await effects_worker.step(view.id, "bill")
     assert step["output_json"]["outcome"] == "timeout"
-    assert "invoice" not in await office.context(view.id)
+    assert "invoice" not in await effects_worker.context(view.id)
     told = [
         row
-        for row in await rows(office.database, "workflow_events_outbox")
+        for row in await rows(effects_worker.database, "workflow_events_outbox")
         if row["event_type"] == "on_event"
     ]
     assert [(row["status"], row["error"]) for row in told] == [("completed", "ignored")]
 
 
-async def test_timeout_is_distinct_from_an_empty_answer(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, {**CREATE, "output": {"invoice": "result"}, "timeout": "1h"})
-    view = await office.start("telling", customer="c", amount=1)
+async def test_timeout_is_distinct_from_an_empty_answer(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_step(effects_worker.database, {**CREATE, "output": {"invoice": "result"}, "timeout": "1h"})
+    view = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(204, b""))
-    await office.work()
-    step = await office.step(view.id, "bill")
+    await effects_worker.work()
+    step = await effects_worker.step(view.id, "bill")
     assert (step["output_json"]["outcome"], step["output_json"]["result"]) == ("completed", None)
     assert "timed_out" not in step["output_json"]
 
@@ -193,32 +207,32 @@ async def test_timeout_is_distinct_from_an_empty_answer(office: Office, receiver
     ids=["POST", "POST that may", "GET", "GET that must not"],
 )
 async def test_ambiguous_calls_are_repeated_where_their_nature_or_the_node_allows_it(  # noqa: PLR0913, PLR0917
-    office: Office,
+    effects_worker: EffectsWorker,
     receiver: Receiver,
     clock: MovedClock,
     step: dict[str, Any],
     said: str | None,
     attempts: int,
 ) -> None:
-    await publish_step(office.database, {**step, **({"on_ambiguous": said} if said else {})})
-    view = await office.start("telling", customer="c", amount=1, states=[])
+    await publish_step(effects_worker.database, {**step, **({"on_ambiguous": said} if said else {})})
+    view = await effects_worker.start("telling", customer="c", amount=1, states=[])
     receiver.will(Reply(hang_up=True), reply_json({"id": 1}))
-    await office.work()
+    await effects_worker.work()
     clock.advance("1m")
-    await office.work()
+    await effects_worker.work()
     assert len(receiver.received) == attempts
-    step_row = await office.step(view.id, "bill")
+    step_row = await effects_worker.step(view.id, "bill")
     assert step_row["status"] == ("completed" if attempts == 2 else "failed")
     if attempts == 1:
         assert "sent, and no answer came" in step_row["output_json"]["error"]["message"]
 
 
-async def test_answer_that_breaks_off_is_no_answer(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
+async def test_answer_that_breaks_off_is_no_answer(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(200, b'{"id": "half', {"Content-Type": "application/json"}, claim_bytes=100))
-    await office.work()
-    step = await office.step(view.id, "bill")
+    await effects_worker.work()
+    step = await effects_worker.step(view.id, "bill")
     assert step["output_json"]["error"]["code"] == "ANSWER_LOST"
 
 
@@ -228,16 +242,16 @@ async def test_answer_that_breaks_off_is_no_answer(office: Office, receiver: Rec
     ids=["large", "NUL", "number"],
 )
 async def test_answer_that_cannot_be_kept_is_an_error_of_the_step(
-    office: Office, receiver: Receiver, body: bytes, code: str | None
+    effects_worker: EffectsWorker, receiver: Receiver, body: bytes, code: str | None
 ) -> None:
-    office = office.sending(answer_bytes_max=1_024)
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
+    effects_worker = effects_worker.sending(answer_bytes_max=1_024)
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(200, body, {"Content-Type": "application/json"}))
-    await office.work()
-    step = await office.step(view.id, "bill")
+    await effects_worker.work()
+    step = await effects_worker.step(view.id, "bill")
     assert step["output_json"].get("error", {}).get("code") == code
-    assert await office.status(view.id) == "completed"
+    assert await effects_worker.status(view.id) == "completed"
 
 
 @pytest.mark.parametrize(
@@ -249,35 +263,35 @@ async def test_answer_that_cannot_be_kept_is_an_error_of_the_step(
     ],
 )
 async def test_input_that_does_not_fit_fails_at_once_and_sends_nothing(
-    office: Office, given: dict[str, str], says: str
+    effects_worker: EffectsWorker, given: dict[str, str], says: str
 ) -> None:
-    await publish_step(office.database, {**CREATE, "input": given})
-    view = await office.start("telling", customer="c", amount=1)
-    step = await office.step(view.id, "bill")
+    await publish_step(effects_worker.database, {**CREATE, "input": given})
+    view = await effects_worker.start("telling", customer="c", amount=1)
+    step = await effects_worker.step(view.id, "bill")
     assert says in step["output_json"]["error"]["message"]
-    assert await office.effects() == []
+    assert await effects_worker.effects() == []
 
 
-async def test_operation_that_nobody_registered_fails_at_once(office: Office) -> None:
-    await publish_step(office.database, {**CREATE, "operation": {"openapi": "billing.payEverybody"}})
-    view = await office.start("telling", customer="c", amount=1)
-    assert (await office.step(view.id, "bill"))["output_json"]["error"]["code"] == "UNKNOWN_OPERATION"
+async def test_operation_that_nobody_registered_fails_at_once(effects_worker: EffectsWorker) -> None:
+    await publish_step(effects_worker.database, {**CREATE, "operation": {"openapi": "billing.payEverybody"}})
+    view = await effects_worker.start("telling", customer="c", amount=1)
+    assert (await effects_worker.step(view.id, "bill"))["output_json"]["error"]["code"] == "UNKNOWN_OPERATION"
 
 
 async def test_service_may_be_inside_but_what_it_redirects_to_is_judged(
-    app: App, office: Office, receiver: Receiver
+    app: App, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """The application's own code names the service; nobody else names where it leads."""
-    office = office.sending(allow=type(office.place.sending.effects.allow)())
-    await publish_step(office.database, CREATE)
-    first = await office.start("telling", customer="c", amount=1)
+    effects_worker = effects_worker.sending(allow=type(effects_worker.place.sending.effects.allow)())
+    await publish_step(effects_worker.database, CREATE)
+    first = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(reply_json({"id": 1}))
-    await office.work()
-    assert (await office.step(first.id, "bill"))["status"] == "completed"
-    second = await office.start("telling", customer="c", amount=1)
+    await effects_worker.work()
+    assert (await effects_worker.step(first.id, "bill"))["status"] == "completed"
+    second = await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(redirect_to("http://[::1]:1/"))
-    await office.work()
-    assert (await office.step(second.id, "bill"))["output_json"]["error"]["code"] == "ADDRESS_REFUSED"
+    await effects_worker.work()
+    assert (await effects_worker.step(second.id, "bill"))["output_json"]["error"]["code"] == "ADDRESS_REFUSED"
 
 
 async def test_headers_of_a_service_may_be_asked_for_at_each_attempt(
@@ -289,13 +303,13 @@ async def test_headers_of_a_service_may_be_asked_for_at_each_attempt(
         return {"Authorization": next(tokens)}
 
     app.openapi("billing", BILLING, base_url=receiver.url, headers=headers)
-    office = office_of(app, database)
+    effects_worker = open_effects_worker(app, database)
     await publish_step(database, CREATE)
-    await office.start("telling", customer="c", amount=1)
+    await effects_worker.start("telling", customer="c", amount=1)
     receiver.will(Reply(500))
-    await office.work()
+    await effects_worker.work()
     clock.advance("1m")
-    await office.work()
+    await effects_worker.work()
     assert [one.headers["authorization"] for one in receiver.received] == ["one", "two"]
 
 
@@ -323,7 +337,9 @@ OUTSIDE = {
 }
 
 
-async def test_function_that_leaves_the_transaction_is_run_by_the_worker(app: App, office: Office) -> None:
+async def test_function_that_leaves_the_transaction_is_run_by_the_worker(
+    app: App, effects_worker: EffectsWorker
+) -> None:
     called: list[tuple[Any, str]] = []
 
     @app.operation("payments.charge", outside=True)
@@ -331,27 +347,27 @@ async def test_function_that_leaves_the_transaction_is_run_by_the_worker(app: Ap
         called.append((arguments["amount"], key))
         return {"id": "pay-1"}
 
-    office = office_of(app, office.database)
-    await publish_step(office.database, OUTSIDE)
-    view = await office.start("telling", amount=5)
+    effects_worker = open_effects_worker(app, effects_worker.database)
+    await publish_step(effects_worker.database, OUTSIDE)
+    view = await effects_worker.start("telling", amount=5)
     assert (view.status, called) == ("running", [])
-    await office.work()
-    assert called == [(5, (await office.effect())["key"])]
-    assert (await office.context(view.id))["payment"] == "pay-1"
+    await effects_worker.work()
+    assert called == [(5, (await effects_worker.effect())["key"])]
+    assert (await effects_worker.context(view.id))["payment"] == "pay-1"
 
 
 async def test_function_inside_the_transaction_does_not_rest_also_with_await(
-    app: App, office: Office
+    app: App, effects_worker: EffectsWorker
 ) -> None:
     @app.operation("payments.charge")
     async def charge(connection: object, arguments: Mapping[str, Any]) -> Any:
         return {"id": "pay-2"}
 
-    office = office_of(app, office.database)
-    await publish_step(office.database, {**OUTSIDE, "await": True})
-    view = await office.start("telling", amount=5)
+    effects_worker = open_effects_worker(app, effects_worker.database)
+    await publish_step(effects_worker.database, {**OUTSIDE, "await": True})
+    view = await effects_worker.start("telling", amount=5)
     assert view.status == "completed"
-    assert await office.effects() == []
+    assert await effects_worker.effects() == []
 
 
 def _refuse() -> None:
@@ -375,50 +391,52 @@ def _raise(error: Exception) -> None:
     ids=["refused", "never", "raises", "ambiguous", "later", "not JSON"],
 )
 async def test_function_says_how_it_failed(
-    app: App, office: Office, fails: Any, status: str, code: str
+    app: App, effects_worker: EffectsWorker, fails: Any, status: str, code: str
 ) -> None:
     app.operation("payments.charge", outside=True)(lambda arguments, key: fails())
-    office = office_of(app, office.database)
-    await publish_step(office.database, OUTSIDE)
-    await office.start("telling", amount=5)
-    await office.work()
-    effect = await office.effect()
+    effects_worker = open_effects_worker(app, effects_worker.database)
+    await publish_step(effects_worker.database, OUTSIDE)
+    await effects_worker.start("telling", amount=5)
+    await effects_worker.work()
+    effect = await effects_worker.effect()
     assert (effect["status"], effect["error"].partition(":")[0]) == (status, code)
     assert effect["ambiguous"] is (code == "NO_ANSWER")
     if code == "TRY_LATER":
-        assert effect["run_at"] == office.database.clock.now() + timedelta(minutes=7)
+        assert effect["run_at"] == effects_worker.database.clock.now() + timedelta(minutes=7)
 
 
-async def test_webhook_may_be_awaited_too(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, {**webhook(), "await": True, "output": {"answer": "result.ok"}})
-    view = await office.start("telling", url=receiver.url, order=7)
+async def test_webhook_may_be_awaited_too(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_step(
+        effects_worker.database, {**webhook(), "await": True, "output": {"answer": "result.ok"}}
+    )
+    view = await effects_worker.start("telling", url=receiver.url, order=7)
     assert view.status == "running"
     receiver.will(reply_json({"ok": "yes"}))
-    await office.work()
-    assert (await office.context(view.id))["answer"] == "yes"
-    refused = await office.start("telling", url=receiver.url, order=7)
+    await effects_worker.work()
+    assert (await effects_worker.context(view.id))["answer"] == "yes"
+    refused = await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(403))
-    await office.work()
-    assert (await office.step(refused.id, "tell"))["output_json"]["error"]["code"] == "HTTP_403"
+    await effects_worker.work()
+    assert (await effects_worker.step(refused.id, "tell"))["output_json"]["error"]["code"] == "HTTP_403"
 
 
 async def test_awaited_effect_whose_worker_died_and_that_may_not_be_repeated_takes_the_error_edge(
-    office: Office, clock: MovedClock
+    effects_worker: EffectsWorker, clock: MovedClock
 ) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
-    await office.duty.claim()  # and then it is gone
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
+    await effects_worker.duty.claim()  # and then it is gone
     clock.advance("11m")
-    await run_until_done(Rescue(office.place))
-    await drain(office.runtime)
-    effect = await office.effect()
+    await run_until_done(Rescue(effects_worker.place))
+    await drain(effects_worker.runtime)
+    effect = await effects_worker.effect()
     assert (effect["status"], effect["ambiguous"]) == ("dead", True)
-    step = await office.step(view.id, "bill")
+    step = await effects_worker.step(view.id, "bill")
     assert (step["status"], step["output_json"]["error"]["code"]) == ("failed", "EFFECT_LOST")
 
 
 async def test_branches_that_await_go_on_each_when_its_own_answer_is_there(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     one, two = {**CREATE, "id": "one"}, {**CREATE, "id": "two"}
     fork, join = (
@@ -428,36 +446,38 @@ async def test_branches_that_await_go_on_each_when_its_own_answer_is_there(
     transitions = [{"from": "fork", "to": "one"}, {"from": "fork", "to": "two"}]
     transitions += [{"from": name, "event": "completed", "to": "join"} for name in ("one", "two")]
     transitions += [{"from": "join", "to": "end"}]
-    await publish(office.database, "both", [fork, one, two, join, END], transitions)
-    view = await office.start("both", customer="c", amount=1)
-    await office.work()
-    assert await office.status(view.id) == "completed"
+    await publish_steps(effects_worker.database, "both", [fork, one, two, join, END], transitions)
+    view = await effects_worker.start("both", customer="c", amount=1)
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "completed"
     assert len(receiver.keys) == 2
 
 
-async def test_answer_of_a_paused_instance_waits_for_it(office: Office, receiver: Receiver) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
-    await office.runtime.org(ORG, OPS).instances.pause(view.id, "stop")
+async def test_answer_of_a_paused_instance_waits_for_it(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
+    await effects_worker.runtime.org(ORG, OPS).instances.pause(view.id, "stop")
     receiver.will(reply_json({"id": "inv-9"}))
-    await office.work()
-    assert await office.status(view.id) == "paused"
-    await office.runtime.org(ORG, OPS).instances.resume(view.id)
-    await drain(office.runtime)
-    assert (await office.context(view.id))["invoice"] == "inv-9"
+    await effects_worker.work()
+    assert await effects_worker.status(view.id) == "paused"
+    await effects_worker.runtime.org(ORG, OPS).instances.resume(view.id)
+    await drain(effects_worker.runtime)
+    assert (await effects_worker.context(view.id))["invoice"] == "inv-9"
 
 
-async def test_nobody_answers_an_awaited_step_by_hand(office: Office) -> None:
-    await publish_step(office.database, CREATE)
-    view = await office.start("telling", customer="c", amount=1)
+async def test_nobody_answers_an_awaited_step_by_hand(effects_worker: EffectsWorker) -> None:
+    await publish_step(effects_worker.database, CREATE)
+    view = await effects_worker.start("telling", customer="c", amount=1)
     with pytest.raises(Refused, match="INVALID_TRANSITION"):
-        await office.runtime.org(ORG, ANN).instances.advance(view.id, "completed")
+        await effects_worker.runtime.org(ORG, ANN).instances.advance(view.id, "completed")
 
 
 async def test_webhook_that_is_not_awaited_never_tells_its_instance(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
-    await office.work()
-    assert [row["event_type"] for row in await rows(office.database, "workflow_events_outbox")] == []
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.work()
+    assert [row["event_type"] for row in await rows(effects_worker.database, "workflow_events_outbox")] == []

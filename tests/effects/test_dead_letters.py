@@ -6,86 +6,94 @@ import pytest
 
 from assent.model.mutation import Refused
 from assent.store.clock import MovedClock
-from tests.effects.receiver import Receiver, Reply, receiving
-from tests.effects.sending import Office, publish_webhook
-from tests.runtime.flows import ANN, ORG, publish
+from tests.receiver import Receiver, Reply, receiving
+from tests.workers import EffectsWorker
+from tests.world import ANN, ORG, publish_steps, publish_webhook
 
 
 async def test_dead_letters_of_the_org_are_listed_newest_first_and_nobody_elses(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database)
     receiver.otherwise = lambda _: Reply(404)
     for order in (1, 2):
-        await office.start("telling", url=receiver.url, order=order)
+        await effects_worker.start("telling", url=receiver.url, order=order)
         clock.advance("1m")
-    await office.send()
-    found = await office.runtime.org(ORG).dead_letters.list("effect")
+    await effects_worker.send()
+    found = await effects_worker.runtime.org(ORG).dead_letters.list("effect")
     assert [(letter.kind, letter.attempts, letter.awaited) for letter in found] == [("effect", 1, False)] * 2
     assert found[0].created_at > found[1].created_at
     assert found[0].what == f"127.0.0.1:{receiver.port}"
     assert "404" in (found[0].error or "")
-    assert await office.runtime.org("globex").dead_letters.list("effect") == []
-    assert len(await office.runtime.org(ORG).dead_letters.list("effect", limit=1)) == 1
-    assert await office.runtime.org(ORG).dead_letters.list("effect", what="elsewhere") == []
+    assert await effects_worker.runtime.org("globex").dead_letters.list("effect") == []
+    assert len(await effects_worker.runtime.org(ORG).dead_letters.list("effect", limit=1)) == 1
+    assert await effects_worker.runtime.org(ORG).dead_letters.list("effect", what="elsewhere") == []
 
 
 async def test_one_is_sent_again_with_all_its_attempts_under_its_key(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
-    view = await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    view = await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(404), Reply(200))
-    await office.send()
-    (dead,) = await office.runtime.org(ORG).dead_letters.list("effect")
-    granted = (await office.effect())["attempts_max"]
-    await office.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
-    revived = await office.effect()
+    await effects_worker.send()
+    (dead,) = await effects_worker.runtime.org(ORG).dead_letters.list("effect")
+    granted = (await effects_worker.effect())["attempts_max"]
+    await effects_worker.runtime.org(ORG).dead_letters.retry(dead.id, "effect")
+    revived = await effects_worker.effect()
     assert (revived["attempts"], revived["attempts_max"]) == (1, 1 + granted)
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
     assert list(receiver.keys.values()) == [2]
-    assert await office.runtime.org(ORG).dead_letters.list("effect") == []
-    (evidence,) = (await office.step(view.id, "tell"))["output_json"]["evidence"].values()
+    assert await effects_worker.runtime.org(ORG).dead_letters.list("effect") == []
+    (evidence,) = (await effects_worker.step(view.id, "tell"))["output_json"]["evidence"].values()
     assert evidence["outcome"] == "done"
 
 
-async def test_all_of_a_destination_are_sent_again(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database)
+async def test_all_of_a_destination_are_sent_again(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_webhook(effects_worker.database)
     with receiving() as other:
         for each in (receiver, receiver, other):
             each.will(Reply(404))
-            await office.start("telling", url=each.url, order=7)
-        await office.send()
+            await effects_worker.start("telling", url=each.url, order=7)
+        await effects_worker.send()
         assert (
-            await office.runtime.org(ORG).dead_letters.retry_all("effect", what=f"127.0.0.1:{receiver.port}")
+            await effects_worker.runtime.org(ORG).dead_letters.retry_all(
+                "effect", what=f"127.0.0.1:{receiver.port}"
+            )
             == 2
         )
-        assert await office.send() == {"done": 2}
-        assert await office.runtime.org("globex").dead_letters.retry_all("effect") == 0
-        assert await office.runtime.org(ORG).dead_letters.retry_all("effect") == 1
-        assert await office.send() == {"done": 1}
+        assert await effects_worker.send() == {"done": 2}
+        assert await effects_worker.runtime.org("globex").dead_letters.retry_all("effect") == 0
+        assert await effects_worker.runtime.org(ORG).dead_letters.retry_all("effect") == 1
+        assert await effects_worker.send() == {"done": 1}
 
 
-async def test_what_is_no_dead_letter_of_the_org_is_not_found(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
-    effect = await office.effect()
+async def test_what_is_no_dead_letter_of_the_org_is_not_found(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    effect = await effects_worker.effect()
     receiver.will(Reply(404))
     for org, effect_id in ((ORG, uuid4()), (ORG, effect["id"]), ("globex", effect["id"])):
         with pytest.raises(Refused, match="NOT_FOUND"):
-            await office.runtime.org(org).dead_letters.retry(effect_id, "effect")
-    await office.send()
+            await effects_worker.runtime.org(org).dead_letters.retry(effect_id, "effect")
+    await effects_worker.send()
     with pytest.raises(Refused, match="NOT_FOUND"):
-        await office.runtime.org("globex").dead_letters.retry(effect["id"], "effect")
-    await office.runtime.org(ORG).dead_letters.retry(effect["id"], "effect")
+        await effects_worker.runtime.org("globex").dead_letters.retry(effect["id"], "effect")
+    await effects_worker.runtime.org(ORG).dead_letters.retry(effect["id"], "effect")
 
 
-async def test_effects_of_a_cancelled_instance_still_go_out(office: Office, receiver: Receiver) -> None:
+async def test_effects_of_a_cancelled_instance_still_go_out(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     """D24: what was enqueued was promised."""
     tell = {"id": "tell", "type": "webhook_out", "url": "{workflow.url}"}
     wait = {"id": "wait", "type": "wait", "key": "never"}
     arrows = [{"from": "tell", "to": "wait"}, {"from": "wait", "to": "end"}]
-    await publish(office.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows)
-    view = await office.start("long", url=receiver.url)
-    await office.runtime.org(ORG, ANN).instances.cancel(view.id, "no")
-    assert await office.send() == {"done": 1}
+    await publish_steps(
+        effects_worker.database, "long", [tell, wait, {"id": "end", "type": "terminal"}], arrows
+    )
+    view = await effects_worker.start("long", url=receiver.url)
+    await effects_worker.runtime.org(ORG, ANN).instances.cancel(view.id, "no")
+    assert await effects_worker.send() == {"done": 1}

@@ -12,9 +12,9 @@ from assent.jobs.job import Failed
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.effects.mailbox import SENDER, Mailbox, mail_server
-from tests.effects.offices import CERTIFICATES
-from tests.effects.sending import Office, publish_step
-from tests.runtime.flows import ORG
+from tests.receiver import CERTIFICATES
+from tests.workers import EffectsWorker
+from tests.world import ORG, publish_step
 
 TELL = {
     "id": "tell",
@@ -27,8 +27,8 @@ TELL = {
 
 
 @pytest.fixture
-def posting(office: Office, mailbox: Mailbox) -> Office:
-    return office.sending(mailbox.settings)
+def posting(effects_worker: EffectsWorker, mailbox: Mailbox) -> EffectsWorker:
+    return effects_worker.sending(mailbox.settings)
 
 
 async def add_member(database: Database, user_id: str, email: str | None, *, active: bool = True) -> None:
@@ -39,7 +39,7 @@ async def add_member(database: Database, user_id: str, email: str | None, *, act
         )
 
 
-async def told(posting: Office, **data: Any) -> dict[str, Any]:
+async def told(posting: EffectsWorker, **data: Any) -> dict[str, Any]:
     """The effect of a mail about an order, after one attempt."""
     await publish_step(posting.database, TELL)
     await posting.start("telling", **{"to": "cy@client.example", "order": 7} | data)
@@ -47,7 +47,9 @@ async def told(posting: Office, **data: Any) -> dict[str, Any]:
     return await posting.effect()
 
 
-async def test_mail_arrives_and_reads_right(posting: Office, mailbox: Mailbox, clock: MovedClock) -> None:
+async def test_mail_arrives_and_reads_right(
+    posting: EffectsWorker, mailbox: Mailbox, clock: MovedClock
+) -> None:
     effect = await told(posting)
     (mail,), (envelope,) = mailbox.mails, mailbox.envelopes
     assert (envelope.mail_from, envelope.rcpt_tos) == (SENDER, ["cy@client.example"])
@@ -62,7 +64,7 @@ async def test_mail_arrives_and_reads_right(posting: Office, mailbox: Mailbox, c
 
 
 async def test_mail_that_is_sent_again_has_the_same_id(
-    posting: Office, mailbox: Mailbox, clock: MovedClock
+    posting: EffectsWorker, mailbox: Mailbox, clock: MovedClock
 ) -> None:
     mailbox.answers = ["451 try again"]
     effect = await told(posting)
@@ -74,7 +76,7 @@ async def test_mail_that_is_sent_again_has_the_same_id(
 
 
 async def test_mail_that_was_handed_over_without_an_answer_is_ambiguous_and_sent_again(
-    posting: Office, mailbox: Mailbox, clock: MovedClock
+    posting: EffectsWorker, mailbox: Mailbox, clock: MovedClock
 ) -> None:
     """Twice is better than never, and mail systems know it by its id."""
     mailbox.answers = [None]
@@ -85,7 +87,7 @@ async def test_mail_that_was_handed_over_without_an_answer_is_ambiguous_and_sent
     assert len({mail["message-id"] for mail in mailbox.mails}) == 1
 
 
-async def test_mail_that_must_not_come_twice_is_given_up(posting: Office, mailbox: Mailbox) -> None:
+async def test_mail_that_must_not_come_twice_is_given_up(posting: EffectsWorker, mailbox: Mailbox) -> None:
     mailbox.answers = [None]
     await publish_step(posting.database, {**TELL, "on_ambiguous": "give_up"})
     await posting.start("telling", to="cy@client.example", order=7)
@@ -94,7 +96,7 @@ async def test_mail_that_must_not_come_twice_is_given_up(posting: Office, mailbo
 
 @pytest.mark.parametrize(("said", "status"), [("550 no such user", "dead"), ("450 busy", "retrying")])
 async def test_refusal_of_a_recipient_says_whether_it_is_for_good(
-    posting: Office, mailbox: Mailbox, said: str, status: str
+    posting: EffectsWorker, mailbox: Mailbox, said: str, status: str
 ) -> None:
     mailbox.refused["cy@client.example"] = said
     effect = await told(posting)
@@ -103,25 +105,29 @@ async def test_refusal_of_a_recipient_says_whether_it_is_for_good(
     assert mailbox.mails == []
 
 
-async def test_refusal_of_the_content_says_whether_it_is_for_good(posting: Office, mailbox: Mailbox) -> None:
+async def test_refusal_of_the_content_says_whether_it_is_for_good(
+    posting: EffectsWorker, mailbox: Mailbox
+) -> None:
     mailbox.answers = ["554 spam"]
     assert (await told(posting))["status"] == "dead"
 
 
-async def test_server_that_is_not_there_is_tried_again(office: Office) -> None:
-    effect = await told(office.sending(SmtpSettings(host="127.0.0.1", port=9, tls="none", sender=SENDER)))
+async def test_server_that_is_not_there_is_tried_again(effects_worker: EffectsWorker) -> None:
+    effect = await told(
+        effects_worker.sending(SmtpSettings(host="127.0.0.1", port=9, tls="none", sender=SENDER))
+    )
     assert (effect["status"], effect["ambiguous"]) == ("retrying", False)
 
 
-async def test_member_is_written_to_at_their_address(posting: Office, mailbox: Mailbox) -> None:
+async def test_member_is_written_to_at_their_address(posting: EffectsWorker, mailbox: Mailbox) -> None:
     await add_member(posting.database, "bea", "bea@acme.example")
     await told(posting, to="bea")
     assert [mail["to"] for mail in mailbox.mails] == ["bea@acme.example"]
 
 
-@pytest.mark.parametrize("to", ["bob", "eve", "nobody"])
+@pytest.mark.parametrize("to", ["bob", "eve", "zoe", "nobody"])
 async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_again_when_they_have_one(
-    posting: Office, mailbox: Mailbox, to: str
+    posting: EffectsWorker, mailbox: Mailbox, to: str
 ) -> None:
     await add_member(posting.database, "bob", None)
     await add_member(posting.database, "eve", "eve@acme.example", active=False)
@@ -154,7 +160,7 @@ async def test_somebody_without_an_address_is_a_dead_letter_that_can_be_tried_ag
     ],
 )
 async def test_recipient_that_is_no_single_address_is_not_written_to(
-    posting: Office, mailbox: Mailbox, to: str
+    posting: EffectsWorker, mailbox: Mailbox, to: str
 ) -> None:
     assert isinstance(address_of({"to": to}, None), Failed)
     if "\0" not in to:
@@ -162,42 +168,42 @@ async def test_recipient_that_is_no_single_address_is_not_written_to(
         assert mailbox.envelopes == []
 
 
-async def test_subject_cannot_begin_another_header(posting: Office, mailbox: Mailbox) -> None:
+async def test_subject_cannot_begin_another_header(posting: EffectsWorker, mailbox: Mailbox) -> None:
     await told(posting, order="7\r\nBcc: evil@c.example\r\n\r\nbody")
     (mail,) = mailbox.mails
     assert mail["subject"] == "Order 7 Bcc: evil@c.example body"
     assert (mail["bcc"], mailbox.envelopes[0].rcpt_tos) == (None, ["cy@client.example"])
 
 
-async def test_body_cannot_end_the_message_early(posting: Office, mailbox: Mailbox) -> None:
+async def test_body_cannot_end_the_message_early(posting: EffectsWorker, mailbox: Mailbox) -> None:
     await told(posting, order="7\r\n.\r\nMAIL FROM:<evil@c.example>")
     (mail,) = mailbox.mails
     assert "MAIL FROM" in mail.get_content()
 
 
 async def test_name_and_password_are_given_over_an_encrypted_connection(
-    office: Office, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+    effects_worker: EffectsWorker, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(CERTIFICATES / "receiver.pem", CERTIFICATES / "receiver.key")
     with mail_server(context) as mailbox:
         settings = mailbox.settings.replace(tls="starttls", user="assent", password="wrong")
-        effect = await told(office.sending(settings))
+        effect = await told(effects_worker.sending(settings))
         assert "certificate" in effect["error"], "nobody vouches for it"
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATES / "receiver.pem"))
         clock.advance("1m")
-        await office.sending(settings).send()
-        effect = await office.effect()
+        await effects_worker.sending(settings).send()
+        effect = await effects_worker.effect()
         assert (effect["status"], effect["error"][:8]) == ("retrying", "SMTP_535")
         clock.advance("1m")
-        assert await office.sending(settings.replace(password="secret")).send() == {"done": 1}
+        assert await effects_worker.sending(settings.replace(password="secret")).send() == {"done": 1}
         assert len(mailbox.mails) == 1
 
 
 async def test_server_that_cannot_encrypt_gets_nothing_where_that_is_wanted(
-    office: Office, mailbox: Mailbox
+    effects_worker: EffectsWorker, mailbox: Mailbox
 ) -> None:
     settings = SmtpSettings(host="127.0.0.1", port=mailbox.port, tls="starttls", sender=SENDER)
-    effect = await told(office.sending(settings))
+    effect = await told(effects_worker.sending(settings))
     assert effect["status"] == "retrying"
     assert mailbox.envelopes == []

@@ -10,16 +10,17 @@ import pytest
 
 from assent.effects.outbox import NewEffect, destination_of, enqueue
 from assent.jobs.queue import JobQueue, Lane, prepare_claim
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.clock import MovedClock
 from assent.store.connect import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
-from tests.effects.receiver import Received, Receiver, Reply, receiving
-from tests.effects.sending import Office
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
-from tests.worker.queues import fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.receiver import Received, Receiver, Reply, receiving
+from tests.workers import EffectsWorker, run_until_done, second_worker
+from tests.world import fetch
 
 
 async def enqueue_webhooks(database: Database, url: str, number: int, org: str = "acme") -> None:
@@ -79,11 +80,16 @@ async def test_destination_that_two_orgs_use_is_shared_between_them(database: Da
     assert by(await claimed(database, 100, 4), "org_id") == {"acme": 2, "globex": 2}
 
 
-async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(office: Office) -> None:
+async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(
+    effects_worker: EffectsWorker,
+) -> None:
     """Each looks at another org, and what they take goes to one destination."""
     for org in ("acme", "globex"):
-        await enqueue_webhooks(office.database, "https://one.example/", 50, org)
-    async with second_worker(office.place) as other, office.database.transaction(None) as connection:
+        await enqueue_webhooks(effects_worker.database, "https://one.example/", 50, org)
+    async with (
+        second_worker(effects_worker.place) as other,
+        effects_worker.database.transaction(None) as connection,
+    ):
         acme: list[Lane] = [("acme", "one.example", 128)]
         first = await JobQueue("effect", uuid4(), 6).claim_of(connection, acme, 100)
 
@@ -92,7 +98,7 @@ async def test_workers_that_claim_at_once_do_not_exceed_the_limit_together(offic
             return await JobQueue("effect", uuid4(), 6).claim_of(beside, globex, 100)
 
         claiming = asyncio.create_task(other.database.run(work, org_id=None))
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
         await connection.execute("COMMIT; BEGIN")
         assert (len(first), await claiming) == (6, [])
 
@@ -108,32 +114,36 @@ async def test_backlog_of_failed_effects_is_not_read_again_and_again(database: D
     assert len(await claimed(database, 100, 10)) == 1
 
 
-async def test_slow_destination_holds_up_its_own_effects_only(office: Office, receiver: Receiver) -> None:
+async def test_slow_destination_holds_up_its_own_effects_only(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     """Three attempts hang at one receiver while thirty go to another."""
-    office = office.with_options(effects_per_destination_max=3)
+    effects_worker = effects_worker.with_options(effects_per_destination_max=3)
     release = threading.Event()
     receiver.otherwise = lambda _: Reply(wait_for=release)
-    office = office.sending(read_timeout_ms=20_000, total_timeout_ms=20_000)
-    await enqueue_webhooks(office.database, receiver.url, 10)
+    effects_worker = effects_worker.sending(read_timeout_ms=20_000, total_timeout_ms=20_000)
+    await enqueue_webhooks(effects_worker.database, receiver.url, 10)
     with receiving() as quick:
-        await enqueue_webhooks(office.database, quick.url, 30)
+        await enqueue_webhooks(effects_worker.database, quick.url, 30)
         async with asyncio.timeout(20):
             while len(quick.received) < 30:
-                await office.duty.run_once()
+                await effects_worker.duty.run_once()
         assert len(receiver.received) == 3
         receiver.otherwise = lambda _: Reply()
         release.set()
-        assert (await run_until_done(office.duty)).count > 0
+        assert (await run_until_done(effects_worker.duty)).count > 0
     statuses = await fetch(
-        office.database,
+        effects_worker.database,
         "SELECT DISTINCT status FROM assent.jobs WHERE org_id = 'acme'",
     )
     assert [row["status"] for row in statuses] == ["done"]
     assert set(receiver.keys.values()) == {1}
 
 
-async def test_attempts_under_way_at_once_are_limited(office: Office, receiver: Receiver) -> None:
-    office = office.with_options(effects_per_destination_max=100, effects_under_way_max=5)
+async def test_attempts_under_way_at_once_are_limited(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    effects_worker = effects_worker.with_options(effects_per_destination_max=100, effects_under_way_max=5)
     now, most, lock = 0, 0, threading.Lock()
 
     def busy(_: Received) -> Reply:
@@ -147,20 +157,20 @@ async def test_attempts_under_way_at_once_are_limited(office: Office, receiver: 
         return Reply()
 
     receiver.otherwise = busy
-    await enqueue_webhooks(office.database, receiver.url, 25)
-    assert (await run_until_done(office.duty)).count == 25
+    await enqueue_webhooks(effects_worker.database, receiver.url, 25)
+    assert (await run_until_done(effects_worker.duty)).count == 25
     assert most <= 5
 
 
 async def test_every_destination_comes_round_also_where_there_are_more_than_one_claim_looks_at(
-    office: Office, receiver: Receiver, monkeypatch: Any
+    effects_worker: EffectsWorker, receiver: Receiver, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("assent.jobs.queue.LANES_MAX", 3)
     for number in range(10):
-        await enqueue_webhooks(office.database, f"http://127.0.0.{number + 1}:{receiver.port}/", 1)
-    duty = Effects(office.place)
+        await enqueue_webhooks(effects_worker.database, f"http://127.0.0.{number + 1}:{receiver.port}/", 1)
+    duty = Effects(effects_worker.place)
     await run_until_done(duty)
-    rows = await fetch(office.database, "SELECT attempts FROM assent.jobs WHERE org_id = 'acme'")
+    rows = await fetch(effects_worker.database, "SELECT attempts FROM assent.jobs WHERE org_id = 'acme'")
     assert [row["attempts"] for row in rows] == [1] * 10
 
 

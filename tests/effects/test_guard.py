@@ -17,9 +17,8 @@ from assent.effects.http import HttpSender
 from assent.effects.requests import HttpRequest, HttpResponse
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import Failed
-from tests.effects.offices import CERTIFICATES
-from tests.effects.receiver import Receiver, Reply, receiving, redirect_to
-from tests.effects.sending import LOCAL
+from tests.receiver import CERTIFICATES, Receiver, Reply, receiving, redirect_to
+from tests.workers import LOCAL
 
 NOTHING = LOCAL.replace(allow=Allowed())
 PUBLIC = "8.8.8.8"

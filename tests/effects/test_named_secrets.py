@@ -11,9 +11,9 @@ from assent.effects.named_secrets import SecretHost, put_secret
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from tests.effects.receiver import Receiver, Reply, receiving, redirect_to, reply_json
-from tests.effects.sending import Office, publish_webhook
-from tests.runtime.flows import ORG
+from tests.receiver import Receiver, Reply, receiving, redirect_to, reply_json
+from tests.workers import EffectsWorker
+from tests.world import ORG, publish_webhook
 
 VALUE = 'kT8vw-2fQ9x"L'
 BEARER = {"Authorization": "Bearer {secret.erp}"}
@@ -45,107 +45,114 @@ async def tables_with(database: Database, text: str) -> set[str]:
 
 
 async def test_secret_is_sent_and_kept_nowhere_but_in_its_table(
-    office: Office, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    effects_worker: EffectsWorker, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also when the receiver repeats what it was sent, as text, in JSON or in the middle of its answer."""
-    await keep(office.database, local(receiver))
+    await keep(effects_worker.database, local(receiver))
     await publish_webhook(
-        office.database, headers=BEARER | {"X-Order": "{workflow.order}"}, **{"await": True}
+        effects_worker.database, headers=BEARER | {"X-Order": "{workflow.order}"}, **{"await": True}
     )
     echo = {"you": f"sent Bearer {VALUE}", VALUE: [VALUE]}
     receiver.will(reply_json(echo), Reply(500, f"bad: {VALUE}".encode()))
     with caplog.at_level(logging.DEBUG):
         for _ in range(2):
-            await office.start("telling", url=receiver.url, order=7)
-        await office.work()
+            await effects_worker.start("telling", url=receiver.url, order=7)
+        await effects_worker.work()
     assert [one.headers["authorization"] for one in receiver.received] == [f"Bearer {VALUE}"] * 2
-    assert await tables_with(office.database, VALUE) == {"named_secrets"}
+    assert await tables_with(effects_worker.database, VALUE) == {"named_secrets"}
     assert VALUE not in caplog.text
     assert not any(VALUE in str(record.__dict__) for record in caplog.records)
-    sent, failed = await office.effects()
+    sent, failed = await effects_worker.effects()
     assert sent["payload"]["secret_headers"] == {"Authorization": ["Bearer ", {"secret": "erp"}]}
     assert "[secret erp]" in sent["output"]["body"]
     assert "[secret erp]" in failed["output"]["body"]
 
 
 async def test_beginning_of_a_secret_at_the_end_of_a_cut_answer_is_not_kept(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await keep(office.database, local(receiver))
-    await publish_webhook(office.database, headers=BEARER)
+    await keep(effects_worker.database, local(receiver))
+    await publish_webhook(effects_worker.database, headers=BEARER)
     receiver.will(Reply(200, b"x" * (4_096 - 10) + VALUE.encode() * 3))
-    await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"done": 1}
-    assert VALUE[:4] not in (await office.effect())["output"]["body"]
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    assert await effects_worker.send() == {"done": 1}
+    assert VALUE[:4] not in (await effects_worker.effect())["output"]["body"]
 
 
 @pytest.mark.parametrize(
     "host", ["erp.example", "http://127.0.0.1:1", "127.0.0.1", "https://127.0.0.1:{port}", "*.127.0.0.1"]
 )
-async def test_secret_is_not_sent_to_another_host(office: Office, receiver: Receiver, host: str) -> None:
-    await keep(office.database, host.replace("{port}", str(receiver.port)))
-    await publish_webhook(office.database, headers=BEARER)
-    await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"dead": 1}
+async def test_secret_is_not_sent_to_another_host(
+    effects_worker: EffectsWorker, receiver: Receiver, host: str
+) -> None:
+    await keep(effects_worker.database, host.replace("{port}", str(receiver.port)))
+    await publish_webhook(effects_worker.database, headers=BEARER)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    assert await effects_worker.send() == {"dead": 1}
     assert receiver.received == []
-    error = (await office.effect())["error"]
+    error = (await effects_worker.effect())["error"]
     assert error.startswith("SECRET_NOT_FOR_HOST: the secret `erp` is not for http://127.0.0.1")
     assert VALUE not in error
 
 
-async def test_secret_does_not_follow_a_redirect_elsewhere(office: Office, receiver: Receiver) -> None:
-    await keep(office.database, local(receiver))
-    await publish_webhook(office.database, headers=BEARER)
+async def test_secret_does_not_follow_a_redirect_elsewhere(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await keep(effects_worker.database, local(receiver))
+    await publish_webhook(effects_worker.database, headers=BEARER)
     with receiving() as other:
         receiver.will(redirect_to(other.url))
-        await office.start("telling", url=receiver.url, order=7)
-        assert await office.send() == {"done": 1}
+        await effects_worker.start("telling", url=receiver.url, order=7)
+        assert await effects_worker.send() == {"done": 1}
         (received,) = other.received
     assert "authorization" not in received.headers
 
 
-async def test_secret_that_is_not_there_is_a_dead_letter(office: Office, receiver: Receiver) -> None:
+async def test_secret_that_is_not_there_is_a_dead_letter(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     """Another org's of the same name is none of ours."""
-    await keep(office.database, local(receiver), org_id="globex")
-    await publish_webhook(office.database, headers=BEARER)
-    await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"dead": 1}
-    assert (await office.effect())["error"] == "SECRET_MISSING: there is no secret `erp`"
+    await keep(effects_worker.database, local(receiver), org_id="globex")
+    await publish_webhook(effects_worker.database, headers=BEARER)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    assert await effects_worker.send() == {"dead": 1}
+    assert (await effects_worker.effect())["error"] == "SECRET_MISSING: there is no secret `erp`"
     assert receiver.received == []
 
 
-async def test_each_org_sends_its_own(office: Office, receiver: Receiver) -> None:
-    await keep(office.database, local(receiver), value="globex-own-token", org_id="globex")
-    await keep(office.database, local(receiver))
-    await publish_webhook(office.database, headers=BEARER)
-    await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"done": 1}
+async def test_each_org_sends_its_own(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await keep(effects_worker.database, local(receiver), value="globex-own-token", org_id="globex")
+    await keep(effects_worker.database, local(receiver))
+    await publish_webhook(effects_worker.database, headers=BEARER)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    assert await effects_worker.send() == {"done": 1}
     assert receiver.received[0].headers["authorization"] == f"Bearer {VALUE}"
 
 
-async def test_data_cannot_name_a_secret(office: Office, receiver: Receiver) -> None:
-    await keep(office.database, local(receiver))
+async def test_data_cannot_name_a_secret(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await keep(effects_worker.database, local(receiver))
     forged = {"secret": "erp"}
     await publish_webhook(
-        office.database, headers=BEARER | {"X-Note": "{workflow.note}", "X-Other": "of {workflow.note}"}
+        effects_worker.database,
+        headers=BEARER | {"X-Note": "{workflow.note}", "X-Other": "of {workflow.note}"},
     )
     for note in ("{secret.erp}", json.dumps(forged)):
-        await office.start("telling", url=receiver.url, order="{secret.erp}", note=note)
-    assert await office.send() == {"done": 2}
+        await effects_worker.start("telling", url=receiver.url, order="{secret.erp}", note=note)
+    assert await effects_worker.send() == {"done": 2}
     for received in receiver.received:
         assert VALUE not in received.headers["x-note"] + received.headers["x-other"]
         assert VALUE.encode() not in received.body
 
 
 async def test_header_that_cannot_be_said_does_not_show_its_secret(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await keep(office.database, local(receiver))
-    await publish_webhook(office.database, headers={"X-Api-Key": "{secret.erp} {workflow.order}"})
-    await office.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
-    await office.start("telling", url=receiver.url, order=" ")
-    assert await office.send() == {"dead": 1, "done": 1}
-    assert await tables_with(office.database, VALUE) == {"named_secrets"}
+    await keep(effects_worker.database, local(receiver))
+    await publish_webhook(effects_worker.database, headers={"X-Api-Key": "{secret.erp} {workflow.order}"})
+    await effects_worker.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
+    await effects_worker.start("telling", url=receiver.url, order=" ")
+    assert await effects_worker.send() == {"dead": 1, "done": 1}
+    assert await tables_with(effects_worker.database, VALUE) == {"named_secrets"}
     assert [one.headers["x-api-key"] for one in receiver.received] == [VALUE]
 
 

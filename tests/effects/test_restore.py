@@ -11,13 +11,13 @@ from assent.effects.sending_settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
+from tests.authored import END, arrows
 from tests.effects.dumps import dump, restored
 from tests.effects.mailbox import Mailbox
-from tests.effects.receiver import Receiver
-from tests.effects.sending import LOCAL, Office
 from tests.postgres import SETTINGS, START, Databases
-from tests.runtime.flows import END, arrows, publish
-from tests.runtime.invoices import found_company
+from tests.receiver import Receiver
+from tests.workers import LOCAL, EffectsWorker
+from tests.world import found_acme, publish_steps
 
 WAIT = {"id": "wait", "type": "wait", "for": "1h"}
 
@@ -52,27 +52,27 @@ DECIDE = {"id": "decide", "type": "approval", "assignee": {"user": "fin"}, "noti
 
 
 @asynccontextmanager
-async def office_at(url: str, when: str, mailbox: Mailbox) -> AsyncIterator[Office]:
+async def office_at(url: str, when: str, mailbox: Mailbox) -> AsyncIterator[EffectsWorker]:
     """A worker on a database, at this time after the start."""
     clock = MovedClock(START)
     clock.advance(when)
     database = await Database.open(url, settings=SETTINGS, clock=clock)
     sending = SendingSettings(LOCAL, mailbox.settings, CALLBACKS)
-    office = Office(WorkerContext(database, runtime=App().runtime(database), sending=sending))
+    effects_worker = EffectsWorker(WorkerContext(database, runtime=App().runtime(database), sending=sending))
     try:
-        yield office
+        yield effects_worker
     finally:
-        await office.close()
+        await effects_worker.close()
         await database.close()
 
 
-async def carry_on(office: Office) -> None:
+async def carry_on(effects_worker: EffectsWorker) -> None:
     """Let the timer and two rounds of reminders come, and send everything on the way."""
     for when in ("2h", "1d", "1d"):
-        office.database.clock.advance(when)  # type: ignore[attr-defined]
-        await office.timers()
+        effects_worker.database.clock.advance(when)  # type: ignore[attr-defined]
+        await effects_worker.timers()
         for _ in range(3):  # the answer of `call` moves its token to `ask`
-            await office.work()
+            await effects_worker.work()
 
 
 def sent(receiver: Receiver, mailbox: Mailbox) -> list[tuple[str, str]]:
@@ -87,24 +87,24 @@ def sent(receiver: Receiver, mailbox: Mailbox) -> list[tuple[str, str]]:
 async def test_what_was_sent_after_the_dump_is_sent_again_under_the_same_keys(
     database: Database, databases: Databases, receiver: Receiver, mailbox: Mailbox, tmp_path: Path
 ) -> None:
-    await found_company(database)
-    await publish(database, "sending", steps(receiver.url), ARROWS)
+    await found_acme(database)
+    await publish_steps(database, "sending", steps(receiver.url), ARROWS)
     ends = [END, {"id": "no", "type": "terminal"}]
     decided = [*arrows("decide", "end", event="approved"), *arrows("decide", "no", event="rejected")]
-    await publish(database, "asking", [WAIT, DECIDE, *ends], [*arrows("wait", "decide"), *decided])
-    async with office_at(database.url, "1s", mailbox) as office:
+    await publish_steps(database, "asking", [WAIT, DECIDE, *ends], [*arrows("wait", "decide"), *decided])
+    async with office_at(database.url, "1s", mailbox) as effects_worker:
         for _ in range(2):
-            await office.start("sending")
-            await office.start("asking")
+            await effects_worker.start("sending")
+            await effects_worker.start("asking")
     dump(database.url, tmp_path / "archive")
-    async with office_at(database.url, "1m", mailbox) as office:
-        await carry_on(office)
+    async with office_at(database.url, "1m", mailbox) as effects_worker:
+        await carry_on(effects_worker)
     before = sent(receiver, mailbox)
     # Twice: three calls, a mail; the question, and two reminders.
     assert len(before) == len(set(before)) == 2 * (3 + 1 + 3)
     async with (
         restored(databases, tmp_path / "archive") as url,
-        office_at(url, "17m", mailbox) as office,
+        office_at(url, "17m", mailbox) as effects_worker,
     ):
-        await carry_on(office)
+        await carry_on(effects_worker)
     assert sent(receiver, mailbox) == before

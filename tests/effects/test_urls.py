@@ -3,14 +3,15 @@
 import pytest
 
 from assent.model.problems import Invalid
-from tests.effects.receiver import Receiver
-from tests.effects.sending import Office, publish_webhook
+from tests.receiver import Receiver
+from tests.workers import EffectsWorker
+from tests.world import insert_org, publish_webhook
 
 
-async def _sent(office: Office, receiver: Receiver, path: str, value: object) -> str:
-    await publish_webhook(office.database, url=f"{receiver.url}{path}")
-    await office.start("telling", order=7, client=value)
-    assert await office.send() == {"done": 1}
+async def _sent(effects_worker: EffectsWorker, receiver: Receiver, path: str, value: object) -> str:
+    await publish_webhook(effects_worker.database, url=f"{receiver.url}{path}")
+    await effects_worker.start("telling", order=7, client=value)
+    assert await effects_worker.send() == {"done": 1}
     return receiver.received[-1].path
 
 
@@ -27,32 +28,38 @@ async def _sent(office: Office, receiver: Receiver, path: str, value: object) ->
     ],
 )
 async def test_value_in_a_path_stays_one_segment(
-    office: Office, receiver: Receiver, value: object, path: str
+    effects_worker: EffectsWorker, receiver: Receiver, value: object, path: str
 ) -> None:
-    assert await _sent(office, receiver, "/v1/clients/{workflow.client}/checks", value) == path
+    assert await _sent(effects_worker, receiver, "/v1/clients/{workflow.client}/checks", value) == path
 
 
-async def test_value_in_a_query_stays_one_value(office: Office, receiver: Receiver) -> None:
-    found = await _sent(office, receiver, "/find?client={workflow.client}&role=guest", "7&role=admin#")
+async def test_value_in_a_query_stays_one_value(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    found = await _sent(
+        effects_worker, receiver, "/find?client={workflow.client}&role=guest", "7&role=admin#"
+    )
     assert found == "/find?client=7%26role%3Dadmin%23&role=guest"
 
 
 @pytest.mark.parametrize("value", ["..", ".", "", None])
 async def test_segment_that_is_none_fails_the_step_and_sends_nothing(
-    office: Office, receiver: Receiver, value: object
+    effects_worker: EffectsWorker, receiver: Receiver, value: object
 ) -> None:
-    await publish_webhook(office.database, url=f"{receiver.url}/clients/{{workflow.client}}", method="DELETE")
-    view = await office.start("telling", order=7, client=value)
+    await publish_webhook(
+        effects_worker.database, url=f"{receiver.url}/clients/{{workflow.client}}", method="DELETE"
+    )
+    view = await effects_worker.start("telling", order=7, client=value)
     assert view.status == "paused"
-    assert (await office.step(view.id, "tell"))["output_json"]["error"]["code"] == "BAD_URL"
-    assert await office.effects() == []
+    assert (await effects_worker.step(view.id, "tell"))["output_json"]["error"]["code"] == "BAD_URL"
+    assert await effects_worker.effects() == []
 
 
-async def test_segment_of_text_and_value_cannot_become_a_way_up(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database, url=f"{receiver.url}/a/.{{workflow.client}}/b")
-    view = await office.start("telling", order=7, client=".")
+async def test_segment_of_text_and_value_cannot_become_a_way_up(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database, url=f"{receiver.url}/a/.{{workflow.client}}/b")
+    view = await effects_worker.start("telling", order=7, client=".")
     assert view.status == "paused"
-    assert await office.effects() == []
+    assert await effects_worker.effects() == []
 
 
 @pytest.mark.parametrize(
@@ -70,32 +77,34 @@ async def test_segment_of_text_and_value_cannot_become_a_way_up(office: Office, 
         "erp.example/{workflow.path}",
     ],
 )
-async def test_value_cannot_stand_where_the_receiver_is_named(office: Office, url: str) -> None:
+async def test_value_cannot_stand_where_the_receiver_is_named(
+    effects_worker: EffectsWorker, url: str
+) -> None:
     with pytest.raises(Invalid) as refused:
-        await publish_webhook(office.database, url=url)
+        await publish_webhook(effects_worker.database, url=url)
     assert {problem.code for problem in refused.value.problems} == {"VALUE_IN_HOST"}
 
 
 @pytest.mark.parametrize("url", ["https://us:pw@erp.example/x", "https://us@erp.example/{workflow.x}"])
-async def test_url_with_a_password_cannot_be_published(office: Office, url: str) -> None:
+async def test_url_with_a_password_cannot_be_published(effects_worker: EffectsWorker, url: str) -> None:
     with pytest.raises(Invalid) as refused:
-        await publish_webhook(office.database, url=url)
+        await publish_webhook(effects_worker.database, url=url)
     (problem,) = refused.value.problems
     assert problem.code == "LITERAL_CREDENTIAL"
     assert "pw" not in problem.message
 
 
-async def test_setting_of_the_org_is_a_base_as_it_is(office: Office, receiver: Receiver) -> None:
+async def test_setting_of_the_org_is_a_base_as_it_is(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     settings = {"erp_url": f"{receiver.url}/api/v2?tenant=a%20b"}
-    async with office.database.transaction(None) as connection:
-        await connection.execute(
-            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ('acme', 'Acme', $1)", settings
-        )
-    await publish_webhook(office.database, key="whole", url="{org.erp_url}")
-    await office.start("whole", order=7)
-    await publish_webhook(office.database, key="base", url="{org.erp_url}&order={workflow.order}")
-    await office.start("base", order="7&8")
-    assert await office.send() == {"done": 2}
+    async with effects_worker.database.transaction(None) as connection:
+        await insert_org(connection, settings=settings)
+    await publish_webhook(effects_worker.database, key="whole", url="{org.erp_url}")
+    await effects_worker.start("whole", order=7)
+    await publish_webhook(effects_worker.database, key="base", url="{org.erp_url}&order={workflow.order}")
+    await effects_worker.start("base", order="7&8")
+    assert await effects_worker.send() == {"done": 2}
     assert sorted(one.path for one in receiver.received) == [
         "/api/v2?tenant=a%20b",
         "/api/v2?tenant=a%20b&order=7%268",

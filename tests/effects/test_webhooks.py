@@ -14,211 +14,217 @@ from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
-from tests.effects.receiver import Receiver, Reply, redirect_to, reply_json
-from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.effects.test_named_secrets import VALUE, keep, local
 from tests.postgres import SETTINGS, START
-from tests.runtime.flows import ORG
+from tests.receiver import Receiver, Reply, redirect_to, reply_json
+from tests.workers import LOCAL, EffectsWorker
+from tests.world import ORG, publish_webhook
 
 
 async def test_step_is_done_when_the_webhook_is_enqueued_and_evidence_follows(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
-    view = await office.start("telling", url=f"{receiver.url}/orders", order=7)
+    await publish_webhook(effects_worker.database)
+    view = await effects_worker.start("telling", url=f"{receiver.url}/orders", order=7)
     assert view.status == "completed"
     assert receiver.received == []
-    before = (await office.step(view.id, "tell"))["output_json"]
+    before = (await effects_worker.step(view.id, "tell"))["output_json"]
 
     receiver.will(reply_json({"thanks": True}))
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
     (received,) = receiver.received
     assert (received.method, received.path, received.json) == ("POST", "/orders", {"order": 7})
-    effect = await office.effect()
+    effect = await effects_worker.effect()
     assert received.key == effect["key"]
     assert (effect["status"], effect["attempts"], effect["ended_at"]) == ("done", 1, START)
     evidence = effect["output"]
     assert (evidence["status"], evidence["attempt"], evidence["body"]) == (200, 1, '{"thanks": true}')
     assert evidence["headers"]["content-type"] == "application/json"
     assert evidence["took_ms"] >= 0
-    after = (await office.step(view.id, "tell"))["output_json"]
+    after = (await effects_worker.step(view.id, "tell"))["output_json"]
     assert after == {**before, "evidence": {str(effect["id"]): {**evidence, "at": START.isoformat()}}}
 
 
 async def test_failing_receiver_is_tried_again_later_and_later_under_the_same_key(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(500), Reply(502), Reply(200))
     waits = []
     for attempt in (1, 2):
-        assert await office.send() == {"retrying": 1}
-        effect = await office.effect()
+        assert await effects_worker.send() == {"retrying": 1}
+        effect = await effects_worker.effect()
         assert (effect["status"], effect["attempts"]) == ("retrying", attempt)
-        assert await office.send() == {}, "not before its time"
+        assert await effects_worker.send() == {}, "not before its time"
         waits.append(effect["run_at"] - clock.now())
         clock.move_to(effect["run_at"])
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
     assert timedelta(seconds=4) <= waits[0] <= timedelta(seconds=6)
     assert timedelta(seconds=12) <= waits[1] <= timedelta(seconds=18)
     assert list(receiver.keys.values()) == [3]
-    assert (await office.effect())["error"] is None
+    assert (await effects_worker.effect())["error"] is None
 
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("form", ["seconds", "date"])
 async def test_retry_after_is_obeyed(
-    office: Office, receiver: Receiver, clock: MovedClock, status: int, form: str
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock, status: int, form: str
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     date = (clock.now() + timedelta(seconds=120)).strftime("%a, %d %b %Y %H:%M:%S GMT")
     receiver.will(Reply(status, headers={"Retry-After": "120" if form == "seconds" else date}))
-    await office.send()
-    assert (await office.effect())["run_at"] == clock.now() + timedelta(seconds=120)
+    await effects_worker.send()
+    assert (await effects_worker.effect())["run_at"] == clock.now() + timedelta(seconds=120)
     clock.advance(timedelta(seconds=119))
-    assert await office.send() == {}
+    assert await effects_worker.send() == {}
     clock.advance(timedelta(seconds=1))
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
 
 
 @pytest.mark.parametrize("said", ["soon", "-5", "99999999999999999999", "Sun, 99 Foo"])
 async def test_retry_after_that_says_nothing_leaves_the_backoff(
-    office: Office, receiver: Receiver, clock: MovedClock, said: str
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock, said: str
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(429, headers={"Retry-After": said}))
-    await office.send()
-    assert (await office.effect())["run_at"] <= clock.now() + timedelta(seconds=6)
+    await effects_worker.send()
+    assert (await effects_worker.effect())["run_at"] <= clock.now() + timedelta(seconds=6)
 
 
-async def test_retry_after_is_capped(office: Office, receiver: Receiver, clock: MovedClock) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+async def test_retry_after_is_capped(
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
+) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(503, headers={"Retry-After": "999999999"}))
-    await office.send()
-    assert (await office.effect())["run_at"] == clock.now() + timedelta(hours=6)
+    await effects_worker.send()
+    assert (await effects_worker.effect())["run_at"] == clock.now() + timedelta(hours=6)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 422, 300, 304])
 async def test_what_the_receiver_refuses_for_good_is_a_dead_letter_at_once(
-    office: Office, receiver: Receiver, status: int
+    effects_worker: EffectsWorker, receiver: Receiver, status: int
 ) -> None:
-    await publish_webhook(office.database)
-    view = await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    view = await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(status, b"no such order"))
-    assert await office.send() == {"dead": 1}
-    effect = await office.effect()
+    assert await effects_worker.send() == {"dead": 1}
+    effect = await effects_worker.effect()
     assert effect["error"] == f"HTTP_{status}: the receiver answered {status}"
     assert effect["ambiguous"] is False
-    step = await office.step(view.id, "tell")
+    step = await effects_worker.step(view.id, "tell")
     assert step["status"] == "completed"
     assert step["output_json"]["evidence"][str(effect["id"])]["outcome"] == "dead"
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 504])
-async def test_what_may_help_later_is_tried_again(office: Office, receiver: Receiver, status: int) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+async def test_what_may_help_later_is_tried_again(
+    effects_worker: EffectsWorker, receiver: Receiver, status: int
+) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(status))
-    assert await office.send() == {"retrying": 1}
+    assert await effects_worker.send() == {"retrying": 1}
 
 
 async def test_attempts_that_are_used_up_leave_a_dead_letter(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.otherwise = lambda _: Reply(500)
     for _ in range(7):
-        assert await office.send() == {"retrying": 1}
+        assert await effects_worker.send() == {"retrying": 1}
         clock.advance("2h")
-    assert await office.send() == {"dead": 1}
+    assert await effects_worker.send() == {"dead": 1}
     assert sum(receiver.keys.values()) == 8
     assert len(receiver.keys) == 1
 
 
-async def test_receiver_that_is_not_there_is_no_ambiguity(office: Office) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url="http://127.0.0.1:9/", order=7)
-    assert await office.send() == {"retrying": 1}
-    effect = await office.effect()
+async def test_receiver_that_is_not_there_is_no_ambiguity(effects_worker: EffectsWorker) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url="http://127.0.0.1:9/", order=7)
+    assert await effects_worker.send() == {"retrying": 1}
+    effect = await effects_worker.effect()
     assert (effect["ambiguous"], effect["error"].partition(":")[0]) == (False, "CONNECTION_FAILED")
 
 
 @pytest.mark.parametrize("how", ["silent", "hangs up"])
 async def test_sent_without_an_answer_is_ambiguous_and_sent_again_under_the_same_key(
-    office: Office, receiver: Receiver, clock: MovedClock, how: str
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock, how: str
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(receiver.silence() if how == "silent" else Reply(hang_up=True))
-    assert await office.send() == {"retrying": 1}
-    effect = await office.effect()
+    assert await effects_worker.send() == {"retrying": 1}
+    effect = await effects_worker.effect()
     assert effect["ambiguous"] is True
     assert effect["error"].endswith("(sent, and no answer came)")
     assert effect["output"]["ambiguous"] is True
     clock.advance("1m")
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
     assert list(receiver.keys.values()) == [2]
-    assert (await office.effect())["ambiguous"] is True, "that it may have come twice stays on record"
+    assert (await effects_worker.effect())["ambiguous"] is True, "that it may have come twice stays on record"
 
 
 async def test_ambiguous_failure_is_given_up_where_the_node_says_so(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database, on_ambiguous="give_up")
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database, on_ambiguous="give_up")
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(hang_up=True))
-    assert await office.send() == {"dead": 1}
-    assert (await office.effect())["ambiguous"] is True
+    assert await effects_worker.send() == {"dead": 1}
+    assert (await effects_worker.effect())["ambiguous"] is True
     assert len(receiver.received) == 1
 
 
 async def test_other_failures_are_tried_again_also_where_ambiguous_ones_are_given_up(
-    office: Office, receiver: Receiver, clock: MovedClock
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
 ) -> None:
-    await publish_webhook(office.database, on_ambiguous="give_up")
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database, on_ambiguous="give_up")
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(500))
-    assert await office.send() == {"retrying": 1}
+    assert await effects_worker.send() == {"retrying": 1}
     clock.advance("1m")
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
 
 
 async def test_what_must_not_come_twice_never_uses_a_connection_for_the_second_time(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """An idle connection may be lost in the moment it is used, and nobody could tell whether it arrived."""
-    await publish_webhook(office.database, key="careful", on_ambiguous="give_up")
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database, key="careful", on_ambiguous="give_up")
+    await publish_webhook(effects_worker.database)
     for flow, connections in (("telling", 1), ("careful", 3)):
         before = receiver.connections
         for _ in range(3):
-            await office.start(flow, url=receiver.url, order=7)
-            await office.duty.run_once()
+            await effects_worker.start(flow, url=receiver.url, order=7)
+            await effects_worker.duty.run_once()
         assert receiver.connections - before == connections, flow
 
 
-async def test_answer_that_breaks_off_was_an_answer(office: Office, receiver: Receiver) -> None:
+async def test_answer_that_breaks_off_was_an_answer(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     """The status came: it arrived, and nobody waits for the rest."""
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(200, b"half", claim_bytes=100))
-    assert await office.send() == {"done": 1}
-    assert (await office.effect())["output"]["body_is_whole"] is False
+    assert await effects_worker.send() == {"done": 1}
+    assert (await effects_worker.effect())["output"]["body_is_whole"] is False
 
 
 async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
     receiver.will(Reply(200, b"\0\xff\xfe" + b"x" * 100_000, {"X-Request-Id": "a\xe4", "X-Secret": "s"}))
-    assert await office.send() == {"done": 1}
-    evidence = (await office.effect())["output"]
+    assert await effects_worker.send() == {"done": 1}
+    evidence = (await effects_worker.effect())["output"]
     assert len(evidence["body"]) <= 4_096
     assert evidence["body"].startswith("\N{REPLACEMENT CHARACTER}" * 3)
     assert evidence["body_is_whole"] is False
@@ -236,31 +242,33 @@ async def test_evidence_is_cut_and_can_be_kept_whatever_the_receiver_says(
         "file:///etc/passwd",
     ],
 )
-async def test_url_that_is_none_is_a_dead_letter(office: Office, url: str) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=url, order=7)
-    assert await office.send() == {"dead": 1}
-    effect = await office.effect()
+async def test_url_that_is_none_is_a_dead_letter(effects_worker: EffectsWorker, url: str) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=url, order=7)
+    assert await effects_worker.send() == {"dead": 1}
+    effect = await effects_worker.effect()
     assert effect["error"].startswith("BAD_URL")
     assert "pw" not in effect["error"]
 
 
-async def test_empty_url_fails_the_step_itself(office: Office) -> None:
-    await publish_webhook(office.database)
-    view = await office.start("telling", url="", order=7)
+async def test_empty_url_fails_the_step_itself(effects_worker: EffectsWorker) -> None:
+    await publish_webhook(effects_worker.database)
+    view = await effects_worker.start("telling", url="", order=7)
     assert view.status == "paused"
-    assert (await office.step(view.id, "tell"))["output_json"]["error"]["code"] == "URL_MISSING"
-    assert await office.effects() == []
+    assert (await effects_worker.step(view.id, "tell"))["output_json"]["error"]["code"] == "URL_MISSING"
+    assert await effects_worker.effects() == []
 
 
-async def test_author_sets_headers_but_not_those_that_are_ours(office: Office, receiver: Receiver) -> None:
+async def test_author_sets_headers_but_not_those_that_are_ours(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
     headers = {"X-Order": "{workflow.order}", "Idempotency-Key": "mine", "Host": "evil", "webhook-id": "x"}
-    await publish_webhook(office.database, headers=headers, method="PUT")
-    await office.start("telling", url=receiver.url, order=7)
-    await office.send()
+    await publish_webhook(effects_worker.database, headers=headers, method="PUT")
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
     (received,) = receiver.received
     assert (received.method, received.headers["x-order"]) == ("PUT", "7")
-    assert received.key == (await office.effect())["key"]
+    assert received.key == (await effects_worker.effect())["key"]
     assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
     assert "webhook-id" not in received.headers
 
@@ -268,9 +276,9 @@ async def test_author_sets_headers_but_not_those_that_are_ours(office: Office, r
 OURS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
-async def test_signature_of_the_authors_own_is_not_published(office: Office) -> None:
+async def test_signature_of_the_authors_own_is_not_published(effects_worker: EffectsWorker) -> None:
     with pytest.raises(Invalid) as raised:
-        await publish_webhook(office.database, headers=dict.fromkeys(OURS, "forged"))
+        await publish_webhook(effects_worker.database, headers=dict.fromkeys(OURS, "forged"))
     assert [(found.code, found.path[-1]) for found in raised.value.problems] == [
         ("LITERAL_CREDENTIAL", "webhook-signature")
     ]
@@ -279,7 +287,7 @@ async def test_signature_of_the_authors_own_is_not_published(office: Office) -> 
 @pytest.mark.parametrize("how", ["published before", "by a secret"])
 @pytest.mark.parametrize("signed", [False, True])
 async def test_author_cannot_say_who_vouches_for_a_message(
-    office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, signed: bool, how: str
+    effects_worker: EffectsWorker, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, signed: bool, how: str
 ) -> None:
     """Also where nothing is signed: a receiver takes `webhook-id` for ours, and tells repetitions by it."""
     with monkeypatch.context() as patched:
@@ -287,13 +295,15 @@ async def test_author_cannot_say_who_vouches_for_a_message(
             patched.setattr("assent.compiler.credentials.is_credential", lambda _: False)
             forged = "forged"
         else:
-            await keep(office.database, local(receiver))
+            await keep(effects_worker.database, local(receiver))
             forged = "{secret.erp}"
-        await publish_webhook(office.database, headers={**dict.fromkeys(OURS, forged), "X-Order": "7"})
+        await publish_webhook(
+            effects_worker.database, headers={**dict.fromkeys(OURS, forged), "X-Order": "7"}
+        )
     if signed:
-        await rotate(office.database)
-    await office.start("telling", url=receiver.url, order=7)
-    assert await office.send() == {"done": 1}
+        await rotate(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    assert await effects_worker.send() == {"done": 1}
     (received,) = receiver.received
     assert received.headers["x-order"] == "7"
     found = {name for name in OURS if name in received.headers}
@@ -301,29 +311,33 @@ async def test_author_cannot_say_who_vouches_for_a_message(
     assert not {"forged", VALUE} & set(received.headers.values())
 
 
-async def test_header_that_would_begin_another_is_not_sent(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database, headers={"X-Order": "{workflow.order}"})
-    await office.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
-    assert await office.send() == {"dead": 1}
+async def test_header_that_would_begin_another_is_not_sent(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database, headers={"X-Order": "{workflow.order}"})
+    await effects_worker.start("telling", url=receiver.url, order="7\r\nX-Evil: 1")
+    assert await effects_worker.send() == {"dead": 1}
     assert receiver.received == []
-    assert (await office.effect())["error"].startswith("BAD_REQUEST")
+    assert (await effects_worker.effect())["error"].startswith("BAD_REQUEST")
 
 
-async def test_get_has_no_body(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database, method="GET", body=None)
-    await office.start("telling", url=receiver.url, order=7)
-    await office.send()
+async def test_get_has_no_body(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_webhook(effects_worker.database, method="GET", body=None)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
     (received,) = receiver.received
     assert (received.method, received.body, "content-type" in received.headers) == ("GET", b"", False)
 
 
 @pytest.fixture
-async def present(database_url: str) -> AsyncIterator[Office]:
-    """An office of the present: whoever verifies a signature compares its time with the machine's."""
+async def present(database_url: str) -> AsyncIterator[EffectsWorker]:
+    """A worker that goes by the machine's clock: a receiver compares the time of a signature with it."""
     database = await Database.open(database_url, settings=SETTINGS, clock=MovedClock(datetime.now(UTC)))
-    office = Office(WorkerContext(database, runtime=App().runtime(database), sending=SendingSettings(LOCAL)))
-    yield office
-    await office.close()
+    effects_worker = EffectsWorker(
+        WorkerContext(database, runtime=App().runtime(database), sending=SendingSettings(LOCAL))
+    )
+    yield effects_worker
+    await effects_worker.close()
     await database.close()
 
 
@@ -332,7 +346,7 @@ async def rotate(database: Database, org_id: str = ORG) -> str:
         return await rotate_secret(connection, org_id, database.clock.now())
 
 
-async def test_signature_is_verified_by_the_receiver(present: Office, receiver: Receiver) -> None:
+async def test_signature_is_verified_by_the_receiver(present: EffectsWorker, receiver: Receiver) -> None:
     secret = await rotate(present.database)
     await rotate(present.database, "globex")
     await publish_webhook(present.database)
@@ -347,7 +361,7 @@ async def test_signature_is_verified_by_the_receiver(present: Office, receiver: 
 
 
 async def test_two_secrets_sign_while_receivers_change_from_one_to_the_other(
-    present: Office, receiver: Receiver
+    present: EffectsWorker, receiver: Receiver
 ) -> None:
     oldest, old, new = [await rotate(present.database) for _ in range(3)]
     await publish_webhook(present.database)
@@ -367,32 +381,34 @@ async def test_two_secrets_sign_while_receivers_change_from_one_to_the_other(
                     Webhook(secret).verify(message.body, message.headers)
 
 
-async def test_without_a_secret_nothing_is_signed(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
-    await office.send()
+async def test_without_a_secret_nothing_is_signed(effects_worker: EffectsWorker, receiver: Receiver) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
     assert not [name for name in receiver.received[0].headers if name.startswith("webhook-")]
 
 
-async def test_redirect_that_keeps_the_method_is_followed(office: Office, receiver: Receiver) -> None:
-    await publish_webhook(office.database)
-    await office.start("telling", url=f"{receiver.url}/old", order=7)
+async def test_redirect_that_keeps_the_method_is_followed(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=f"{receiver.url}/old", order=7)
     receiver.will(redirect_to("/new", 308), Reply(204, b""))
-    assert await office.send() == {"done": 1}
+    assert await effects_worker.send() == {"done": 1}
     assert [(one.method, one.path, one.json) for one in receiver.received] == [
         ("POST", "/old", {"order": 7}),
         ("POST", "/new", {"order": 7}),
     ]
-    assert (await office.effect())["output"]["redirects"] == [f"{receiver.url}/new"]
+    assert (await effects_worker.effect())["output"]["redirects"] == [f"{receiver.url}/new"]
 
 
 async def test_worker_that_loses_the_database_between_send_and_mark_marks_when_it_is_back(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """What is known is kept: nothing is sent twice because a mark could not be written."""
-    await publish_webhook(office.database)
-    await office.start("telling", url=receiver.url, order=7)
-    transaction, calls = office.database.transaction, 0
+    await publish_webhook(effects_worker.database)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    transaction, calls = effects_worker.database.transaction, 0
 
     def away(org_id: str | None, **rest: object) -> object:
         nonlocal calls
@@ -401,11 +417,11 @@ async def test_worker_that_loses_the_database_between_send_and_mark_marks_when_i
             raise ConnectionError("the database is away")
         return transaction(org_id, **rest)  # type: ignore[arg-type]
 
-    office.database.transaction = away  # type: ignore[assignment, method-assign]
+    effects_worker.database.transaction = away  # type: ignore[assignment, method-assign]
     with pytest.raises(ConnectionError):
-        await office.duty.run_once()
-    office.database.transaction = transaction  # type: ignore[method-assign]
-    assert (await office.effect())["status"] == "running"
-    await asyncio.wait_for(office.duty.run_once(), 10)
-    assert (await office.effect())["status"] == "done"
+        await effects_worker.duty.run_once()
+    effects_worker.database.transaction = transaction  # type: ignore[method-assign]
+    assert (await effects_worker.effect())["status"] == "running"
+    await asyncio.wait_for(effects_worker.duty.run_once(), 10)
+    assert (await effects_worker.effect())["status"] == "done"
     assert len(receiver.received) == 1

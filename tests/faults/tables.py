@@ -8,7 +8,7 @@ import asyncpg
 
 _TABLES = """
 SELECT relname FROM pg_class
- WHERE relnamespace = 'assent'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY relname
+ WHERE relnamespace = to_regnamespace('assent') AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY relname
 """
 _DIGEST = (
     "SELECT '{0}' AS name, count(*) AS rows, md5(string_agg(r::text, '|' ORDER BY r::text)) AS digest "
@@ -36,6 +36,8 @@ class Tables:
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 names = [row["relname"] for row in await connection.fetch(_TABLES)]
+                if not names:
+                    return cls(Counter(), {}, Counter())  # not migrated
                 found = await connection.fetch(" UNION ALL ".join(_DIGEST.format(name) for name in names))
                 actions = await connection.fetch(_ACTIONS)
         finally:

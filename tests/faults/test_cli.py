@@ -6,20 +6,29 @@ standard error says so. A command that does several things says of each what bec
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 import typer
 from typer.testing import Result
 
 from assent.cli.main import app
+from assent.store.database import Database
+from tests.authored import END, arrows, form
 from tests.cli.desk import Desk
-from tests.faults.company import Acme
-from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of
+from tests.faults.company import NOW, ORG, Acme
+from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of, opened
 from tests.faults.tables import Change
-from tests.http.test_definitions import LEAVE
+from tests.http.application import LEAVE
+from tests.http.application import app as application
+from tests.postgres import SETTINGS, Databases
+from tests.runtime.definitions import older_compiler
+from tests.runtime.spoiling import projection, put_back
+from tests.world import ANN, publish_steps
 
 APP: Final = "tests.http.application:app"
 DONE, REFUSED, UNKNOWN = 0, 1, 3
@@ -98,8 +107,39 @@ WITHOUT_A_DATABASE: Final = {
 }
 AS_THEIR_NEIGHBOUR: Final = {"members restore", "roles revoke"}
 """The same function as a command that is tried, with another argument."""
-ELSEWHERE: Final = {"worker", "serve", "demo", "migrate", "definitions recompile", "rebuild"}
-"""Processes of their own (`test_duties`, `test_http`), and commands that say of each transaction what became of it."""
+ELSEWHERE: Final = {"worker", "serve", "demo"}
+"""Processes of their own (`test_duties`, `test_http`)."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """A command of an operator that commits one transaction after the other, and the database that needs it."""
+
+    given: Given
+    spoil: Callable[[Database, dict[str, str]], Awaitable[None]] | None
+    """Make the work; None for a database without a schema."""
+
+
+async def _spoil_instance(database: Database, parts: dict[str, str]) -> None:
+    instance_id = UUID(parts["survey_id"])
+    before = await projection(database, instance_id)
+    await put_back(database, instance_id, {**before, "active_tokens": [], "current_nodes": []})
+
+
+async def _leave_stale_definitions(database: Database, parts: dict[str, str]) -> None:
+    with older_compiler():
+        runtime = application.runtime(database)
+        for name in ("stale.one", "stale.two"):
+            await publish_steps(database, name, [form("ask"), END], arrows("ask", "end", event="done"))
+            for _ in range(2):
+                await runtime.org(ORG, ANN).instances.start(name)
+
+
+UPKEEP: Final = {
+    "rebuild": Upkeep(Given(("rebuild", "{survey_id}"), "olga"), _spoil_instance),
+    "recompile": Upkeep(Given(("definitions", "recompile")), _leave_stale_definitions),
+    "migrate": Upkeep(Given(("migrate",)), None),
+}
 
 
 class Terminal:
@@ -223,8 +263,64 @@ def _miscount(result: Result, change: Change) -> str | None:
     )
 
 
+@pytest.mark.parametrize("name", UPKEEP)
+async def test_upkeep_that_is_cut_off_claims_nothing_and_is_finished_by_the_next_run(
+    databases: Databases, acme: Acme, name: str
+) -> None:
+    given, spoil = UPKEEP[name].given, UPKEEP[name].spoil
+    async with databases.fresh(acme.template if spoil else "template1") as url:
+        if spoil:
+            async with opened(url, SETTINGS, NOW) as database:
+                await spoil(database, acme.parts)
+        laboratory = Laboratory(databases, urlsplit(url).path.removeprefix("/"))
+        one_at_a_time = asyncio.Lock()
+
+        async def run(trial: Trial[Result]) -> Result:
+            return await Terminal(trial.proxy.url, acme.parts).run(given)
+
+        async with laboratory.trial() as trial:
+            undisturbed = (await laboratory.run(run, trial)).result
+            order, done = list(trial.proxy.order), trial.change
+        assert undisturbed is not None
+        assert done is not None
+        assert undisturbed.exit_code == DONE, undisturbed.output
+        assert not done.is_nothing
+
+        async def disturb(point: Point) -> tuple[Change, str | None]:
+            # One at a time: an answer in time means without waiting for another command.
+            async with one_at_a_time, laboratory.trial(point) as trial:
+                result = (await laboratory.run(run, trial)).result
+                change = trial.change
+                assert result is not None
+                assert change is not None
+                wrong = _false_claim(result, change, done)
+                if wrong is None:
+                    wrong = await _complaint_of_repeat(trial, run, change, done)
+                return change, f"{result.exit_code} {result.output!r}: {wrong}" if wrong else None
+
+        complaints = await complaints_of(disturb, order)
+        assert not complaints, "\n".join(complaints)
+
+
+def _false_claim(result: Result, change: Change, done: Change) -> str | None:
+    """What is wrong with what a run says that may have been cut off between two of its transactions."""
+    if result.exit_code == DONE:
+        return None if change.is_like(done) else f"done, and the tables say {change}"
+    if result.exit_code == UNKNOWN:
+        return None if "unknown" in result.stderr else "it does not say that the outcome is unknown"
+    if result.exit_code != REFUSED:
+        return "no exit code of ours"
+    claims = "nothing was changed" in result.output
+    return (
+        f"nothing was changed, it says, and the tables say {change}"
+        if claims and not change.is_nothing
+        else None
+    )
+
+
 def test_every_command_that_writes_is_disturbed() -> None:
-    tried = {given.words for given in (*COMMANDS.values(), *SEVERAL.values())}
+    upkeep = [one.given for one in UPKEEP.values()]
+    tried = {given.words for given in (*COMMANDS.values(), *SEVERAL.values(), *upkeep)}
     found = {" ".join(words) for words in _commands(app)}
     excused = READING | WITHOUT_A_DATABASE | AS_THEIR_NEIGHBOUR | ELSEWHERE
     assert excused <= found

@@ -17,14 +17,14 @@ import pytest
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.partitions import Partitions
-from tests.effects.receiver import Receiver, receiving
+from tests.authored import END, arrows
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
 from tests.processes.application import app, calls, keep_calls
+from tests.processes.commands import ROOT, run_worker, worker
 from tests.processes.spawn import closed_gate, wait_until_blocked
-from tests.runtime.flows import END, ORG, arrows, publish, rows
-from tests.worker.process import ROOT, run, worker
-from tests.worker.queues import fetch
+from tests.receiver import Receiver, receiving
+from tests.world import ORG, fetch, publish_steps, rows
 
 pytestmark = pytest.mark.long
 
@@ -46,8 +46,6 @@ STEPS = [
 SUBMIT = """
 import asyncio, sys
 from assent.store.database import Database
-from tests.processes.application import app
-from tests.runtime.flows import ANN, ORG
 
 async def main(url, receiver):
     database = await Database.open(url)
@@ -67,7 +65,7 @@ async def running(database_url: str) -> AsyncIterator[Database]:
     await keep_calls(database)
     steps = [*STEPS, {"id": "failed", "type": "terminal"}]
     ways = arrows("pause", "tell", "end") + arrows("tell", "failed", event="error")
-    await publish(database, "telling", steps, ways)
+    await publish_steps(database, "telling", steps, ways)
     # The months of now, so that no worker moves rows into them while another sends.
     await Partitions(WorkerContext(database)).run_once()
     yield database
@@ -142,9 +140,9 @@ async def test_worker_that_is_fast_leaves_the_tasks_of_one_that_lives(running: D
         await app.runtime(running).org(ORG).tasks.submit("tests.run", {"what": "a", "waits": True})
         async with worker(running.url, *APP, "--only", "tasks", **PATIENT):
             await wait_until_blocked(observer, 1)
-            assert (await run(running.url, *APP, "--once", "--only", "rescue", "--only", "tasks", **FAST))[
-                0
-            ] == 0
+            assert (
+                await run_worker(running.url, *APP, "--once", "--only", "rescue", "--only", "tasks", **FAST)
+            )[0] == 0
             (task,) = await rows(running, "jobs")
             assert (task["status"], task["attempts"]) == ("running", 1)
 
@@ -163,6 +161,6 @@ async def test_worker_whose_clock_steps_back_goes_on_renewing_its_lease(running:
                     if now["leased_until"] - first["leased_until"] > timedelta(seconds=4):
                         break
                     await asyncio.sleep(0.05)
-            assert (await run(running.url, *APP, "--once", "--only", "rescue"))[0] == 0
+            assert (await run_worker(running.url, *APP, "--once", "--only", "rescue"))[0] == 0
             (task,) = await rows(running, "jobs")
             assert (task["status"], task["attempts"]) == ("running", 1)

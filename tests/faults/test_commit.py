@@ -15,8 +15,7 @@ from assent.store.group_commit import LANES
 from tests.authored import invoice_contract
 from tests.faults.proxy import COMMIT, Fault, Moment, Proxy
 from tests.postgres import SETTINGS
-from tests.runtime.flows import ORG
-from tests.runtime.invoices import FIN, LARGE, create, open_shop, request_id, submitted
+from tests.world import FIN, LARGE, ORG, create_invoice, found_acme_with_invoices, request_id, submit_invoice
 
 COUNT = LANES + 10
 IMPATIENT = SETTINGS.replace(outcome_lookup_timeout_ms=300)
@@ -40,7 +39,7 @@ async def far(proxy: Proxy, database: Database) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def runtime(far: Database, database: Database) -> Runtime:
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     return App([invoice_contract()]).runtime(far)
 
 
@@ -73,7 +72,7 @@ async def test_documents_created_at_once_are_created_once_each(
 ) -> None:
     """FINDINGS section 2, B1: twelve callers were told success, and 22 documents existed."""
     fault = arm(proxy)
-    entities = await at_once(lambda _: create(runtime, LARGE))
+    entities = await at_once(lambda _: create_invoice(runtime, LARGE))
     assert fault.struck
     assert len({entity.id for entity in entities}) == COUNT
     assert await count_entities(database) == COUNT
@@ -82,7 +81,7 @@ async def test_documents_created_at_once_are_created_once_each(
 async def test_approvers_whose_decisions_stand_hear_so(
     runtime: Runtime, proxy: Proxy, database: Database
 ) -> None:
-    views = [await submitted(runtime) for _ in range(COUNT)]
+    views = [await submit_invoice(runtime) for _ in range(COUNT)]
     fault = arm_group(proxy)
     decided = await at_once(
         lambda number: runtime.org(ORG, FIN).approvals.decide(
@@ -100,7 +99,7 @@ async def test_a_commit_that_never_arrived_is_a_rollback_and_the_group_is_repeat
     runtime: Runtime, proxy: Proxy, database: Database
 ) -> None:
     fault = arm_group(proxy, "before")
-    entities = await at_once(lambda _: create(runtime, LARGE))
+    entities = await at_once(lambda _: create_invoice(runtime, LARGE))
     assert fault.struck
     assert len({entity.id for entity in entities}) == COUNT
     assert await count_entities(database) == COUNT
@@ -111,7 +110,7 @@ async def test_a_single_command_whose_commit_never_arrived_changed_nothing(
 ) -> None:
     proxy.arm(Fault(COMMIT, moment="before"))
     with pytest.raises(RolledBack):
-        await create(runtime, LARGE)
+        await create_invoice(runtime, LARGE)
     assert await count_entities(database) == 0
 
 
@@ -120,7 +119,7 @@ async def test_a_commit_that_goes_silent_is_ended_and_looked_up(
 ) -> None:
     """The server never got COMMIT, and waits for it: its process is ended, so that the answer is sure."""
     fault = proxy.arm(Fault(COMMIT, moment="before", action="hold"))
-    creating = asyncio.create_task(create(runtime, LARGE))
+    creating = asyncio.create_task(create_invoice(runtime, LARGE))
     await fault.wait()
     proxy.cut_clients()
     with pytest.raises(RolledBack):
@@ -132,12 +131,12 @@ async def test_a_commit_that_goes_silent_is_ended_and_looked_up(
 async def test_without_a_database_to_ask_the_outcome_is_unknown_and_names_its_proof(
     proxy: Proxy, database: Database
 ) -> None:
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     far = await Database.open(proxy.url, settings=IMPATIENT, clock=database.clock)
     try:
         runtime = App([invoice_contract()]).runtime(far)
         arm_group(proxy, also=proxy.refuse)
-        outcomes = await at_once(lambda _: create(runtime, LARGE))
+        outcomes = await at_once(lambda _: create_invoice(runtime, LARGE))
         unknown = [outcome for outcome in outcomes if isinstance(outcome, OutcomeUnknown)]
         assert len(unknown) == COUNT - LANES
         assert await count_entities(database) == COUNT

@@ -18,24 +18,23 @@ import asyncpg
 import pytest
 
 from assent.effects.sending_settings import SendingSettings
-from assent.model.actor import Actor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Duty, WorkerContext
 from assent.worker.loop import finish, run_duty
 from assent.worker.supervisor import DUTIES
-from tests.effects.receiver import Receiver, receiving
-from tests.effects.sending import LOCAL
 from tests.faults.chaos.application import NODES, app, furnish
 from tests.faults.chaos.check import QUEUES
 from tests.faults.points import ANSWER_MAX_S, SHORT, Laboratory, Point, commits_in
 from tests.faults.proxy import Proxy
 from tests.postgres import SETTINGS, START, Databases
+from tests.receiver import Receiver, receiving
+from tests.workers import LOCAL
+from tests.world import ANN
 
 pytestmark = pytest.mark.long
 
 ORG = "acme"
-ANN = Actor("ann", roles=frozenset({"clerk"}))
 ERRANDS = 2
 AT_ONCE = 6
 ROUNDS_MAX = 60

@@ -16,7 +16,7 @@ from tests.faults.company import ORG
 from tests.faults.points import SHORT, Laboratory, Point, Trial, commits_in
 from tests.faults.test_python import ALICE, FIN
 from tests.http.application import INVOICE_DATA, app
-from tests.runtime.flows import rows
+from tests.world import rows
 
 CALLERS = 12
 

@@ -13,13 +13,12 @@ import pytest
 from tests.faults.company import NOW, Acme
 from tests.faults.points import TRIES, Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
-from tests.http.application import app
+from tests.http.application import LEAVE, app
 from tests.http.callers import CALLBACKS, bearer, token
 from tests.http.callers import SETTINGS as HTTP_SETTINGS
 from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.http.test_audited import CREATING
-from tests.http.test_definitions import LEAVE
 from tests.http.test_other_orgs import CASES
 
 KEY = "the-same-key"
@@ -67,13 +66,13 @@ DONE_HERE = {
             "advance_instance",
             "alice",
             "POST",
-            "/ui/workflows/{survey_id}/advance",
+            "/api/instances/{survey_id}/advance",
             {"event": "completed", "input": {"rating": 4}},
         ),
-        Call("retry_instance", "olga", "POST", "/ui/workflows/{failed_id}/retry", {}),
+        Call("retry_instance", "olga", "POST", "/api/instances/{failed_id}/retry", {}),
         Call("emit_event", "olga", "POST", "/api/events/delivery:7", {"data": {}}),
         Call("retry_task", "adam", "POST", "/api/tasks/{dead_task_id}/retry"),
-        Call("resume_instance", "olga", "POST", "/ui/workflows/{paused_id}/resume", {}),
+        Call("resume_instance", "olga", "POST", "/api/instances/{paused_id}/resume", {}),
         Call(
             "reassign_form",
             "alice",

@@ -13,7 +13,7 @@ import pytest
 from assent.cli.logs import log_as_json
 from assent.store.database import Database
 from tests.faults.proxy import Proxy
-from tests.worker.process import worker
+from tests.processes.commands import worker
 
 QUICK = {
     "ASSENT_WORKER_BACKOFF_MIN_MS": "20",

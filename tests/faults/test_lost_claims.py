@@ -19,13 +19,12 @@ from assent.worker.duty import Duty, WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
-from tests.effects.receiver import Receiver, receiving
-from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.faults.proxy import COMMIT, Fault, Proxy
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS
-from tests.requests.asking import Desk, publish_vendor
-from tests.runtime.flows import ORG, rows
+from tests.receiver import Receiver, receiving
+from tests.workers import LOCAL, EffectsWorker, ResultsWorker
+from tests.world import ORG, publish_vendor, publish_webhook, rows
 
 CLAIM = "claim_jobs"
 
@@ -54,14 +53,14 @@ class Faulty:
             await self.runtime.org(ORG).tasks.submit("tests.note", {"what": "a"})
         elif kind == "effects":
             await publish_webhook(self.database, on_ambiguous="give_up", **{"await": True})
-            await Office(WorkerContext(self.database, runtime=self.runtime)).start(
+            await EffectsWorker(WorkerContext(self.database, runtime=self.runtime)).start(
                 "telling", url=self.receiver.url, order=7
             )
         else:
-            desk = Desk(self.runtime, self.database, self.database.clock)  # type: ignore[arg-type]
+            results_worker = ResultsWorker(self.runtime, self.database, self.database.clock)  # type: ignore[arg-type]
             await publish_vendor(self.database)
-            await desk.start()
-            await desk.push((await desk.request())["id"])
+            await results_worker.start()
+            await results_worker.push((await results_worker.request())["id"])
 
     async def row(self, kind: str) -> dict[str, Any]:
         (found,) = [row for row in await rows(self.database, "jobs") if f"{row['kind']}s" == kind]

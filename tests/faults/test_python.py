@@ -21,12 +21,11 @@ from assent.store.errors import OutcomeUnknown
 from tests.faults.company import ORG, Acme
 from tests.faults.points import Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
-from tests.http.application import CAPABILITIES, INVOICE_DATA, PEOPLE, app
-from tests.http.test_definitions import LEAVE
+from tests.http.application import CAPABILITIES, INVOICE_DATA, LEAVE, PEOPLE, app
 
 
 def person(name: str) -> Actor:
-    roles, _ = PEOPLE[name]
+    roles = PEOPLE[name].roles
     held = {capability for role in roles for capability in CAPABILITIES.get(role, ())}
     return Actor(name, roles=frozenset(roles), capabilities=frozenset(held))
 

@@ -20,9 +20,8 @@ from assent.worker.supervisor import Supervisor, duties
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
-from tests.worker.application import completing_context
-from tests.worker.queues import events, with_options
-from tests.worker.test_supervisor import PATIENT
+from tests.worker.application import PATIENT, completing_context
+from tests.workers import events, with_options
 
 NEVER_MS = 3_600_000
 """A limit that is never the reason that a test passes."""

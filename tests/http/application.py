@@ -6,24 +6,19 @@
 from typing import Any
 
 from assent.app import App
-from assent.definitions import publish_contract, publish_flow, publish_patch
-from assent.model.actor import SYSTEM
-from assent.model.contract import contract_from
 from assent.store.database import Database
-from tests.authored import DESIGN, data_of
-from tests.kernel.company import EXPENSE
+from tests.authored import invoice_contract, invoice_patch, orders_flow
+from tests.world import EXPENSE, ORG, OTHER_ORG, Member, grant, hire, insert_org, publish
 
-ACME, GLOBEX = "acme", "globex"
-
-PEOPLE: dict[str, tuple[list[str], str]] = {
-    "alice": (["clerk"], "user"),
-    "bob": (["approver"], "user"),
-    "carol": (["approver"], "user"),
-    "fin": (["finance_manager"], "user"),
-    "max": (["manager"], "user"),
-    "olga": (["operator"], "user"),
-    "robot": (["clerk", "operator"], "service_account"),
-    "adam": (["admin"], "user"),
+PEOPLE: dict[str, Member] = {
+    "alice": Member(["clerk"]),
+    "bob": Member(["approver"]),
+    "carol": Member(["approver"]),
+    "fin": Member(["finance_manager"]),
+    "max": Member(["manager"]),
+    "olga": Member(["operator"]),
+    "robot": Member(["clerk", "operator"], kind="service_account"),
+    "adam": Member(["admin"]),
 }
 CAPABILITIES = {
     "clerk": ["orders:approve:execute"],
@@ -119,9 +114,32 @@ SCREENING: dict[str, Any] = {
     ],
 }
 
+LEAVE: dict[str, Any] = {
+    "flow": "leave.request",
+    "version": 1,
+    "start": "ask",
+    "steps": [
+        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
+        {"id": "done", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "ask", "event": "approved", "to": "done"},
+        {"from": "ask", "event": "rejected", "to": "done"},
+    ],
+}
+"""A flow that no test has from the beginning."""
+
+CHAIN: dict[str, Any] = {
+    "entity_type": "invoice",
+    "steps": [
+        {"name": "finance", "approvers": {"role": "finance_manager"}, "mode": "quorum", "quorum": 2},
+        {"name": "head", "approvers": {"manager": True, "levels": 2}, "due": "24h"},
+    ],
+}
+
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}
 
-app = App([data_of(DESIGN / "invoice.contract.yaml"), EXPENSE, SECRETS])
+app = App([invoice_contract(), EXPENSE, SECRETS])
 
 
 @app.action("expense.round", payload={"to": {"type": "integer", "required": True, "min": 1}})
@@ -150,30 +168,12 @@ async def build_report(month: str) -> dict[str, Any]:
 
 
 async def furnish(database: Database) -> None:
-    """Definitions for everybody, and two companies with the same people."""
-    now = database.clock.now()
-    async with database.transaction(None) as connection:
-        await publish_contract(
-            connection, contract_from(data_of(DESIGN / "invoice.contract.yaml")), SYSTEM, now
-        )
-        for flow in (data_of(DESIGN / "orders.flow.yaml"), SURVEY, PAIR, SCREENING):
-            await publish_flow(connection, "*", flow, SYSTEM, now)
-        for org_id in (ACME, GLOBEX):
-            await publish_patch(connection, org_id, data_of(DESIGN / "invoice.patch.yaml"), SYSTEM, now)
-            await _people(connection, org_id)
-
-
-async def _people(connection: Any, org_id: str) -> None:
-    await connection.execute(
-        "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $1, $2)",
-        org_id,
-        {"trusted_vendors": ["v-1"], "budget_owners": {}},
-    )
-    await connection.executemany(
-        "INSERT INTO assent.members (org_id, user_id, name, roles, kind) VALUES ($1, $2, $2, $3, $4)",
-        [(org_id, user, roles, kind) for user, (roles, kind) in PEOPLE.items()],
-    )
-    await connection.executemany(
-        "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
-        [(org_id, role, capability) for role, held in CAPABILITIES.items() for capability in held],
-    )
+    """Publish the definitions for all orgs, and insert two orgs with the same people."""
+    for source in (invoice_contract(), orders_flow(), SURVEY, PAIR, SCREENING):
+        await publish(database, source)
+    for org_id in (ORG, OTHER_ORG):
+        await publish(database, invoice_patch(), org_id)
+        async with database.transaction(None) as connection:
+            await insert_org(connection, org_id, {"trusted_vendors": ["v-1"], "budget_owners": {}})
+            await hire(connection, PEOPLE, org_id)
+            await grant(connection, CAPABILITIES, org_id)

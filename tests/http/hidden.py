@@ -3,10 +3,8 @@
 from typing import Any
 
 from assent.app import App
-from assent.definitions import publish_contract, publish_flow, publish_patch
-from assent.model.actor import SYSTEM
-from assent.model.contract import contract_from
 from assent.store.database import Database
+from tests.world import APPROVED_LIFECYCLE, ORG, grant, hire, publish
 
 MARK = "planted-secret-8888888"
 """It stands in the content of every object; whoever may not read an object never sees it."""
@@ -37,19 +35,7 @@ MEMO: dict[str, Any] = {
     "contract": "memo",
     "version": 1,
     "fields": {"title": {"type": "text", "required": True}, "pages": {"type": "integer"}},
-    "lifecycle": {
-        "initial": "draft",
-        "states": {
-            "draft": {"edit": "editable"},
-            "submitted": {"edit": "amend_only"},
-            "active": {"edit": "locked"},
-            "amended": {"edit": "editable"},
-        },
-        "transitions": {
-            "submit": {"from": ["draft", "amended"], "to": "submitted"},
-            "approve": {"from": "submitted", "to": "active", "approval": "required", "on_reject": "draft"},
-        },
-    },
+    "lifecycle": APPROVED_LIFECYCLE,
     "permissions": {
         "create": ["manager", "agent"],
         "update": ["manager", "agent"],
@@ -123,17 +109,9 @@ async def build_report(month: str) -> dict[str, Any]:
 
 
 async def furnish_hidden(database: Database, *flows: dict[str, Any]) -> None:
-    now = database.clock.now()
+    """Publish the memo and these flows, and add the people to acme."""
+    for source in (MEMO, PATCH, *flows):
+        await publish(database, source, ORG)
     async with database.transaction(None) as connection:
-        await publish_contract(connection, contract_from(MEMO), SYSTEM, now)
-        await publish_patch(connection, "acme", PATCH, SYSTEM, now)
-        for flow in flows:
-            await publish_flow(connection, "acme", flow, SYSTEM, now)
-        await connection.executemany(
-            "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ('acme', $1, $1, $2)",
-            list(PEOPLE.items()),
-        )
-        await connection.executemany(
-            "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ('acme', $1, $2)",
-            [(role, held) for role, some in CAPABILITIES.items() for held in some],
-        )
+        await hire(connection, PEOPLE)
+        await grant(connection, CAPABILITIES)

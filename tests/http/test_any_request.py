@@ -3,14 +3,9 @@
 The server is a real one, in a thread of this process; most ids are of things that are there.
 """
 
-import asyncio
-import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
@@ -25,15 +20,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from assent.http.app import create_app
-from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
-from assent.store.database import Database
-from tests.http.application import INVOICE_DATA, app
-from tests.http.callers import AUDIENCE, CALLBACKS, ISSUER, SECRET, bearer, token, token_of
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE
+from tests.http.callers import AUDIENCE, ISSUER, SECRET, bearer, token, token_of
+from tests.http.doors import serving
 from tests.http.route_table import DOCUMENT
-from tests.http.test_definitions import LEAVE
-from tests.http.test_inbox import CHAIN
 
 EXAMPLES_MAX = 7
 CHECKS = [
@@ -73,32 +64,6 @@ def map_path_parameters(context, path_parameters):
     return {**given, **known}
 
 
-@contextmanager
-def serving(url: str) -> Iterator[str]:
-    """A server in a thread of its own, with a loop and a database of its own."""
-    listening = listen("127.0.0.1", 0)
-    ready = threading.Event()
-    held: list[Any] = []
-
-    async def run() -> None:
-        database = await Database.open(url)
-        door = Serving(create_app(app, database, UNLIMITED, CALLBACKS), listening, UNLIMITED)
-        held.extend([door, asyncio.get_running_loop()])
-        ready.set()
-        await door.run()
-        await database.close()
-
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        held[1].call_soon_threadsafe(held[0].stop)
-        thread.join(30)
-        listening.close()
-
-
 @pytest.fixture(scope="module")
 async def database_of_all(databases, furnished_template):
     async with databases.fresh(furnished_template) as url:
@@ -107,7 +72,8 @@ async def database_of_all(databases, furnished_template):
 
 @pytest.fixture(scope="module")
 def server(database_of_all):
-    with serving(database_of_all) as url:
+    with serving(database_of_all, UNLIMITED) as (host, port):
+        url = f"http://{host}:{port}"
         _furnish(url)
         yield url
 

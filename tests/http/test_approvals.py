@@ -8,7 +8,7 @@ import pytest
 from assent.store.group_commit import LANES
 from tests.http.application import INVOICE_DATA
 from tests.http.callers import problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def asked(people) -> tuple[str, str]:

@@ -6,13 +6,11 @@ from urllib.parse import quote
 import pytest
 
 from assent.model.actor import Actor
-from tests.http.application import INVOICE_DATA
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE
 from tests.http.callers import PLACE
 from tests.http.route_table import ROUTES
-from tests.http.test_definitions import LEAVE
-from tests.http.test_inbox import CHAIN
 from tests.http.test_other_orgs import CASES, ask, theirs  # noqa: F401 - a fixture
-from tests.runtime.flows import rows
+from tests.world import rows
 
 ORDER = {"order_id": "ord-1", "customer_email": "bob@example.com"}
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -17,7 +17,7 @@ from assent.runtime.event_sources import create_event_source
 from tests.cli.desk import Desk
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, rows
 
 BLANKS = ["", " ", "\t", "\u00a0", "\u200b"]
 ADMIN = Actor("adam", roles=frozenset({"admin"}), capabilities=frozenset({"*"}))

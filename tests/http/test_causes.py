@@ -9,7 +9,7 @@ from assent.model.mutation import ON_EVENT, PARTITION, Event
 from assent.runtime.keyed_events import arrival
 from tests.cli.desk import Desk
 from tests.http.application import app
-from tests.runtime.flows import ORG, drain, rows
+from tests.world import ORG, drain, rows
 
 KEY = "payment:7"
 

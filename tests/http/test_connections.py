@@ -1,48 +1,15 @@
 """Connections: those that say nothing are closed, those that are too many are refused, and answers leave at once."""
 
-import asyncio
 import socket
-import threading
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from assent.http.app import create_app
-from assent.http.server import Serving, listen
-from assent.store.database import Database
-from tests.http.application import app
-from tests.http.callers import CALLBACKS, SETTINGS
+from assent.http.server import listen
+from tests.http.callers import SETTINGS
+from tests.http.doors import serving
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 WAIT_S = 20
-
-
-@contextmanager
-def serving(url: str, **changes):
-    """A server in a thread of its own; gives its address."""
-    listening = listen("127.0.0.1", 0)
-    settings = SETTINGS.replace(**changes)
-    ready = threading.Event()
-    held: list[Any] = []
-
-    async def run() -> None:
-        database = await Database.open(url)
-        door = Serving(create_app(app, database, settings, CALLBACKS), listening, settings)
-        held.extend([door, asyncio.get_running_loop()])
-        ready.set()
-        await door.run()
-        await database.close()
-
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield listening.getsockname()[:2]
-    finally:
-        held[1].call_soon_threadsafe(held[0].stop)
-        thread.join(30)
-        listening.close()
 
 
 def connected(place) -> socket.socket:
@@ -101,19 +68,19 @@ def test_an_accepted_connection_sends_at_once():
     ids=["nothing", "a letter", "half a head", "a long header"],
 )
 def test_a_connection_whose_head_does_not_come_is_closed(database_url, said):
-    with serving(database_url, head_timeout_s=1) as place, connected(place) as slow:
+    with serving(database_url, SETTINGS.replace(head_timeout_s=1)) as place, connected(place) as slow:
         slow.sendall(said)
         assert is_closed(slow)
 
 
 def test_a_head_that_comes_letter_by_letter_has_no_more_time(database_url):
-    with serving(database_url, head_timeout_s=1) as place, connected(place) as slow:
+    with serving(database_url, SETTINGS.replace(head_timeout_s=1)) as place, connected(place) as slow:
         slow.settimeout(0.2)
         assert any(is_over(slow, letter) for letter in ASK[:-2])
 
 
 def test_the_second_request_of_a_connection_has_its_own_time(database_url):
-    with serving(database_url, head_timeout_s=1) as place, connected(place) as kept:
+    with serving(database_url, SETTINGS.replace(head_timeout_s=1)) as place, connected(place) as kept:
         assert answer(kept).startswith(b"HTTP/1.1 200")
         kept.sendall(ASK[:10])
         assert is_closed(kept)
@@ -121,13 +88,13 @@ def test_the_second_request_of_a_connection_has_its_own_time(database_url):
 
 def test_a_body_that_does_not_come_is_not_waited_for(database_url):
     head = b"POST /api/entities/expense HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
-    with serving(database_url, body_timeout_s=1) as place, connected(place) as slow:
+    with serving(database_url, SETTINGS.replace(body_timeout_s=1)) as place, connected(place) as slow:
         assert answer(slow, head).startswith(b"HTTP/1.1 401")
         assert is_closed(slow)
 
 
 def test_slow_connections_make_room_for_those_who_ask(database_url):
-    with serving(database_url, connections_max=20) as place:
+    with serving(database_url, SETTINGS.replace(connections_max=20)) as place:
         slow = [connected(place) for _ in range(60)]
         for connection in slow:
             connection.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -138,7 +105,7 @@ def test_slow_connections_make_room_for_those_who_ask(database_url):
 
 
 def test_when_all_are_busy_one_more_is_told_to_wait(database_url):
-    with serving(database_url, connections_max=3) as place:
+    with serving(database_url, SETTINGS.replace(connections_max=3)) as place:
         head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n"
         busy = [connected(place) for _ in range(3)]
         for connection in busy:

@@ -19,11 +19,10 @@ import pytest
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.store.database import Database
-from tests.http.application import INVOICE_DATA, app
+from tests.http.application import INVOICE_DATA, LEAVE, app
 from tests.http.callers import CALLBACKS, bearer, token, token_of
 from tests.http.route_table import SOMETHING, TAKING_BODIES, Operation
 from tests.http.test_any_request import ROLES, UNLIMITED
-from tests.http.test_definitions import LEAVE
 
 HELD_S_MAX = 0.05
 TRIES = 3

@@ -7,23 +7,10 @@ from uuid import uuid4
 import pytest
 
 from tests.authored import DESIGN, data_of
-from tests.http.application import app
+from tests.http.application import LEAVE, app
 from tests.http.callers import problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
-LEAVE = {
-    "flow": "leave.request",
-    "version": 1,
-    "start": "ask",
-    "steps": [
-        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
-        {"id": "done", "type": "terminal"},
-    ],
-    "transitions": [
-        {"from": "ask", "event": "approved", "to": "done"},
-        {"from": "ask", "event": "rejected", "to": "done"},
-    ],
-}
 PATCH = data_of(DESIGN / "invoice.patch.yaml")
 
 

@@ -25,8 +25,8 @@ from tests.http.callers import (
 from tests.http.doors import create_app
 from tests.http.route_table import DOCUMENT
 from tests.postgres import past_the_guards
-from tests.runtime.company import tamper
-from tests.runtime.flows import rows
+from tests.runtime.definitions import tamper
+from tests.world import rows
 
 HEALTH = "healthz"
 """It asks no database: `tests/worker/test_watchdog.py` provokes its 503."""

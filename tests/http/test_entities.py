@@ -7,7 +7,7 @@ import pytest
 
 from tests.http.application import INVOICE_DATA
 from tests.http.callers import PLACE, problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1000}}
 EXPENSES = "/api/entities/expense"

@@ -8,7 +8,7 @@ from standardwebhooks import Webhook
 
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.runtime.flows import drain, rows
+from tests.world import drain, rows
 
 OTHER = "whsec_" + "b" * 43 + "="
 

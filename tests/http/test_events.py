@@ -4,7 +4,7 @@ import pytest
 
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.runtime.flows import drain, rows
+from tests.world import drain, rows
 
 
 async def emit(people, user="olga", key="payment:7", body=None):

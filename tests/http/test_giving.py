@@ -9,9 +9,8 @@ from assent.model.mutation import Refused
 from assent.people.members import change_member
 from assent.people.roles import lock_grants, set_capabilities
 from tests.http.callers import bearer, client_of, problem
-from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import rows
+from tests.world import hire_with, rows
 
 NEW = {"user_id": "dora", "name": "Dora Diaz"}
 
@@ -24,11 +23,11 @@ async def ask(people, user, method, path, body=None):
 @pytest.fixture
 async def staff(furnished):
     """`memmgr` only manages members; `rita` and `superbot` hold everything; `nobody` nothing."""
-    await hire(furnished, "memmgr", "members:manage")
-    await hire(furnished, "rolemgr", "roles:manage", "invoice:*")
-    await hire(furnished, "rita", "*")
-    await hire(furnished, "superbot", "*", kind="service_account")
-    await hire(furnished, "nobody")
+    await hire_with(furnished, "memmgr", "members:manage")
+    await hire_with(furnished, "rolemgr", "roles:manage", "invoice:*")
+    await hire_with(furnished, "rita", "*")
+    await hire_with(furnished, "superbot", "*", kind="service_account")
+    await hire_with(furnished, "nobody")
     return furnished
 
 
@@ -60,7 +59,7 @@ async def test_a_role_that_holds_no_more_is_given_and_taken(people, staff):
 
 
 async def test_whoever_left_with_more_is_not_taken_back_by_one_who_holds_less(people, staff):
-    await hire(staff, "rob", "*")
+    await hire_with(staff, "rob", "*")
     assert (await ask(people, "rita", "POST", "/api/members/rob/deactivate")).status_code == 200
     for changes in ({"active": True}, {"roles": []}):
         refused = await ask(people, "memmgr", "PATCH", "/api/members/rob", changes)
@@ -115,14 +114,14 @@ async def test_the_last_who_holds_everything_keeps_it_by_every_door(people, staf
 
 
 async def test_one_of_two_who_hold_everything_may_go(people, staff):
-    await hire(staff, "rob", "*")
+    await hire_with(staff, "rob", "*")
     assert (await ask(people, "rita", "POST", "/api/members/rob/deactivate")).status_code == 200
     put = await ask(people, "rita", "PUT", "/api/roles/robs", {"capabilities": []})
     assert put.status_code == 200
 
 
 async def test_two_who_hold_everything_cannot_let_each_other_go_at_once(people, staff):
-    await hire(staff, "rob", "*")
+    await hire_with(staff, "rob", "*")
     async with staff.transaction(None) as observer:
         async with staff.transaction("acme") as gate:
             await lock_grants(gate, "acme")
@@ -175,8 +174,8 @@ async def test_nobody_chooses_who_approves_for_them_or_whom_they_approve(people,
 async def test_a_service_account_does_not_do_it_for_the_maker_of_its_key(people, door, furnished, command):
     method, path, body = command
     held = ("members:manage", "approvals:delegate")
-    await hire(furnished, "maker", "keys:manage", *held)
-    await hire(furnished, "bot", *held, kind="service_account")
+    await hire_with(furnished, "maker", "keys:manage", *held)
+    await hire_with(furnished, "bot", *held, kind="service_account")
     made = (await ask(people, "maker", "POST", "/api/keys", {"name": "k", "user": "bot"})).json()
     async with client_of(door, bearer(made["key"])) as client:
         child = (await client.post("/api/keys", json={"name": "child"})).json()

@@ -5,8 +5,8 @@ import re
 from assent.http.settings import HttpSettings
 from assent.people.api_keys import SCOPES
 from assent.refusals import STATUS_OF
-from tests.http.process import ROOT
 from tests.http.route_table import DOCUMENT
+from tests.processes.commands import ROOT
 from tests.settings import defaults_of
 
 DOOR = (ROOT / "docs" / "http.md").read_text()

@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.http.application import CHAIN
 from tests.http.callers import problem
 from tests.http.test_approvals import act, asked, submitted
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def ask(people, user, method, path, body=None, **more):
@@ -66,7 +67,7 @@ async def test_an_inbox_comes_in_pages_by_its_sort(people):
         ("?overdue=true", 0),
         ("?overdue=false", 1),
         ("?due_before=2026-03-09T00:00:00Z", 0),
-        ("?claimed=nobody", 1),
+        ("?claimed=unclaimed", 1),
         ("?claimed=me", 0),
         ("?text=nothing", 0),
     ],
@@ -138,15 +139,6 @@ async def test_delegations_of_others_are_for_those_who_may(people, furnished):
 async def test_a_delegation_that_cannot_be_is_told(people, furnished, body, status, code):
     assert problem(await ask(people, "bob", "POST", "/api/delegations", body), status)["code"] == code
     assert await rows(furnished, "approval_delegations") == []
-
-
-CHAIN = {
-    "entity_type": "invoice",
-    "steps": [
-        {"name": "finance", "approvers": {"role": "finance_manager"}, "mode": "quorum", "quorum": 2},
-        {"name": "head", "approvers": {"manager": True, "levels": 2}, "due": "24h"},
-    ],
-}
 
 
 async def test_a_chain_is_kept_under_its_name_and_read_again(people):

@@ -10,9 +10,8 @@ from assent.people.roles import lock_grants
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import SETTINGS, People, bearer, client_of, problem
 from tests.http.doors import create_app
-from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import rows
+from tests.world import hire_with, rows
 
 
 async def ask(people, user, method, path, body=None, **headers):
@@ -57,7 +56,7 @@ async def test_a_revoked_key_is_out_at_once(people, door):
 
 
 async def test_an_administrator_makes_keys_for_machines_that_hold_no_more(people, door, furnished):
-    await hire(furnished, "bot", "audit:read", kind="service_account")
+    await hire_with(furnished, "bot", "audit:read", kind="service_account")
     assert problem(await make(people, "adam", user="robot"), 403)["code"] == "POLICY_DENIED"
     made = (await make(people, "adam", user="bot", scopes=["audit:read"])).json()
     assert (made["user_id"], made["created_by"], made["parent_id"]) == ("bot", "adam", None)
@@ -129,14 +128,14 @@ async def key_by(door, key, **body):
 
 
 async def test_keys_manage_makes_no_key_of_an_account_that_holds_more(people, furnished):
-    await hire(furnished, "keyadm", "keys:manage")
-    await hire(furnished, "superbot", "*", kind="service_account")
+    await hire_with(furnished, "keyadm", "keys:manage")
+    await hire_with(furnished, "superbot", "*", kind="service_account")
     assert problem(await make(people, "keyadm", user="superbot"), 403)["code"] == "POLICY_DENIED"
     assert await rows(furnished, "api_keys") == []
 
 
 async def test_a_right_that_a_contract_gives_by_role_is_not_had_by_a_key_either(people, furnished):
-    await hire(furnished, "keyadm", "keys:manage", "orders:approve:escalated")
+    await hire_with(furnished, "keyadm", "keys:manage", "orders:approve:escalated")
     async with furnished.transaction(None) as connection:
         await connection.execute(
             "INSERT INTO assent.members (org_id, user_id, name, roles, kind)"
@@ -226,9 +225,9 @@ async def test_the_keys_of_a_member_who_leaves_end_and_do_not_come_back(people, 
 
 
 async def test_the_keys_that_a_leavers_key_made_for_an_account_end_too(people, door, furnished):
-    await hire(furnished, "keyadm", "keys:manage")
-    await hire(furnished, "bot", kind="service_account")
-    await hire(furnished, "rita", "*")
+    await hire_with(furnished, "keyadm", "keys:manage")
+    await hire_with(furnished, "bot", kind="service_account")
+    await hire_with(furnished, "rita", "*")
     parent = (await make(people, "keyadm")).json()
     child = (await key_by(door, parent["key"], user="bot")).json()
     assert (child["user_id"], child["created_by"]) == ("bot", "keyadm")

@@ -8,7 +8,7 @@ from assent.people.api_keys import create_api_key
 from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, bearer, client_of, problem, token
 from tests.http.doors import create_app
-from tests.runtime.flows import rows
+from tests.world import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1000}}
 EXPENSES = "/api/entities/expense"

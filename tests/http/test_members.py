@@ -4,7 +4,7 @@ import pytest
 
 from tests.http.application import PEOPLE
 from tests.http.callers import problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
 DORA = {
     "user_id": "dora",

@@ -10,7 +10,7 @@ from tests.http.application import app
 from tests.http.callers import AUDIENCE, ISSUER, SECRET, People, client_of, problem
 from tests.http.doors import create_app
 from tests.rows import insert_effect, insert_event, update
-from tests.runtime.flows import rows
+from tests.world import rows
 
 
 async def ask(people, user, method, path, body=None, **more):

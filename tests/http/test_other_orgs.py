@@ -7,13 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.http.application import INVOICE_DATA
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
-from tests.http.test_definitions import LEAVE
-from tests.http.test_inbox import CHAIN
 from tests.rows import insert_effect
-from tests.runtime.flows import rows
+from tests.world import rows
 
 TABLES = """
 SELECT relname FROM pg_class

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from assent.bodies.body import PAGE_BYTES_MAX
 from assent.http.paging import page_of
-from assent.kernel import listing
+from assent.kernel import entities
 from assent.model.cursor import integer_in, position_of
 from tests.http.application import INVOICE_DATA
 from tests.http.route_table import PAGED
@@ -126,7 +126,7 @@ async def test_a_page_of_large_items_ends_early_and_nothing_is_left_out(people):
 
 
 async def test_content_that_a_page_does_not_show_is_not_read(people, furnished, monkeypatch):
-    monkeypatch.setattr(listing, "ROWS_BYTES_MAX", 1_000)
+    monkeypatch.setattr(entities, "ROWS_BYTES_MAX", 1_000)
     async with people("alice") as client:
         for number in range(5):
             data = {"title": f"T{number}", "total": number, "note": "x" * 600}
@@ -135,9 +135,9 @@ async def test_content_that_a_page_does_not_show_is_not_read(people, furnished, 
             path = f"/api/entities/expense/{made['id']}"
             assert (await client.patch(path, json=change, headers={"If-Match": "*"})).status_code == 200
     async with furnished.transaction("acme") as connection:
-        wanted = listing.EntityFilter("expense")
-        assert len(await listing.list_entities(connection, "acme", wanted, None, 10)) == 2
-        assert len(await listing.list_versions(connection, "acme", UUID(made["id"]), None, 10)) == 2
+        wanted = entities.EntityFilter("expense")
+        assert len(await entities.list_entities(connection, "acme", wanted, None, 10)) == 2
+        assert len(await entities.list_versions(connection, "acme", UUID(made["id"]), None, 10)) == 2
 
 
 class Item(BaseModel):

@@ -6,7 +6,7 @@ The routes come from the route table and the cases from `test_other_orgs`, so th
 import pytest
 
 from assent.definitions import publish_flow
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.actor import Actor
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
@@ -14,7 +14,7 @@ from tests.http.doors import create_app
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES, NOTHING_TO_NAME, ask, everything
 from tests.rows import insert_effect, insert_event
-from tests.runtime.flows import drain, rows
+from tests.world import drain, rows
 
 NORTH, SOUTH = {"partition_id": "north"}, {"partition_id": "south"}
 MARK = "southern-secret"

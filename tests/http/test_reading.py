@@ -18,7 +18,7 @@ from tests.http.doors import create_app
 from tests.http.hidden import DIARY, LEDGER, MARK, app, furnish_hidden
 from tests.http.route_table import ROUTES
 from tests.http.test_other_orgs import CASES
-from tests.runtime.flows import rows
+from tests.world import rows
 
 BODIES = {name: (body, headers) for name, (_, body, headers) in CASES.items()} | {
     "keep_approval_chain": ({"steps": []}, {}),

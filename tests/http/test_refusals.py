@@ -11,7 +11,7 @@ from tests.http.application import app
 from tests.http.callers import CALLBACKS, PLACE, SETTINGS, bearer, client_of, problem, token
 from tests.http.doors import create_app
 from tests.http.process import server
-from tests.runtime.flows import rows
+from tests.world import rows
 
 TAXI = {"data": {"title": "Taxi", "total": 1}}
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.http.callers import problem
-from tests.runtime.flows import rows
+from tests.world import rows
 
 EXPENSES = "/api/entities/expense"
 COMMITS_FAIL = """

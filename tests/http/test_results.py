@@ -31,8 +31,8 @@ from tests.http.doors import create_app
 from tests.http.test_event_sources import ask
 from tests.postgres import START
 from tests.requests.bundles import item
-from tests.runtime.flows import drain, rows
-from tests.worker.queues import run_until_done
+from tests.workers import run_until_done
+from tests.world import drain, rows
 
 BUNDLE = {"key": "evt_1", "items": [item(7, kind="passport")]}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.application import CONFIRMING
 from tests.http.process import server
-from tests.worker.queues import wait_until_somebody_is_blocked
+from tests.plain_sql import wait_until_a_connection_is_blocked
 
 ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 
@@ -54,7 +54,7 @@ async def test_the_server_dies_in_a_system_step_and_somebody_tries_again(databas
         answer = asyncio.create_task(
             bob.post(path, json={"event": "approved"}, headers={"Idempotency-Key": "k1"})
         )
-        await wait_until_somebody_is_blocked(gate)
+        await wait_until_a_connection_is_blocked(gate)
         await first.kill()
         with pytest.raises(Exception, match=r"disconnected|closed|reset"):
             await answer

@@ -18,9 +18,9 @@ from tests.cli.desk import Desk
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
-from tests.http.people import hire
 from tests.postgres import SETTINGS as DATABASE_SETTINGS
 from tests.rows import insert_effect, insert_event
+from tests.world import hire_with
 
 KEY = "start-17"
 LONELY: dict[str, Any] = {
@@ -216,7 +216,7 @@ async def test_an_approval_is_the_same_after_every_command(world: World) -> None
 
 
 async def test_a_member_who_may_not_read_what_they_changed_is_shown_nothing(world: World) -> None:
-    await hire(world.database, "pat", "approvals:reassign")
+    await hire_with(world.database, "pat", "approvals:reassign")
     path = f"/api/approvals/{world.ids['request']}/reassign"
     body = {"from_user": "bob", "to_user": "max"}
     assert await world.http("pat", "POST", path, body) is None

@@ -6,7 +6,7 @@ from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from tests.http.callers import problem
 from tests.http.test_definitions import ask, draft, give, leave, publish_together
-from tests.runtime.flows import rows
+from tests.world import rows
 
 VALUE = "kT8vw-2fQ9xL"
 ERP = {"value": VALUE, "hosts": ["erp.example"]}

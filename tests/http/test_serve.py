@@ -8,7 +8,7 @@ import pytest
 
 from tests.http.application import CONFIRMING
 from tests.http.process import server, start
-from tests.worker.queues import wait_until_somebody_is_blocked
+from tests.plain_sql import wait_until_a_connection_is_blocked
 
 
 async def _said(process) -> tuple[int, str]:
@@ -24,7 +24,7 @@ async def test_a_signal_ends_it_after_running_requests_were_answered(database_ur
             await gate.execute("SELECT pg_advisory_xact_lock($1)", CONFIRMING)
             path = f"/api/instances/{started.json()['id']}/advance"
             running = asyncio.create_task(bob.post(path, json={"event": "approved"}))
-            await wait_until_somebody_is_blocked(gate)
+            await wait_until_a_connection_is_blocked(gate)
             served.send(signal.SIGTERM)
             await served.line("server stopping")
         assert (await running).json()["status"] == "completed"

@@ -12,9 +12,8 @@ from assent.model.mutation import Refused
 from tests.cli.desk import Desk
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.http.people import hire
 from tests.processes.spawn import wait_until_blocked
-from tests.runtime.flows import ORG, rows
+from tests.world import ORG, hire_with, rows
 
 ALICE = Actor("alice", roles=frozenset({"clerk"}))
 STEPS = [{"id": "ask", "type": "action"}, {"id": "end", "type": "terminal"}]
@@ -118,8 +117,8 @@ async def test_http_key_answers_with_the_instance_after_its_reply_was_forgotten(
 
 async def test_key_of_another_shows_an_instance_only_to_readers(people, flows):
     """A caller who may not read the instance is refused, and is not told which one it is."""
-    await hire(flows, "nia")
-    await hire(flows, "rea", "workflows:read")
+    await hire_with(flows, "nia")
+    await hire_with(flows, "rea", "workflows:read")
     started = await by_http(people, flows, "one.flow", 1, "k1")
     headers = {"Idempotency-Key": "k1"}
     async with people("rea") as client:

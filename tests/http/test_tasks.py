@@ -9,8 +9,8 @@ from assent.worker.duty import WorkerContext
 from assent.worker.tasks import Tasks
 from tests.http.application import app
 from tests.http.callers import problem
-from tests.runtime.flows import rows
-from tests.worker.queues import run_until_done
+from tests.workers import run_until_done
+from tests.world import rows
 
 MAY = {"type": "report.build", "input": {"month": "May"}}
 NEVER = {"type": "report.build", "input": {"month": "never"}}

@@ -9,7 +9,7 @@ from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.http.test_approvals import submitted
 from tests.postgres import SETTINGS as STORE_SETTINGS
-from tests.runtime.flows import rows
+from tests.world import rows
 
 EXPENSES = "/api/entities/expense"
 TAXI = {"data": {"title": "Taxi", "total": 1000}}

@@ -6,7 +6,7 @@ from fastapi.routing import APIRoute
 from assent.http.app import NEW_PREFIXES, OLD_PREFIX, aliases
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
-from tests.runtime.flows import rows
+from tests.world import rows
 
 ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 

@@ -5,9 +5,10 @@ from uuid import UUID
 
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form, script
 from tests.processes.application import calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
-from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, script, steps_of
+from tests.world import ANN, ORG, publish_steps, rows, steps_of
 
 ADVISORY_WAITS = """
 SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid <> 0
@@ -24,7 +25,7 @@ async def publish_gated(database: Database) -> None:
         *arrows("hold", "again"),
         *arrows("again", "end", event="done"),
     ]
-    await publish(database, "gated", steps, transitions)
+    await publish_steps(database, "gated", steps, transitions)
 
 
 async def effects(database: Database, instance_id: UUID) -> list[int]:
@@ -52,7 +53,7 @@ async def test_second_command_waits_for_the_first_and_finds_what_it_left(
 
 async def test_worker_passes_a_busy_instance_and_comes_back(runtime: Runtime, database: Database) -> None:
     await publish_gated(database)
-    await publish(database, "quick", [script("one"), END], arrows("one", "end"))
+    await publish_steps(database, "quick", [script("one"), END], arrows("one", "end"))
     view = await runtime.org(ORG, ANN).instances.start("gated")
     async with children(database, 2) as (person, worker):
         async with closed_gate(database) as observer:
@@ -74,7 +75,7 @@ async def test_many_writers_of_one_instance_lose_nothing(runtime: Runtime, datab
         *arrows("ask", "end", event="enough"),
         *arrows("count", "ask"),
     ]
-    await publish(database, "counting", steps, transitions)
+    await publish_steps(database, "counting", steps, transitions)
     view = await runtime.org(ORG, ANN).instances.start("counting")
     async with children(database, 3) as writers:
         asked = {"instance": view.id, "event": "more", "times": 25}

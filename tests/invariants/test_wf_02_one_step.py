@@ -7,10 +7,11 @@ from assent.app import App
 from assent.model.mutation import Refused, Rejection
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form
 from tests.processes.application import calls
 from tests.processes.spawn import children
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, form, publish, rows, steps_of
 from tests.runtime.spoiling import projection, put_back, reopen_forms
+from tests.world import ANN, OPS, ORG, publish_steps, rows, steps_of
 
 STEPS = [form("ask"), call("write", "tests.mark", input={"what": "'once'"}), form("again"), END]
 TRANSITIONS = [
@@ -25,7 +26,7 @@ async def test_processes_that_believe_a_step_is_still_to_come_cannot_do_it_again
     runtime: Runtime, database: Database
 ) -> None:
     """Their projection is old: the receipt, and not the instance's row, says what was done."""
-    await publish(database, "writing", STEPS, TRANSITIONS)
+    await publish_steps(database, "writing", STEPS, TRANSITIONS)
     view = await runtime.org(ORG, ANN).instances.start("writing")
     before = await projection(database, view.id)
     await runtime.org(ORG, ANN).instances.advance(view.id, "done")
@@ -43,7 +44,7 @@ async def test_processes_that_believe_a_step_is_still_to_come_cannot_do_it_again
 async def test_of_processes_that_race_for_receipts_each_receipt_goes_to_one(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "writing", STEPS, TRANSITIONS)
+    await publish_steps(database, "writing", STEPS, TRANSITIONS)
     view = await runtime.org(ORG, ANN).instances.start("writing")
     keys = [f"key-{number}" for number in range(150)]
     async with children(database, 3) as takers:
@@ -68,7 +69,7 @@ async def test_another_round_and_another_attempt_are_other_steps(database: Datab
     app = App()
     app.operation("tests.mark")(write)
     runtime = app.runtime(database)
-    await publish(database, "writing", STEPS, TRANSITIONS)
+    await publish_steps(database, "writing", STEPS, TRANSITIONS)
     view = await runtime.org(ORG, ANN).instances.start("writing")
     assert (await runtime.org(ORG, ANN).instances.advance(view.id, "done")).status == "paused"
     assert (await runtime.org(ORG, OPS).instances.retry(view.id)).status == "paused"

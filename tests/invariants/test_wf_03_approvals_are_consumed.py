@@ -18,21 +18,24 @@ from tests.processes.application import app as processes
 from tests.processes.application import keep_calls
 from tests.processes.spawn import closed_gate, wait_until_blocked
 from tests.rows import insert_request_about, read_entity
-from tests.runtime.flows import ORG, drain, rows, steps_of
-from tests.runtime.invoices import (
+from tests.world import (
     ANN,
     BEA,
     FAY,
     FIN,
     MIDDLE,
-    create,
+    ORG,
+    create_invoice,
     decide,
-    edit,
-    invoice,
-    open_shop,
+    drain,
+    edit_invoice,
+    entity_row,
+    found_acme_with_invoices,
     patch_of,
     request_id,
-    submitted,
+    rows,
+    steps_of,
+    submit_invoice,
 )
 
 ASK = {"id": "ask", "type": "approval", "approvers": {"user": "fin"}}
@@ -53,8 +56,8 @@ async def one_request(database: Database) -> dict[str, Any]:
 
 
 async def test_an_approval_is_consumed_once(runtime: Runtime, database: Database) -> None:
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "ask", FIN)
     request = await one_request(database)
     async with database.transaction(None) as connection, refused(connection, CONSUMED):
@@ -73,25 +76,27 @@ async def test_a_gate_does_not_pass_with_an_approval_that_was_consumed(
     runtime: Runtime, database: Database
 ) -> None:
     """Somebody with too many rights marks it as used while the token is on its way to the gate."""
-    await open_shop(database, patch_of(ASK, HOLD))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK, HOLD))
+    view = await submit_invoice(runtime)
     async with closed_gate(database) as observer:
         deciding = asyncio.create_task(decide(runtime, view, "ask", FIN))
         await wait_until_blocked(observer, 1)
         assert (await one_request(database))["status"] == "pending"
     assert (await deciding).status == "completed"
-    again = await submitted(runtime)
+    again = await submit_invoice(runtime)
     await _consume_behind_its_back(runtime, database, again)
-    assert (await invoice(runtime, again.entity_id))["state"] == "submitted"
+    assert (await entity_row(runtime, again.entity_id))["state"] == "submitted"
 
 
 async def test_a_gate_passes_with_all_of_its_approvals_or_not_at_all(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}}))
-    view = await decide(runtime, await submitted(runtime), "ask", FIN)
+    await found_acme_with_invoices(
+        database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}})
+    )
+    view = await decide(runtime, await submit_invoice(runtime), "ask", FIN)
     await _consume_behind_its_back(runtime, database, view, "then", BEA)
-    assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "submitted"
     assert {r["node_name"]: r["applied_at"] for r in await rows(database, "approval_requests")} == {
         "ask": None,
         "then": None,
@@ -118,23 +123,23 @@ async def test_no_gate_without_an_approval_where_the_contract_requires_one(
     runtime: Runtime, database: Database
 ) -> None:
     """Somebody with too many rights puts the token before the gate: what is asked for there is not there."""
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     await put_before_the_gate(database)
     await assert_that_the_gate_stays_shut(runtime, view)
 
 
 async def test_a_waiver_of_an_earlier_round_opens_no_gate(runtime: Runtime, database: Database) -> None:
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     (request,) = await rows(database, "approval_requests")
     await put_before_the_gate(database, _waived=request["generation"] - 1)
     await assert_that_the_gate_stays_shut(runtime, view)
 
 
 async def test_an_approval_of_another_slot_opens_no_gate(runtime: Runtime, database: Database) -> None:
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     (request,) = await rows(database, "approval_requests")
     async with database.transaction(None) as connection:
         entity = await read_entity(connection, ORG, view.entity_id)
@@ -168,14 +173,16 @@ async def assert_that_the_gate_stays_shut(runtime: Runtime, view: InstanceView) 
         await runtime.org(ORG, FIN).instances.advance(view.id, "approved")
     (instance,) = await rows(runtime.database, "workflow_instances")
     assert (instance["status"], instance["incident"]["code"]) == ("paused", "APPROVAL_MISSING")
-    assert (await invoice(runtime, view.entity_id))["state"] == "submitted"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "submitted"
 
 
 async def test_an_approval_that_nobody_gave_is_not_written_by_plain_sql(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of({**ASK, "mode": "all", "approvers": {"role": "finance_manager"}}))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(
+        database, patch_of({**ASK, "mode": "all", "approvers": {"role": "finance_manager"}})
+    )
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "ask", FIN)
     approve = "UPDATE assent.approval_requests SET status = 'approved', decided_at = assent.now() WHERE org_id = 'acme'"
     for org_id in (ORG, None):
@@ -188,8 +195,10 @@ async def test_an_approval_that_nobody_gave_is_not_written_by_plain_sql(
 async def test_an_approval_of_another_content_is_not_consumed_by_plain_sql(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}}))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(
+        database, patch_of(ASK, {**ASK, "id": "then", "approvers": {"user": "bea"}})
+    )
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "ask", FIN)
     async with past_the_guards(database.url) as connection:
         await connection.execute("UPDATE assent.entities SET content_hash = 'other' WHERE org_id = 'acme'")
@@ -204,8 +213,8 @@ async def test_an_edit_that_is_under_way_makes_the_approval_wait_and_then_void(
     runtime: Runtime, database: Database
 ) -> None:
     """Edit first: the approver's decision waits for its lock, and is refused when the edit has committed."""
-    await open_shop(database, patch_of(ASK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    view = await submit_invoice(runtime)
     changed = Command(ORG, "invoice.update", ANN, {"grand_total": 9}, view.entity_id)
     async with database.transaction(None) as observer:
         async with database.transaction(ORG) as connection:
@@ -215,7 +224,7 @@ async def test_an_edit_that_is_under_way_makes_the_approval_wait_and_then_void(
         with pytest.raises(Refused, match="APPROVAL_VOID"):
             await deciding
     await drain(runtime)
-    assert (await invoice(runtime, view.entity_id))["state"] == "amended"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "amended"
     assert (await one_request(database))["status"] == "void"
 
 
@@ -223,40 +232,40 @@ async def test_an_approval_that_is_under_way_makes_the_edit_wait_and_then_be_ref
     runtime: Runtime, database: Database
 ) -> None:
     """Approval first: it holds the instance's lock on its way to the gate, and what it passes is what was approved."""
-    await open_shop(database, patch_of(ASK, HOLD))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(ASK, HOLD))
+    view = await submit_invoice(runtime)
     async with closed_gate(database) as observer:
         deciding = asyncio.create_task(decide(runtime, view, "ask", FIN))
         await wait_until_blocked(observer, 1)
-        editing = asyncio.create_task(edit(runtime, view.entity_id, grand_total=9))
+        editing = asyncio.create_task(edit_invoice(runtime, view.entity_id, grand_total=9))
         await wait_until_blocked(observer, 2)
     assert (await deciding).status == "completed"
     with pytest.raises(Refused, match="WORKFLOW_EDIT_LOCKED"):
         await editing
-    assert (await invoice(runtime, view.entity_id))["data"]["grand_total"] == 2_000_000
+    assert (await entity_row(runtime, view.entity_id))["data"]["grand_total"] == 2_000_000
 
 
 async def test_an_approval_given_before_an_edit_does_not_open_the_gate_after_it(
     runtime: Runtime, database: Database
 ) -> None:
     """One of two has approved; then somebody edits; the other's approval finds nothing to complete."""
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
-    await edit(runtime, view.entity_id, grand_total=2_500_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_500_000)
     with pytest.raises(Refused, match="APPROVAL_VOID"):
         await decide(runtime, view, "budget", BEA)
-    assert (await invoice(runtime, view.entity_id))["state"] == "amended"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "amended"
 
 
 async def test_whoever_is_faster_nobody_passes_with_content_that_nobody_approved(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of(ASK))
-    views = [await submitted(runtime, {**MIDDLE, "number": str(number)}) for number in range(12)]
+    await found_acme_with_invoices(database, patch_of(ASK))
+    views = [await submit_invoice(runtime, {**MIDDLE, "number": str(number)}) for number in range(12)]
 
     async def both(view: InstanceView, approve_first: bool) -> None:
-        tasks = [decide(runtime, view, "ask", FIN), edit(runtime, view.entity_id, grand_total=80_000)]
+        tasks = [decide(runtime, view, "ask", FIN), edit_invoice(runtime, view.entity_id, grand_total=80_000)]
         await asyncio.gather(*(tasks if approve_first else reversed(tasks)), return_exceptions=True)
 
     await asyncio.gather(*(both(view, number % 2 == 0) for number, view in enumerate(views)))
@@ -266,7 +275,7 @@ async def test_whoever_is_faster_nobody_passes_with_content_that_nobody_approved
 
 
 async def _check_what_was_passed(runtime: Runtime, database: Database, view: InstanceView) -> None:
-    found = await invoice(runtime, view.entity_id)
+    found = await entity_row(runtime, view.entity_id)
     (request,) = [r for r in await rows(database, "approval_requests") if r["instance_id"] == view.id]
     versions = {row["id"]: row["data"] for row in await rows(database, "entity_versions")}
     if found["state"] == "active":
@@ -279,11 +288,11 @@ async def _check_what_was_passed(runtime: Runtime, database: Database, view: Ins
 async def test_a_request_survives_in_the_record_with_what_it_was_about(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of(ASK))
-    entity = await create(runtime, MIDDLE)
+    await found_acme_with_invoices(database, patch_of(ASK))
+    entity = await create_invoice(runtime, MIDDLE)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     first = request_id(view, "ask")
-    await edit(runtime, entity.id, grand_total=80_000)
+    await edit_invoice(runtime, entity.id, grand_total=80_000)
     await drain(runtime)
     async with database.transaction(ORG) as connection:
         assert await _asked_about(connection, first) == 70_000

@@ -6,7 +6,8 @@ from assent.definitions import Definitions, archive, recompile, rollback
 from assent.model.actor import SYSTEM
 from tests.plain_sql import DEFAULT, PUBLISHED, refused
 from tests.postgres import START
-from tests.runtime.company import contract, flow, patch, publish, rows
+from tests.runtime.definitions import contract, definition_rows, flow, patch
+from tests.world import publish
 
 MOVABLE = ("status", "updated_at")
 
@@ -27,7 +28,7 @@ async def publish_everything(database):
 
 async def test_nothing_that_can_be_done_to_definitions_changes_one_that_was_published(database):
     patched, flowing = await publish_everything(database)
-    before = contents(await rows(database))
+    before = contents(await definition_rows(database))
     await publish(database, contract(2, label="Bill"))
     await publish(database, patch(due="24h"), "acme")
     await publish(database, flow(2), "acme")
@@ -36,7 +37,7 @@ async def test_nothing_that_can_be_done_to_definitions_changes_one_that_was_publ
             for source in (patched.source, flowing.source):
                 await how(connection, "acme", source.id, SYSTEM, START)
     assert await recompile(database, _nobody) == []
-    after = contents(await rows(database))
+    after = contents(await definition_rows(database))
     assert {found: after[found] for found in before} == before
     assert len(after) > len(before)
 
@@ -48,12 +49,12 @@ async def test_published_rows_refuse_another_content_by_plain_sql(database, org_
         "UPDATE assent.workflow_definitions SET compiled_json = '{}', nodes_json = '[]' WHERE org_id = 'acme'"
     )
     remove = "DELETE FROM assent.workflow_definitions WHERE org_id = 'acme'"
-    before = contents(await rows(database))
+    before = contents(await definition_rows(database))
     async with database.transaction(org_id) as connection:
         for sql in (change, remove):
             async with refused(connection, PUBLISHED, saying="cannot change"):
                 await connection.execute(sql)
-    assert contents(await rows(database)) == before
+    assert contents(await definition_rows(database)) == before
 
 
 async def test_envelopes_refuse_everything_by_plain_sql(database):

@@ -12,8 +12,21 @@ from assent.runtime import Runtime
 from assent.store.database import Database
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert_event
-from tests.runtime.flows import ANN, ORG, drain, rows, steps_of
-from tests.runtime.orders import LOOK, MAX, ORDER, create_order, edit_order, looked_at, order, publish_orders
+from tests.world import (
+    ANN,
+    FAILS_ON_DRIFT,
+    MAX,
+    ORDER,
+    ORG,
+    create_order,
+    drain,
+    edit_order,
+    entity_row,
+    order_patch_of,
+    publish_orders,
+    rows,
+    steps_of,
+)
 
 
 async def submitted(runtime: Runtime, **data: Any) -> tuple[UUID, UUID]:
@@ -34,7 +47,7 @@ async def test_edit_sends_every_token_to_the_amendment_branch(runtime: Runtime, 
     await runtime.org(ORG, ANN).instances.advance(instance_id, "done", step="stock")
     edited = await edit_order(runtime, entity_id, total=9)
     await drain(runtime)
-    assert (await order(runtime, entity_id))["state"] == "amended"
+    assert (await entity_row(runtime, entity_id))["state"] == "amended"
     steps = await steps_of(database, instance_id)
     ended = {step["node_id"].rpartition(":")[0] for step in steps if step["status"] == "cancelled"}
     assert len([step for step in steps if step["status"] == "cancelled"]) == 2, ended
@@ -49,13 +62,13 @@ async def test_edit_sends_every_token_to_the_amendment_branch(runtime: Runtime, 
 
 async def test_command_cannot_overtake_the_edit_before_it(runtime: Runtime, database: Database) -> None:
     """The edit's event is still in the outbox when somebody answers: it is handled first, under the lock (D18)."""
-    await publish_orders(database, looked_at({"type": "form"}))
+    await publish_orders(database, order_patch_of({"type": "form"}))
     entity_id, instance_id = await submitted(runtime)
     await edit_order(runtime, entity_id, total=9)
     with pytest.raises(Exception, match="INVALID_TRANSITION"):
         await runtime.org(ORG, ANN).instances.advance(instance_id, "done")
     await drain(runtime)
-    assert (await order(runtime, entity_id))["state"] == "amended"
+    assert (await entity_row(runtime, entity_id))["state"] == "amended"
 
 
 async def test_edit_that_waits_for_the_gate_finds_the_entity_locked(
@@ -63,7 +76,7 @@ async def test_edit_that_waits_for_the_gate_finds_the_entity_locked(
 ) -> None:
     """One process is on its way to the gate when another edits: the edit waits, and then it is too late."""
     hold = {"type": "system", "operation": {"sdk": "tests.gate"}, "input": {"what": "'slot'"}}
-    patch = looked_at({"type": "form"})
+    patch = order_patch_of({"type": "form"})
     slot = patch["slots"]["slot:submitted_to_approved"]
     slot["nodes"].append({"id": "hold", **hold, "waives_approval": True})
     slot["edges"] = [
@@ -83,7 +96,7 @@ async def test_edit_that_waits_for_the_gate_finds_the_entity_locked(
         assert (await answer)["status"] == "completed"
         with pytest.raises(Exception, match="WORKFLOW_EDIT_LOCKED"):
             await edit
-    found = await order(runtime, entity_id)
+    found = await entity_row(runtime, entity_id)
     assert (found["state"], found["data"]["total"]) == ("active", 500)
 
 
@@ -91,7 +104,7 @@ async def test_gates_own_write_moves_the_pin_and_is_no_drift(runtime: Runtime, d
     await publish_orders(database)
     entity_id, instance_id = await submitted(runtime)
     await drain(runtime)
-    found = await order(runtime, entity_id)
+    found = await entity_row(runtime, entity_id)
     assert (found["state"], found["version"]) == ("submitted", 2)
     assert (await pinned(database, instance_id))["entity_version"] == 2
     assert not [s for s in await steps_of(database, instance_id) if s["node_id"] == "ctl:move"]
@@ -107,7 +120,7 @@ async def test_version_that_the_instance_knows_is_no_drift_however_late_it_is_to
         about = {"instance_id": instance_id, "entity_version": 2, "event_type": "on_amendment"}
         await insert_event(connection, **about, payload_json={"cause": "late", "changes": {}})
     await drain(runtime)
-    assert (await order(runtime, entity_id))["state"] == "submitted"
+    assert (await entity_row(runtime, entity_id))["state"] == "submitted"
     assert {event["error"] for event in await rows(database, "workflow_events_outbox")} == {None, "ignored"}
 
 
@@ -126,16 +139,12 @@ async def test_edit_of_nothing_is_no_version_and_no_drift(runtime: Runtime, data
     entity_id, _ = await submitted(runtime)
     await edit_order(runtime, entity_id, total=500)
     await drain(runtime)
-    assert (await order(runtime, entity_id))["state"] == "submitted"
+    assert (await entity_row(runtime, entity_id))["state"] == "submitted"
 
 
 async def test_contract_that_says_fail_fails_with_the_code(database: Database) -> None:
-    lifecycle = ORDER["lifecycle"]
-    states = {name: spec for name, spec in lifecycle["states"].items() if name != "amended"}
-    transitions = {**lifecycle["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    strict = {"on_drift": "fail", "lifecycle": {**lifecycle, "states": states, "transitions": transitions}}
-    runtime = App([{**ORDER, **strict}]).runtime(database)
-    await publish_orders(database, LOOK, **strict)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity_id, instance_id = await submitted(runtime)
     await edit_order(runtime, entity_id, total=9)
     await drain(runtime)
@@ -147,7 +156,7 @@ async def test_contract_that_says_fail_fails_with_the_code(database: Database) -
 async def test_amendment_of_a_locked_entity_cancels_what_still_runs(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish_orders(database, looked_at({"type": "form"}, edit="locked"))
+    await publish_orders(database, order_patch_of({"type": "form"}, edit="locked"))
     entity_id, instance_id = await submitted(runtime)
     amended = await runtime.core.kernel.mutate(Command(ORG, "order.amend", ANN, {"total": 9}, entity_id))
     await drain(runtime)

@@ -12,7 +12,8 @@ from assent.model.canonical import canonical_hash
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
 from tests.postgres import START
-from tests.runtime.company import contract, flow, older_compiler, patch, publish, rows, tamper
+from tests.runtime.definitions import contract, definition_rows, flow, older_compiler, patch, tamper
+from tests.world import publish
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ async def effective(database):
     """The row of acme's workflow."""
     await publish(database, contract())
     await publish(database, patch(), "acme")
-    (row,) = await rows(database, org_id="acme", definition_kind="effective")
+    (row,) = await definition_rows(database, org_id="acme", definition_kind="effective")
     return row
 
 
@@ -138,7 +139,7 @@ async def test_pin_to_another_version_is_refused(database, effective):
 async def test_what_another_compiler_made_is_refused(database):
     with older_compiler():
         published = (await publish(database, flow(), "acme")).source
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     assert row["compiler_version"] == "0.9.0"
     assert (await load(database, row)).code == "WORKFLOW_COMPILER_STALE"
     async with database.transaction("acme") as connection:
@@ -151,7 +152,7 @@ async def test_what_another_compiler_made_is_refused(database):
 async def test_what_another_compiler_made_is_not_even_read(database):
     with older_compiler():
         await publish(database, flow(), "acme")
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     await tamper(database, row["id"], compiled_json={"steps": "in the form of another compiler"})
     assert (await load(database, row)).code == "WORKFLOW_COMPILER_STALE"
 
@@ -159,14 +160,14 @@ async def test_what_another_compiler_made_is_not_even_read(database):
 async def test_raising_only_the_column_does_not_make_it_current(database):
     with older_compiler():
         await publish(database, flow(), "acme")
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     await tamper(database, row["id"], compiler_version=COMPILER_VERSION)
     assert (await load(database, row)).code == "WORKFLOW_COMPILER_STALE"
 
 
 @pytest.mark.parametrize("kind", ["envelope", "org_patch"])
 async def test_what_is_not_compiled_is_refused(database, effective, kind):
-    (row,) = await rows(database, definition_kind=kind)
+    (row,) = await definition_rows(database, definition_kind=kind)
     assert (await load(database, row, hash="0" * 64)).code == "WORKFLOW_NOT_COMPILED"
 
 
@@ -174,10 +175,10 @@ async def test_what_is_not_compiled_is_refused(database, effective, kind):
 async def test_draft_is_refused_compiled_or_not(database, compiled):
     async with database.transaction("acme") as connection:
         await keep_draft(connection, "acme", flow(), SYSTEM, START)
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     if compiled:
         published = (await publish(database, flow(), "globex")).source
-        (other,) = await rows(database, id=published.id)
+        (other,) = await definition_rows(database, id=published.id)
         columns = {name: other[name] for name in ("compiled_json", "compiled_hash", "compiler_version")}
         await tamper(database, row["id"], **columns)
     assert (await load(database, row, hash="0" * 64)).code == "WORKFLOW_NOT_PUBLISHED"

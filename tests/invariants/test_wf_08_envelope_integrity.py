@@ -10,10 +10,9 @@ from assent.compiler import compile_effective
 from assent.compiler.attach import attach_slots, begin_effective
 from assent.compiler.build import put_in_order
 from assent.compiler.draft import WorkflowDraft
-from assent.compiler.integrity import check_integrity
+from assent.compiler.envelope import check_integrity
 from assent.model.contract import EditWindow
-from assent.model.envelope import Envelope
-from assent.model.graph import NodeKind
+from assent.model.graph import Envelope, NodeKind
 from tests.authored import codes, invoice_envelope, invoice_patch
 
 V = TypeVar("V")

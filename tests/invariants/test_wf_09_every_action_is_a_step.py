@@ -10,19 +10,31 @@ from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form, script
 from tests.processes.application import calls
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script, steps_of
-from tests.runtime.orders import LOOK, create_order, edit_order, order, publish_orders
+from tests.world import (
+    ANN,
+    ORDER_PATCH,
+    ORG,
+    create_order,
+    drain,
+    edit_order,
+    entity_row,
+    publish_orders,
+    publish_steps,
+    rows,
+    steps_of,
+)
 
 STAMP = {"type": "action", "action": "order.update", "payload": {"checked_at": "{now}"}, "run_as": "system"}
 
 
 def stamped() -> dict[str, Any]:
     """The two who look, and an action of the workflow's own before them."""
-    slot = LOOK["slots"]["slot:submitted_to_approved"]
+    slot = ORDER_PATCH["slots"]["slot:submitted_to_approved"]
     nodes = [*slot["nodes"], {"id": "stamp", **STAMP}]
     edges = [{"from": "in", "to": "stamp"}, {"from": "stamp", "to": "fork"}, *slot["edges"][1:]]
-    return {**LOOK, "slots": {"slot:submitted_to_approved": {"nodes": nodes, "edges": edges}}}
+    return {**ORDER_PATCH, "slots": {"slot:submitted_to_approved": {"nodes": nodes, "edges": edges}}}
 
 
 async def mutations(database: Database) -> list[tuple[str, int]]:
@@ -51,7 +63,7 @@ async def test_every_write_of_an_instance_is_the_write_of_one_step(
     await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     for step in ("stock", "credit"):
         await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
-    assert (await order(runtime, entity.id))["state"] == "active"
+    assert (await entity_row(runtime, entity.id))["state"] == "active"
     assert await mutations(database) == await recorded(database, view.id)
     assert len(await mutations(database)) == 6, "two gates in, two stamps, one amendment, one gate out"
 
@@ -70,7 +82,7 @@ async def test_every_call_has_one_step_and_every_step_its_call(runtime: Runtime,
         *arrows("one", "a", "fork", "b", "join", "end"),
         *arrows("fork", "c", "join"),
     ]
-    await publish(database, "calls", steps, transitions)
+    await publish_steps(database, "calls", steps, transitions)
     await runtime.org(ORG, ANN).instances.start_many("calls", [{}] * 10)
     await drain(runtime)
     done = [row["node_id"] for row in await rows(database, "workflow_step_executions")]
@@ -82,7 +94,7 @@ async def test_attempt_that_fails_leaves_neither_its_writes_nor_a_step(
     runtime: Runtime, database: Database
 ) -> None:
     steps = [call("write", "tests.fail", input={"what": "'x'", "fails": "workflow.fails"}), END]
-    await publish(database, "failing", steps, arrows("write", "end"))
+    await publish_steps(database, "failing", steps, arrows("write", "end"))
     await runtime.org(ORG, ANN).instances.start_many("failing", [{"fails": True}])
     await drain(runtime)
     assert await calls(database) == []
@@ -100,7 +112,7 @@ async def test_every_dispatch_of_a_node_is_a_row(runtime: Runtime, database: Dat
         return perform(run, visit)
 
     await publish_orders(database, stamped())
-    await publish(
+    await publish_steps(
         database,
         "asking",
         [form("ask"), script("x"), END],

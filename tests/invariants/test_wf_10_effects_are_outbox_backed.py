@@ -15,8 +15,9 @@ from assent.compiler.source import read_source
 from assent.runtime import Runtime
 from assent.runtime.errors import StepFailed
 from assent.store.database import Database
+from tests.authored import END, arrows, call
 from tests.invariants.network_ban import NetworkUsed, only_postgres
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 LIBRARY = Path(templates.__file__).parent
 SENDING = ("webhook_out", "notification")
@@ -75,7 +76,7 @@ async def effects(database: Database) -> list[str]:
 async def test_steps_of_the_library_send_nothing_themselves(
     runtime: Runtime, database: Database, step: dict[str, Any]
 ) -> None:
-    await publish(database, "one", [step, END], arrows(step["id"], "end"))
+    await publish_steps(database, "one", [step, END], arrows(step["id"], "end"))
     with only_postgres(database.url):
         view = await runtime.org(ORG, ANN).instances.start("one", DATA)
     assert view.status == "completed"
@@ -94,7 +95,7 @@ async def test_steps_of_the_library_send_nothing_themselves(
 async def test_steps_that_await_an_answer_send_nothing_themselves(
     runtime: Runtime, database: Database, step: dict[str, Any]
 ) -> None:
-    await publish(database, "one", [step, END], arrows("go", "end"))
+    await publish_steps(database, "one", [step, END], arrows("go", "end"))
     with only_postgres(database.url):
         await runtime.org(ORG, ANN).instances.start_many("one", [DATA])
         await drain(runtime)
@@ -102,7 +103,7 @@ async def test_steps_that_await_an_answer_send_nothing_themselves(
 
 
 async def test_ban_would_notice(runtime: Runtime, database: Database) -> None:
-    await publish(database, "one", [call("go", "tests.dial"), END], arrows("go", "end"))
+    await publish_steps(database, "one", [call("go", "tests.dial"), END], arrows("go", "end"))
     with only_postgres(database.url), pytest.raises(StepFailed) as failed:
         await runtime.org(ORG, ANN).instances.start("one", {})
     assert isinstance(failed.value.error, NetworkUsed)
@@ -112,7 +113,7 @@ async def test_effect_is_gone_with_the_transaction_that_wrote_it(
     runtime: Runtime, database: Database
 ) -> None:
     tell = {"id": "tell", "type": "webhook_out", "url": "http://127.0.0.1:1/"}
-    await publish(database, "one", [tell, call("go", "tests.fail"), END], arrows("tell", "go", "end"))
+    await publish_steps(database, "one", [tell, call("go", "tests.fail"), END], arrows("tell", "go", "end"))
     with pytest.raises(StepFailed):
         await runtime.org(ORG, ANN).instances.start("one", {})
     assert await effects(database) == []
@@ -124,7 +125,7 @@ async def test_effect_commits_with_its_step_and_wakes_the_worker(
     runtime: Runtime, database: Database
 ) -> None:
     tell = {"id": "tell", "type": "notification", "channel": "sms", "to": "ann", "text": "hello"}
-    await publish(database, "one", [tell, END], arrows("tell", "end"))
+    await publish_steps(database, "one", [tell, END], arrows("tell", "end"))
     async with database.listen("assent_effects") as listener:
         await runtime.org(ORG, ANN).instances.start("one", {})
         assert await listener.wait(10) == {"assent_effects"}

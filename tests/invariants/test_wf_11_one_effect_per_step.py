@@ -7,14 +7,15 @@ from datetime import datetime
 import pytest
 
 from assent.effects.outbox import NewEffect, enqueue
-from assent.model.effect import Effect
 from assent.model.ids import effect_key, new_id
+from assent.model.job import Effect
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
+from tests.authored import END, arrows, call
 from tests.processes.spawn import children
-from tests.runtime.flows import ANN, END, ORG, arrows, call, publish, rows
+from tests.world import ANN, ORG, publish_steps, rows
 
 TELL = {"id": "tell", "type": "webhook_out", "url": "https://h.example/", "body": {"n": "{workflow.n}"}}
 
@@ -70,7 +71,7 @@ async def test_key_does_not_depend_on_the_order_of_the_payload() -> None:
 async def test_instances_that_several_workers_process_send_once_each(
     runtime: Runtime, database: Database, number: int
 ) -> None:
-    await publish(database, "telling", [TELL, END], arrows("tell", "end"))
+    await publish_steps(database, "telling", [TELL, END], arrows("tell", "end"))
     await runtime.org(ORG, ANN).instances.start_many("telling", [{"n": n} for n in range(20)])
     async with children(database, number) as workers:
         await asyncio.gather(*(worker.ask("process_until_empty", limit=5) for worker in workers))
@@ -90,7 +91,7 @@ async def test_step_that_fails_after_its_effect_and_is_tried_again_sends_once(
 ) -> None:
     """The first attempt rolled back with everything it did, its effect and receipt included."""
     steps = [TELL, call("go", "tests.fail", input={"what": "'x'", "fails": "workflow.fails"}), END]
-    await publish(database, "telling", steps, arrows("tell", "go", "end"))
+    await publish_steps(database, "telling", steps, arrows("tell", "go", "end"))
     await runtime.org(ORG, ANN).instances.start_many("telling", [{"n": 1, "fails": True}])
     for _ in range(3):
         await EventProcessor(runtime.core).process_events()

@@ -9,9 +9,10 @@ from assent.outbox.emit import emit_events
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database
+from tests.authored import END, arrows, call, form
 from tests.processes.application import calls
 from tests.processes.spawn import ChildDied, children, closed_gate, wait_until_blocked
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 
 async def of_type(database: Database, event_type: str) -> list[dict[str, Any]]:
@@ -23,7 +24,7 @@ async def test_processes_that_find_the_same_times_tell_each_once(
 ) -> None:
     """Timers and expiries of thirty instances, looked for by three processes at once."""
     steps = [form("ask", timeout="1h", on_timeout="end"), END]
-    await publish(
+    await publish_steps(
         database, "timed", steps, arrows("ask", "end", event="done"), timeout="1h", on_timeout="end"
     )
     await runtime.org(ORG, ANN).instances.start_many("timed", [{}] * 30)
@@ -41,7 +42,7 @@ async def test_event_told_to_two_waits_by_two_processes_reaches_each_once(
     runtime: Runtime, database: Database
 ) -> None:
     wait = {"id": "wait", "type": "wait", "key": "payment:7"}
-    await publish(
+    await publish_steps(
         database,
         "paid",
         [wait, call("book", "tests.mark", input={"what": "'paid'"}), END],
@@ -67,7 +68,7 @@ async def test_worker_that_dies_before_its_commit_has_done_nothing_and_the_next_
 ) -> None:
     """Killed between the operation and the commit: neither its row nor its step nor its receipt is there."""
     steps = [call("write", "tests.gate", input={"what": "'written'"}), END]
-    await publish(database, "writing", steps, arrows("write", "end"))
+    await publish_steps(database, "writing", steps, arrows("write", "end"))
     await runtime.org(ORG, ANN).instances.start_many("writing", [{}])
     async with children(database, 2) as (victim, heir):
         async with closed_gate(database) as observer:

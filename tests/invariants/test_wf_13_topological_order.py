@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from assent.compiler import compile_effective
-from assent.compiler.walk import topological_order
+from assent.compiler.structure import topological_order
 from assent.model.graph import Edge
 from tests.authored import compile_steps, invoice_envelope, invoice_patch
 

@@ -10,9 +10,10 @@ from assent.runtime import Runtime
 from assent.runtime.errors import ReceiptTaken
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form, script
 from tests.processes.application import calls
 from tests.rows import insert
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 WRITE = call("write", "tests.mark", input={"what": "'written'"})
 
@@ -30,7 +31,7 @@ async def everything(database: Database) -> list[Any]:
 
 
 async def test_command_whose_receipt_is_taken_runs_no_handler(runtime: Runtime, database: Database) -> None:
-    await publish(
+    await publish_steps(
         database,
         "writing",
         [form("ask"), WRITE, END],
@@ -48,7 +49,7 @@ async def test_command_whose_receipt_is_taken_runs_no_handler(runtime: Runtime, 
 async def test_worker_whose_receipt_is_taken_runs_no_handler_and_holds_nobody_back(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await runtime.org(ORG, ANN).instances.start_many("writing", [{}] * 5)
     await take(database, ids[2], "write")
     for _ in range(6):
@@ -73,7 +74,7 @@ async def test_handler_runs_only_after_its_receipt_is_there(runtime: Runtime, da
 
     runtime.core.advancing.operations["tests.look"] = look
     steps = [form("ask"), call("write", "tests.look", input={"id": "workflow.id"}), END]
-    await publish(
+    await publish_steps(
         database, "looking", steps, [*arrows("ask", "write", event="done"), *arrows("write", "end")]
     )
     view = await runtime.org(ORG, ANN).instances.start("looking")
@@ -93,7 +94,7 @@ async def test_steps_that_only_compute_have_receipts_before_the_first_operation_
 
     runtime.core.advancing.operations["tests.look"] = look
     steps = [script("one"), script("two"), call("write", "tests.look"), script("three"), END]
-    await publish(database, "looking", steps, arrows("one", "two", "write", "three", "end"))
+    await publish_steps(database, "looking", steps, arrows("one", "two", "write", "three", "end"))
     ids = await runtime.org(ORG, ANN).instances.start_many("looking", [{}] * 3)
     await drain(runtime)
     led_there = {step_key(one, node, "0", 0) for one in ids for node in ("one", "two", "write")}
@@ -107,7 +108,9 @@ async def test_steps_that_only_compute_have_receipts_before_the_first_operation_
 async def test_script_whose_receipt_is_taken_leaves_nothing_and_holds_nobody_back(
     runtime: Runtime, database: Database, clock: MovedClock, node: str
 ) -> None:
-    await publish(database, "counting", [script("one"), script("two"), END], arrows("one", "two", "end"))
+    await publish_steps(
+        database, "counting", [script("one"), script("two"), END], arrows("one", "two", "end")
+    )
     ids = await runtime.org(ORG, ANN).instances.start_many("counting", [{}] * 5)
     await take(database, ids[3], node)
     for _ in range(6):
@@ -126,7 +129,7 @@ async def test_command_into_a_script_whose_receipt_is_taken_changes_nothing(
 ) -> None:
     steps = [form("ask"), script("one"), script("two"), END]
     transitions = [*arrows("ask", "one", event="done"), *arrows("one", "two", "end")]
-    await publish(database, "counting", steps, transitions)
+    await publish_steps(database, "counting", steps, transitions)
     view = await runtime.org(ORG, ANN).instances.start("counting")
     await take(database, view.id, "two")
     before = await everything(database)
@@ -139,7 +142,7 @@ async def test_step_that_no_handler_runs_has_a_receipt_of_its_own_too(
     runtime: Runtime, database: Database
 ) -> None:
     """Controls, and the token that is cancelled where its step had failed."""
-    await publish(database, "broken", [call("write", "no.such"), END], arrows("write", "end"))
+    await publish_steps(database, "broken", [call("write", "no.such"), END], arrows("write", "end"))
     view = await runtime.org(ORG, ANN).instances.start("broken")
     assert view.status == "paused"
     await runtime.org(ORG, ANN).instances.cancel(view.id, "enough")

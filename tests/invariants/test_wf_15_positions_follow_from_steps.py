@@ -8,9 +8,9 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script
-from tests.runtime.orders import create_order, edit_order, publish_orders
+from tests.authored import END, arrows, call, form, script
 from tests.runtime.spoiling import put_back
+from tests.world import ANN, OPS, ORG, create_order, drain, edit_order, publish_orders, publish_steps, rows
 
 NOWHERE: dict[str, Any] = {
     "active_tokens": [],
@@ -58,7 +58,7 @@ async def publish_everything(database: Database) -> None:
         {"from": "choice", "to": "begin", "condition": "workflow.again == true", "priority": 1},
         {"from": "choice", "to": "end", "priority": 2},
     ]
-    await publish(database, "everything", steps, transitions)
+    await publish_steps(database, "everything", steps, transitions)
 
 
 async def test_every_position_of_a_long_life_can_be_rebuilt(

@@ -10,11 +10,12 @@ from assent.model.ids import join_key
 from assent.runtime import Runtime
 from assent.runtime.errors import ReceiptTaken
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form
 from tests.processes.application import calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, steps_of
 from tests.runtime.spoiling import projection, put_back, reopen_forms
+from tests.world import ANN, ORG, drain, publish_steps, rows, steps_of
 
 NAMES = ("a", "b", "c", "d")
 
@@ -36,7 +37,7 @@ async def publish_joined(database: Database, mode: str, operation: str = "tests.
         {"from": "review", "event": "again", "to": "fork"},
         *arrows("review", "end", event="fine"),
     ]
-    await publish(database, "joined", steps, transitions)
+    await publish_steps(database, "joined", steps, transitions)
 
 
 async def of_join(database: Database, instance_id: UUID, status: str = "completed") -> list[dict[str, Any]]:

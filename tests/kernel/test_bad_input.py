@@ -13,7 +13,8 @@ from assent.kernel import Kernel
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused
 from assent.store.database import Database
-from tests.kernel.company import command, counts, create_expense
+from tests.kernel.commands import command, counts, create_expense
+from tests.world import EXPENSE
 
 EVERYTHING: dict[str, Any] = {
     "contract": "everything",
@@ -192,8 +193,6 @@ async def test_an_unknown_name_comes_with_the_nearest_known_one(kernel: Kernel) 
 
 
 async def test_a_required_field_cannot_be_taken_away(database: Database) -> None:
-    from tests.kernel.company import EXPENSE
-
     kernel = App([EXPENSE]).kernel(database)
     entity = await create_expense(kernel)
     with pytest.raises(Refused, match=r"MISSING_FIELD at payload\.title"):

@@ -7,7 +7,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import Event
 from assent.outbox.emit import emit_events
 from assent.store.database import Database
-from tests.kernel.company import rows
+from tests.world import rows
 
 CAUSE = {"cause": "018f0000-0000-7000-8000-000000000001"}
 

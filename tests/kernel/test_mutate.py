@@ -12,20 +12,8 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import EditWindow
 from assent.model.mutation import Mutation, Refused, Rejection
 from assent.store.database import Database
-from tests.kernel.company import (
-    ANN,
-    EVE,
-    EXPENSE,
-    MAX,
-    command,
-    counts,
-    create_expense,
-    create_invoice,
-    posted_expense,
-    refused,
-    rows,
-    start_instance,
-)
+from tests.kernel.commands import command, counts, create_expense, posted_expense, refused, start_instance
+from tests.world import ANN, EVE, EXPENSE, MAX, create, rows
 
 
 async def test_create_makes_version_one_with_its_audit_row(kernel: Kernel, database: Database) -> None:
@@ -126,7 +114,7 @@ async def test_a_transition_from_the_wrong_state_is_illegal(kernel: Kernel) -> N
 
 
 async def test_a_person_cannot_make_a_transition_that_a_workflow_makes(kernel: Kernel) -> None:
-    rejection = await refused(kernel, "invoice.submit", entity=await create_invoice(kernel))
+    rejection = await refused(kernel, "order.submit", entity=await create(kernel, "order", {"number": "1"}))
     assert rejection.code == "WORKFLOW_REQUIRED"
 
 
@@ -165,7 +153,7 @@ async def test_another_partitions_entity_is_not_found(kernel: Kernel) -> None:
 
 async def test_an_entity_is_not_found_under_another_type(kernel: Kernel) -> None:
     entity = await create_expense(kernel)
-    assert (await refused(kernel, "invoice.update", entity=entity, payload={})).code == "NOT_FOUND"
+    assert (await refused(kernel, "order.update", entity=entity, payload={})).code == "NOT_FOUND"
 
 
 async def test_create_with_an_id_that_exists_is_refused(kernel: Kernel) -> None:
@@ -182,7 +170,7 @@ async def test_a_person_cannot_write_a_system_field(kernel: Kernel) -> None:
 
 
 async def test_create_tells_the_instance_to_come(kernel: Kernel, database: Database) -> None:
-    entity = await create_invoice(kernel)
+    entity = await create(kernel, "order", {"number": "1"})
     (event,) = await rows(database, "workflow_events_outbox")
     assert entity.instance_id is not None
     assert (event["event_type"], event["instance_id"], event["status"]) == (
@@ -197,18 +185,18 @@ async def test_create_tells_the_instance_to_come(kernel: Kernel, database: Datab
 async def test_an_edit_in_an_amend_only_window_forces_an_amendment_event(
     kernel: Kernel, database: Database
 ) -> None:
-    entity = await create_invoice(kernel)
+    entity = await create(kernel, "order", {"number": "1"})
     await start_instance(database, entity.id, entity.instance_id, window="amend_only")
-    await kernel.mutate(command("invoice.update", entity=entity, payload={"total": 5}))
+    await kernel.mutate(command("order.update", entity=entity, payload={"total": 5}))
     events = await rows(database, "workflow_events_outbox")
     assert [event["event_type"] for event in events] == ["on_create", "on_amendment"]
     assert events[1]["entity_version"] == 2
 
 
 async def test_an_amendment_of_a_locked_entity_is_a_new_entity(kernel: Kernel, database: Database) -> None:
-    entity = await create_invoice(kernel, total=5)
+    entity = await create(kernel, "order", {"number": "1", "total": 5})
     await start_instance(database, entity.id, entity.instance_id, window="locked")
-    amended = (await kernel.mutate(command("invoice.amend", entity=entity, payload={"total": 6}))).entity
+    amended = (await kernel.mutate(command("order.amend", entity=entity, payload={"total": 6}))).entity
     assert (amended.amended_from_id, amended.state, amended.version) == (entity.id, "draft", 1)
     assert amended.data == {"number": "1", "total": 6}
     assert amended.instance_id not in (None, entity.instance_id)
@@ -238,11 +226,11 @@ async def test_an_amendment_leaves_what_the_workflow_had_written(kernel: Kernel)
 async def test_the_instances_own_write_passes_its_window_and_is_not_told_back(
     kernel: Kernel, database: Database
 ) -> None:
-    entity = await create_invoice(kernel)
+    entity = await create(kernel, "order", {"number": "1"})
     await start_instance(database, entity.id, entity.instance_id, window="locked")
-    outcome = await kernel.mutate(command("invoice.submit", SYSTEM, entity, by_instance=entity.instance_id))
+    outcome = await kernel.mutate(command("order.submit", SYSTEM, entity, by_instance=entity.instance_id))
     edited = await kernel.mutate(
-        command("invoice.update", SYSTEM, entity, by_instance=entity.instance_id, payload={"total": 9})
+        command("order.update", SYSTEM, entity, by_instance=entity.instance_id, payload={"total": 9})
     )
     assert (outcome.entity.state, edited.entity.version) == ("submitted", 3)
     assert edited.entity.edit_window is EditWindow.LOCKED
@@ -250,8 +238,8 @@ async def test_the_instances_own_write_passes_its_window_and_is_not_told_back(
 
 
 async def test_another_instances_write_is_refused(kernel: Kernel) -> None:
-    entity = await create_invoice(kernel)
-    rejection = await refused(kernel, "invoice.submit", SYSTEM, entity, by_instance=UUID(int=7))
+    entity = await create(kernel, "order", {"number": "1"})
+    rejection = await refused(kernel, "order.submit", SYSTEM, entity, by_instance=UUID(int=7))
     assert rejection.code == "NOT_OWN_ENTITY"
 
 

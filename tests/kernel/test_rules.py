@@ -6,12 +6,13 @@ import pytest
 
 from assent.app import App
 from assent.kernel import Kernel
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.store.database import Database
-from tests.kernel.company import MAX, command, counts, create_expense, rows
+from tests.kernel.commands import command, counts, create_expense
+from tests.world import MAX, insert_org, rows
 
 
 def rule(**changes: Any) -> dict[str, Any]:
@@ -35,9 +36,7 @@ async def keep(kernel: Kernel, **changes: Any) -> None:
 @pytest.fixture(autouse=True)
 async def org(database: Database) -> None:
     async with database.transaction(None) as connection:
-        await connection.execute(
-            "INSERT INTO assent.orgs (org_id, name, settings) VALUES ('acme', 'Acme', $1)", {"limit": 5000}
-        )
+        await insert_org(connection, settings={"limit": 5000})
 
 
 async def test_a_denying_rule_refuses_and_its_evidence_stays(kernel: Kernel, database: Database) -> None:

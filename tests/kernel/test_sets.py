@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from assent.kernel import Kernel
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.mutation import Command, Entity, Mutation
 from assent.store.database import Database
-from tests.kernel.company import command
+from tests.kernel.commands import command
 from tests.kernel.test_rules import rule
 from tests.statements import StatementCounter
 
-NEW: dict[str, dict[str, Any]] = {"expense": {"title": "x", "total": 1}, "invoice": {"number": "1"}}
+NEW: dict[str, dict[str, Any]] = {"expense": {"title": "x", "total": 1}, "order": {"number": "1"}}
 
 
 async def run_counted(kernel: Kernel, commands: Sequence[Command]) -> tuple[list[str], list[Entity]]:
@@ -33,11 +33,11 @@ async def statements_for(kernel: Kernel, entity_type: str, count: int) -> tuple[
     return created, edited
 
 
-@pytest.mark.parametrize("entity_type", ["expense", "invoice"])
+@pytest.mark.parametrize("entity_type", ["expense", "order"])
 async def test_500_entities_take_as_many_statements_as_5(
     kernel: Kernel, database: Database, entity_type: str
 ) -> None:
-    """Expenses have a rule that leaves evidence, invoices have a workflow that is told."""
+    """Expenses have a rule that leaves evidence, orders have a workflow that is told."""
     async with database.transaction("acme") as connection:
         asked = rule(condition="entity.total > 1", outcome="set", then={"note": "'n'"})
         await save_rule(connection, kernel.registry, "acme", asked, database.clock.now())

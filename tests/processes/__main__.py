@@ -14,7 +14,6 @@ from uuid import UUID
 from assent.effects.addresses import Allowed
 from assent.effects.sending_settings import SendingSettings
 from assent.effects.settings import EffectSettings
-from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime import InstanceView, Runtime
@@ -31,11 +30,10 @@ from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
 from tests.processes.application import app
-from tests.runtime.flows import ORG
+from tests.world import ANN, ORG
 
 RUNTIME_SQL = load_queries("assent.runtime", "runtime.sql")
 PATIENT = EffectSettings(allow=Allowed.read(["127.0.0.0/8"]))
-CLERK = Actor("ann", roles=frozenset({"clerk"}))
 
 
 def seen(view: InstanceView) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def seen(view: InstanceView) -> dict[str, Any]:
 
 
 async def advance(runtime: Runtime, instance: str, event: str, **rest: Any) -> Any:
-    return seen(await runtime.org(ORG, CLERK).instances.advance(UUID(instance), event, **rest))
+    return seen(await runtime.org(ORG, ANN).instances.advance(UUID(instance), event, **rest))
 
 
 async def advance_often(runtime: Runtime, instance: str, event: str, times: int) -> Any:
@@ -52,7 +50,7 @@ async def advance_often(runtime: Runtime, instance: str, event: str, times: int)
     done = 0
     for _ in range(times):
         try:
-            await runtime.org(ORG, CLERK).instances.advance(UUID(instance), event)
+            await runtime.org(ORG, ANN).instances.advance(UUID(instance), event)
         except Refused:
             continue
         done += 1
@@ -60,11 +58,11 @@ async def advance_often(runtime: Runtime, instance: str, event: str, times: int)
 
 
 async def transition(runtime: Runtime, entity: str, name: str) -> Any:
-    return seen(await runtime.org(ORG, CLERK).entities.transition(UUID(entity), name))
+    return seen(await runtime.org(ORG, ANN).entities.transition(UUID(entity), name))
 
 
 async def start(runtime: Runtime, flow: str, **rest: Any) -> Any:
-    view = await runtime.org(ORG, CLERK).instances.start(flow, **rest)
+    view = await runtime.org(ORG, ANN).instances.start(flow, **rest)
     return {"id": str(view.id), **seen(view)}
 
 

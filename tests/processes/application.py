@@ -11,7 +11,7 @@ import assent
 from assent.app import App
 from assent.store.connect import Connection
 from assent.store.database import Database
-from tests.runtime.orders import ORDER
+from tests.world import ORDER
 
 GATE = 4_343
 """The advisory lock that `tests.gate` passes: whoever holds it keeps a step in the middle of its transaction."""

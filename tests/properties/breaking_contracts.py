@@ -4,7 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from tests.properties.breaking import Broken
 from tests.properties.choosing import Chooser, pick
 

@@ -6,7 +6,7 @@ A fragment is entered at one node and left by ends that the next fragment takes 
 from dataclasses import dataclass, field
 from typing import Any
 
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from tests.properties.choosing import Chooser, chance, pick, shuffled
 from tests.properties.generated_asking import asking
 

@@ -1,8 +1,7 @@
 """What holds of every workflow that the compiler lets out, checked naively and from the compiled form alone."""
 
 from assent.compiler import verify_hash
-from assent.model.envelope import Envelope
-from assent.model.graph import NodeKind
+from assent.model.graph import Envelope, NodeKind
 from assent.model.workflow import Workflow
 
 

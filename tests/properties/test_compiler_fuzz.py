@@ -10,7 +10,7 @@ import pytest
 
 from assent.compiler import compile_contract, compile_effective, compile_flow, envelope_of
 from assent.model.contract import contract_from, parse_contract
-from assent.model.envelope import Envelope
+from assent.model.graph import Envelope
 from tests.properties.breaking import (
     GRAPH_BREAKERS,
     Broken,

@@ -30,7 +30,7 @@ from tests.postgres import SETTINGS, START, Databases
 from tests.properties.choosing import Seeded
 from tests.properties.crashing import Crash, CrashingDatabase
 from tests.properties.running_flows import flow
-from tests.runtime.flows import ANN, OPS, ORG, rows, steps_of
+from tests.world import ANN, OPS, ORG, rows, steps_of
 
 pytestmark = pytest.mark.long
 

@@ -11,10 +11,11 @@ import pytest
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form, script
 from tests.postgres import SETTINGS
 from tests.processes.application import app, keep_calls
 from tests.properties.crashing import Crash, CrashingDatabase
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, rows, script
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +59,7 @@ async def publish_everything(database: Database) -> None:
         *arrows("ask", "last", event="done"),
         *arrows("last", "end"),
     ]
-    await publish(database, "everything", steps, transitions)
+    await publish_steps(database, "everything", steps, transitions)
 
 
 def inputs(round_number: int) -> list[dict[str, Any]]:

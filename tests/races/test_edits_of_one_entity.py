@@ -10,16 +10,9 @@ from assent.kernel import Kernel, Outcome
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Command, Mutation
 from assent.store.database import Connection, Database
-from tests.kernel.company import (
-    ANN,
-    MAX,
-    command,
-    create_expense,
-    create_invoice,
-    rows,
-    start_instance,
-)
+from tests.kernel.commands import command, create_expense, start_instance
 from tests.plain_sql import wait_until_blocked
+from tests.world import ANN, MAX, create, rows
 
 Work = Callable[[Connection], Awaitable[Any]]
 
@@ -102,7 +95,7 @@ def gate_that_locks(kernel: Kernel, entity: Any) -> Work:
 
     async def work(connection: Connection) -> Outcome:
         (outcome,) = await kernel.mutate_in(
-            connection, [command("invoice.submit", SYSTEM, entity, by_instance=entity.instance_id)]
+            connection, [command("order.submit", SYSTEM, entity, by_instance=entity.instance_id)]
         )
         window = {"org_id": "acme", "entity_id": entity.id, "instance_id": entity.instance_id}
         await connection.execute(
@@ -116,9 +109,9 @@ def gate_that_locks(kernel: Kernel, entity: Any) -> Work:
 async def test_an_edit_that_waited_for_a_gate_finds_the_gates_window(
     kernel: Kernel, database: Database
 ) -> None:
-    entity = await create_invoice(kernel)
+    entity = await create(kernel, "order", {"number": "1"})
     await start_instance(database, entity.id, entity.instance_id, window="editable")
-    edit = mutate(kernel, command("invoice.update", entity=entity, payload={"total": 1}))
+    edit = mutate(kernel, command("order.update", entity=entity, payload={"total": 1}))
     outcomes = await first_then_second(database, gate_that_locks(kernel, entity), edit)
     assert [verdict(outcome) for outcome in outcomes] == ["done", "WORKFLOW_EDIT_LOCKED"]
 
@@ -126,9 +119,9 @@ async def test_an_edit_that_waited_for_a_gate_finds_the_gates_window(
 async def test_a_gate_that_waited_for_an_edit_passes_with_the_edited_version(
     kernel: Kernel, database: Database
 ) -> None:
-    entity = await create_invoice(kernel)
+    entity = await create(kernel, "order", {"number": "1"})
     await start_instance(database, entity.id, entity.instance_id, window="editable")
-    edit = mutate(kernel, command("invoice.update", entity=entity, payload={"total": 1}))
+    edit = mutate(kernel, command("order.update", entity=entity, payload={"total": 1}))
     _, gate = await first_then_second(database, edit, gate_that_locks(kernel, entity))
     assert (gate.entity.version, gate.entity.state, gate.entity.data["total"]) == (3, "submitted", 1)
     (head,) = await rows(database, "entities")

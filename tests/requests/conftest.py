@@ -5,9 +5,9 @@ import pytest
 from assent.app import App
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.requests.asking import Desk
+from tests.workers import ResultsWorker
 
 
 @pytest.fixture
-def desk(database: Database, clock: MovedClock) -> Desk:
-    return Desk(App().runtime(database), database, clock)
+def results_worker(database: Database, clock: MovedClock) -> ResultsWorker:
+    return ResultsWorker(App().runtime(database), database, clock)

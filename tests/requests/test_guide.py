@@ -12,13 +12,13 @@ from assent.definitions import publish_flow
 from assent.effects.callback_settings import CallbackSettings
 from assent.http.app import bare_app
 from assent.model.actor import SYSTEM
-from assent.model.bundle import Bundle, BundleItem, read_bundle
 from assent.model.moves import OUTSIDE_REQUEST_MOVES
+from assent.model.outside_request import Bundle, BundleItem, read_bundle
 from assent.refusals import TITLES
 from tests.http.callers import SETTINGS
-from tests.requests.asking import Desk
-from tests.runtime.flows import ORG
 from tests.settings import defaults_of
+from tests.workers import ResultsWorker
+from tests.world import ORG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
 
@@ -28,44 +28,46 @@ def blocks(kind: str) -> list[str]:
 
 
 @pytest.fixture
-async def asked(desk: Desk) -> UUID:
+async def asked(results_worker: ResultsWorker) -> UUID:
     (flow,) = blocks("yaml")
-    async with desk.database.transaction(None) as connection:
-        await publish_flow(connection, ORG, yaml.safe_load(flow), SYSTEM, desk.clock.now())
-    await desk.start("kyc.onboarding")
-    found: UUID = (await desk.request())["id"]
+    async with results_worker.database.transaction(None) as connection:
+        await publish_flow(connection, ORG, yaml.safe_load(flow), SYSTEM, results_worker.clock.now())
+    await results_worker.start("kyc.onboarding")
+    found: UUID = (await results_worker.request())["id"]
     return found
 
 
-async def test_the_flow_asks_and_the_bundle_is_one_of_its_results(desk: Desk, asked: UUID) -> None:
-    request = await desk.request()
+async def test_the_flow_asks_and_the_bundle_is_one_of_its_results(
+    results_worker: ResultsWorker, asked: UUID
+) -> None:
+    request = await results_worker.request()
     assert (request["name"], request["expected"]) == ("kyc.onboarding.screening", 2)
     bundle = json.loads(blocks("json")[0])
     assert isinstance(read_bundle(bundle), Bundle)
-    await desk.runtime.org(ORG).requests.push_result(asked, bundle["key"], bundle["items"])
-    await desk.work()
-    assert (await desk.request())["status"] == "partial"
+    await results_worker.runtime.org(ORG).requests.push_result(asked, bundle["key"], bundle["items"])
+    await results_worker.work()
+    assert (await results_worker.request())["status"] == "partial"
 
 
-async def test_the_calls_in_python_are_calls(desk: Desk, asked: UUID) -> None:
+async def test_the_calls_in_python_are_calls(results_worker: ResultsWorker, asked: UUID) -> None:
     (code,) = blocks("python")
-    async with desk.database.transaction(None) as session:
-        given = {"runtime": desk.runtime, "request_id": asked, "session": session}
+    async with results_worker.database.transaction(None) as session:
+        given = {"runtime": results_worker.runtime, "request_id": asked, "session": session}
         body = "async def page():\n" + "".join(f"    {line}\n" for line in code.splitlines())
         exec(body, given)  # noqa: S102 - the page is ours
         await given["page"]()
-    assert [row["key"] for row in await desk.deliveries()] == ["evt_17", "evt_18", "evt_19"]
+    assert [row["key"] for row in await results_worker.deliveries()] == ["evt_17", "evt_18", "evt_19"]
 
 
-async def test_the_call_in_sql_is_a_call(desk: Desk, asked: UUID) -> None:
+async def test_the_call_in_sql_is_a_call(results_worker: ResultsWorker, asked: UUID) -> None:
     sql = blocks("sql")[0].replace("01890a5d-ac96-774b-bcce-b302099a8057", str(asked)).rstrip(";\n")
-    async with desk.database.transaction(ORG) as connection:
+    async with results_worker.database.transaction(ORG) as connection:
         assert await connection.fetchval(sql) == "accepted"
 
 
 @pytest.mark.parametrize("sql", [one for one in blocks("sql")[1].split(";\n") if one.strip()])
-async def test_query_runs(desk: Desk, sql: str) -> None:
-    async with desk.database.transaction(None) as connection:
+async def test_query_runs(results_worker: ResultsWorker, sql: str) -> None:
+    async with results_worker.database.transaction(None) as connection:
         await connection.fetch(sql)
 
 

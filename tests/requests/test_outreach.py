@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 import httpx
@@ -18,83 +18,80 @@ from assent.model.problems import Invalid
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.rescue import Rescue
-from tests.effects.receiver import Receiver, Reply, receiving
-from tests.effects.sending import LOCAL, Office
-from tests.requests.asking import Desk, publish_vendor
+from tests.receiver import Receiver, Reply, wait_until_received
 from tests.requests.bundles import item
-from tests.runtime.flows import ORG
 from tests.settings import read_from
-from tests.worker.queues import run_until_done
-from tests.worker.test_effects import until_received
+from tests.workers import LOCAL, EffectsWorker, ResultsWorker, run_until_done
+from tests.world import ORG, publish_vendor
 
 KEY = "a key of callbacks, longer than 32 bytes"
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-def office_with(desk: Desk, callbacks: CallbackSettings) -> Office:
+def effects_worker_with(results_worker: ResultsWorker, callbacks: CallbackSettings) -> EffectsWorker:
     sending = SendingSettings(LOCAL, callbacks=callbacks)
-    return Office(WorkerContext(desk.database, runtime=desk.runtime, sending=sending))
+    return EffectsWorker(
+        WorkerContext(results_worker.database, runtime=results_worker.runtime, sending=sending)
+    )
 
 
 @pytest.fixture
-async def office(desk: Desk) -> AsyncIterator[Office]:
-    office = office_with(desk, CallbackSettings(url="https://assent.example.com", key=KEY))
-    yield office
-    await office.close()
+async def effects_worker(results_worker: ResultsWorker) -> AsyncIterator[EffectsWorker]:
+    effects_worker = effects_worker_with(
+        results_worker, CallbackSettings(url="https://assent.example.com", key=KEY)
+    )
+    yield effects_worker
+    await effects_worker.close()
 
 
 async def test_the_call_says_which_request_it_is_and_where_results_go(
-    desk: Desk, office: Office, receiver: Receiver
+    results_worker: ResultsWorker, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     mine = {"Assent-Request": "forged", "assent-callback": "https://evil.example"}
-    await publish_vendor(desk.database, url=receiver.url, headers=mine)
-    await desk.start()
-    await office.send()
+    await publish_vendor(results_worker.database, url=receiver.url, headers=mine)
+    await results_worker.start()
+    await effects_worker.send()
     (received,) = receiver.received
-    assert received.headers["assent-request"] == str((await desk.request())["id"])
+    assert received.headers["assent-request"] == str((await results_worker.request())["id"])
     assert received.headers["assent-callback"].startswith("https://assent.example.com/callbacks/ey")
     assert "request" not in received.json
-    assert (await desk.instance())["status"] == "running"  # that it arrived is no result
-    assert (await desk.request())["status"] == "pending"
+    assert (await results_worker.instance())["status"] == "running"  # that it arrived is no result
+    assert (await results_worker.request())["status"] == "pending"
 
 
-async def test_without_settings_it_says_only_which_request_it_is(desk: Desk, receiver: Receiver) -> None:
-    office = office_with(desk, CallbackSettings())
+async def test_without_settings_it_says_only_which_request_it_is(
+    results_worker: ResultsWorker, receiver: Receiver
+) -> None:
+    effects_worker = effects_worker_with(results_worker, CallbackSettings())
     mine = {"Assent-Callback": "https://evil.example"}  # nor may an author say it in our place
-    await publish_vendor(desk.database, url=receiver.url, headers=mine)
-    await desk.start()
-    await office.send()
-    await office.close()
+    await publish_vendor(results_worker.database, url=receiver.url, headers=mine)
+    await results_worker.start()
+    await effects_worker.send()
+    await effects_worker.close()
     (received,) = receiver.received
-    assert received.headers["assent-request"] == str((await desk.request())["id"])
+    assert received.headers["assent-request"] == str((await results_worker.request())["id"])
     assert "assent-callback" not in received.headers
 
 
 async def test_a_call_that_is_given_up_fails_the_request(
-    desk: Desk, office: Office, receiver: Receiver
+    results_worker: ResultsWorker, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_vendor(desk.database, url=receiver.url)
-    await desk.start()
+    await publish_vendor(results_worker.database, url=receiver.url)
+    await results_worker.start()
     receiver.otherwise = lambda _: Reply(404)
-    await office.work()
-    request = await desk.request()
+    await effects_worker.work()
+    request = await results_worker.request()
     assert (request["status"], "404" in request["error"]) == ("failed", True)
-    assert await desk.ended_at() == "failed"
-    assert await desk.push(request["id"]) == "late"
-    assert (await desk.history())[1] == ("failed", "call")
+    assert await results_worker.ended_at() == "failed"
+    assert await results_worker.push(request["id"]) == "late"
+    assert (await results_worker.history())[1] == ("failed", "call")
 
 
 async def test_a_call_that_fails_leaves_a_request_of_another_org_with_the_same_id(
-    desk: Desk, office: Office, receiver: Receiver
+    results_worker: ResultsWorker, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_vendor(desk.database, url=receiver.url)
-    await desk.start()
-    async with desk.database.transaction(None) as connection:
+    await publish_vendor(results_worker.database, url=receiver.url)
+    await results_worker.start()
+    async with results_worker.database.transaction(None) as connection:
         await connection.execute(
             """INSERT INTO assent.outside_requests
                SELECT (jsonb_populate_record(NULL::assent.outside_requests, to_jsonb(r) || '{"org_id": "globex"}')).*
@@ -102,66 +99,75 @@ async def test_a_call_that_fails_leaves_a_request_of_another_org_with_the_same_i
             ORG,
         )
     receiver.otherwise = lambda _: Reply(404)
-    await office.work()
-    statuses = {row["org_id"]: row["status"] for row in await desk.requests()}
+    await effects_worker.work()
+    statuses = {row["org_id"]: row["status"] for row in await results_worker.requests()}
     assert statuses == {ORG: "failed", "globex": "pending"}
 
 
 async def test_a_result_may_come_before_the_call_is_marked_as_sent(
-    desk: Desk, office: Office, receiver: Receiver
+    results_worker: ResultsWorker, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """The vendor is faster than its own answer: its result counts, and that the call is given up changes nothing."""
-    patient = office.sending(read_timeout_ms=10_000, total_timeout_ms=10_000)
-    await publish_vendor(desk.database, url=receiver.url)
-    await desk.start()
+    patient = effects_worker.sending(read_timeout_ms=10_000, total_timeout_ms=10_000)
+    await publish_vendor(results_worker.database, url=receiver.url)
+    await results_worker.start()
     answered = threading.Event()
     receiver.will(Reply(404, wait_for=answered))
     sending = asyncio.create_task(patient.send())
-    await until_received(receiver, 1)
-    await desk.push((await desk.request())["id"])
-    await desk.work()
+    await wait_until_received(receiver, 1)
+    await results_worker.push((await results_worker.request())["id"])
+    await results_worker.work()
     answered.set()
     assert await sending == {"dead": 1}
     await patient.close()
-    await desk.work()
-    assert ((await desk.request())["status"], await desk.ended_at()) == ("completed", "end")
+    await results_worker.work()
+    assert ((await results_worker.request())["status"], await results_worker.ended_at()) == (
+        "completed",
+        "end",
+    )
 
 
 async def test_a_call_that_was_given_up_before_its_result_was_looked_at_has_failed(
-    desk: Desk, office: Office, receiver: Receiver
+    results_worker: ResultsWorker, effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_vendor(desk.database, url=receiver.url)
-    await desk.start()
-    await desk.push((await desk.request())["id"])
+    await publish_vendor(results_worker.database, url=receiver.url)
+    await results_worker.start()
+    await results_worker.push((await results_worker.request())["id"])
     receiver.will(Reply(404))
-    await office.send()
-    assert await desk.work() == {"late": 1}
-    assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
+    await effects_worker.send()
+    assert await results_worker.work() == {"late": 1}
+    assert ((await results_worker.request())["status"], await results_worker.ended_at()) == (
+        "failed",
+        "failed",
+    )
 
 
-async def test_a_call_whose_worker_died_over_it_fails_the_request(desk: Desk) -> None:
-    await publish_vendor(desk.database, on_ambiguous="give_up")
-    await desk.start()
-    worker = Effects(WorkerContext(desk.database, runtime=desk.runtime))
+async def test_a_call_whose_worker_died_over_it_fails_the_request(results_worker: ResultsWorker) -> None:
+    await publish_vendor(results_worker.database, on_ambiguous="give_up")
+    await results_worker.start()
+    worker = Effects(WorkerContext(results_worker.database, runtime=results_worker.runtime))
     assert len(await worker.claim()) == 1  # and then it is gone
-    desk.clock.advance("11m")
-    await run_until_done(Rescue(WorkerContext(desk.database)))
-    await desk.work()
-    assert ((await desk.request())["status"], await desk.ended_at()) == ("failed", "failed")
-    assert (await desk.request())["error"].startswith("EFFECT_LOST")
+    results_worker.clock.advance("11m")
+    await run_until_done(Rescue(WorkerContext(results_worker.database)))
+    await results_worker.work()
+    assert ((await results_worker.request())["status"], await results_worker.ended_at()) == (
+        "failed",
+        "failed",
+    )
+    assert (await results_worker.request())["error"].startswith("EFFECT_LOST")
 
 
-async def test_a_vendor_calls_back_over_http(desk: Desk, receiver: Receiver) -> None:
+async def test_a_vendor_calls_back_over_http(results_worker: ResultsWorker, receiver: Receiver) -> None:
     """The whole way: our call to a real server, its call to ours, the fold, and the instance goes on."""
     listening = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     settings, callbacks = HttpSettings(), CallbackSettings(url=url, key=KEY)
-    door = Serving(create_app(App(), desk.database, settings, callbacks), listening, settings)
+    door = Serving(create_app(App(), results_worker.database, settings, callbacks), listening, settings)
     serving = asyncio.create_task(door.run())
-    office = office_with(desk, callbacks)
-    await publish_vendor(desk.database, url=receiver.url, output={"papers": "result.items"})
-    await desk.start()
-    await office.send()
+    effects_worker = effects_worker_with(results_worker, callbacks)
+    await publish_vendor(results_worker.database, url=receiver.url, output={"papers": "result.items"})
+    await results_worker.start()
+    await effects_worker.send()
     (received,) = receiver.received
     where = received.headers["assent-callback"]
     bundle = {"key": "evt_1", "items": [item(7, kind="passport")]}
@@ -169,15 +175,15 @@ async def test_a_vendor_calls_back_over_http(desk: Desk, receiver: Receiver) -> 
         answers = [await vendor.post(where, json=bundle) for _ in range(2)]
         forged = await vendor.post(where[:-2] + "xx", json=bundle)
     assert [answer.status_code for answer in [*answers, forged]] == [202, 200, 401]
-    await desk.work()
+    await results_worker.work()
     door.stop()
     await serving
-    await office.close()
+    await effects_worker.close()
     listening.close()
-    instance = await desk.instance()
+    instance = await results_worker.instance()
     assert instance["status"] == "completed"
     assert instance["context_json"]["papers"] == [{"cargo": "external://vault/7", "kind": "passport"}]
-    assert UUID(received.headers["assent-request"]) == (await desk.request())["id"]
+    assert UUID(received.headers["assent-request"]) == (await results_worker.request())["id"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent.model.reader import Reader, reader_columns
+from assent.model.actor import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.plans import look_up_by_index

@@ -10,84 +10,97 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.rescue import Rescue
 from assent.worker.results import Results
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.plain_sql import wait_until_blocked as wait_until_waiting
 from tests.processes.spawn import ChildDied, children, wait_until_blocked
-from tests.requests.asking import Desk, publish_vendor
 from tests.requests.bundles import item
-from tests.runtime.flows import ANN, ORG, drain
-from tests.worker.queues import run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.workers import ResultsWorker, run_until_done, second_worker
+from tests.world import ANN, ORG, drain, publish_vendor
 
 HOLD = "SELECT FROM assent.outside_requests WHERE org_id = 'acme' FOR NO KEY UPDATE"
 PUSH = "SELECT assent.push_result($1, $2, $3::jsonb)"
 
 
-async def ask(desk: Desk, number: int = 1) -> list[UUID]:
-    await publish_vendor(desk.database, expects=2)
+async def ask(results_worker: ResultsWorker, number: int = 1) -> list[UUID]:
+    await publish_vendor(results_worker.database, expects=2)
     for _ in range(number):
-        await desk.start()
-    return [row["id"] for row in await desk.requests()]
+        await results_worker.start()
+    return [row["id"] for row in await results_worker.requests()]
 
 
-async def test_one_key_from_two_connections_is_taken_once(desk: Desk) -> None:
+async def test_one_key_from_two_connections_is_taken_once(results_worker: ResultsWorker) -> None:
     """The second waits for the first to commit, and then has nothing to do."""
-    (request_id,) = await ask(desk)
-    async with desk.database.transaction(None) as observer, desk.database.transaction(ORG) as second:
-        async with desk.database.transaction(ORG) as first:
+    (request_id,) = await ask(results_worker)
+    async with (
+        results_worker.database.transaction(None) as observer,
+        results_worker.database.transaction(ORG) as second,
+    ):
+        async with results_worker.database.transaction(ORG) as first:
             assert await first.fetchval(PUSH, request_id, "k", [item(1)]) == "accepted"
             waiting = asyncio.create_task(second.fetchval(PUSH, request_id, "k", [item(2)]))
             await wait_until_waiting(observer, second)
         assert await waiting == "repeated"
-    await desk.work()
-    assert [found["cargo"] for found in await desk.items()] == ["external://vault/1"]
+    await results_worker.work()
+    assert [found["cargo"] for found in await results_worker.items()] == ["external://vault/1"]
 
 
 @pytest.mark.parametrize(("cargo", "received"), [(1, 1), (2, 2)], ids=["the same", "another"])
 async def test_two_workers_at_one_request_count_each_cargo_once(
-    desk: Desk, database: Database, cargo: int, received: int
+    results_worker: ResultsWorker, database: Database, cargo: int, received: int
 ) -> None:
     """The second has a bundle of its own, waits for the request, and then sees what the first brought."""
-    (request_id,) = await ask(desk)
+    (request_id,) = await ask(results_worker)
     place = WorkerContext(database)
     async with second_worker(place) as other:
         async with database.transaction(None) as holding:
             await holding.execute(HOLD)
-            await desk.push(request_id, "a", item(1))
+            await results_worker.push(request_id, "a", item(1))
             first = asyncio.create_task(Results(place).run_once())
-            await wait_until_somebody_is_blocked(holding)
-            await desk.push(request_id, "b", item(cargo))
+            await wait_until_a_connection_is_blocked(holding)
+            await results_worker.push(request_id, "b", item(cargo))
             second = asyncio.create_task(Results(other).run_once())
             await wait_until_blocked(holding, 2)
         done = [await first, await second]
     assert [one.parts for one in done] == [{"processed": 1}, {"processed": 1}]
-    assert ((await desk.request())["received"], len(await desk.items())) == (received, received)
+    assert ((await results_worker.request())["received"], len(await results_worker.items())) == (
+        received,
+        received,
+    )
 
 
-async def test_a_cancellation_and_a_result_end_a_request_one_way(desk: Desk, database: Database) -> None:
+async def test_a_cancellation_and_a_result_end_a_request_one_way(
+    results_worker: ResultsWorker, database: Database
+) -> None:
     """The worker has locked the request when its instance is cancelled: the result was first."""
-    (request_id,) = await ask(desk)
-    instance_id = (await desk.instance())["id"]
-    await desk.push(request_id, "a", item(1), item(2))
+    (request_id,) = await ask(results_worker)
+    instance_id = (await results_worker.instance())["id"]
+    await results_worker.push(request_id, "a", item(1), item(2))
     async with database.transaction(None) as holding:
         await holding.execute(HOLD)
         folding = asyncio.create_task(Results(WorkerContext(database)).run_once())
-        await wait_until_somebody_is_blocked(holding)
-        cancelling = asyncio.create_task(desk.runtime.org(ORG, ANN).instances.cancel(instance_id, "mistaken"))
+        await wait_until_a_connection_is_blocked(holding)
+        cancelling = asyncio.create_task(
+            results_worker.runtime.org(ORG, ANN).instances.cancel(instance_id, "mistaken")
+        )
         await wait_until_blocked(holding, 2)
     await folding
     assert (await cancelling).status == "cancelled"
-    await drain(desk.runtime)
-    assert ((await desk.request())["status"], (await desk.instance())["status"]) == ("completed", "cancelled")
-    assert [what for what, _ in await desk.history()].count("completed") == 1
-    assert "cancelled" not in [what for what, _ in await desk.history()]
+    await drain(results_worker.runtime)
+    assert ((await results_worker.request())["status"], (await results_worker.instance())["status"]) == (
+        "completed",
+        "cancelled",
+    )
+    assert [what for what, _ in await results_worker.history()].count("completed") == 1
+    assert "cancelled" not in [what for what, _ in await results_worker.history()]
 
 
 async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
-    desk: Desk, database: Database
+    results_worker: ResultsWorker, database: Database
 ) -> None:
     """It has written items and requests, and dies before it has told anybody."""
-    requests = await ask(desk, 3)
+    requests = await ask(results_worker, 3)
     for request_id in requests:
-        await desk.push(request_id, "k", item(1), item(2))
+        await results_worker.push(request_id, "k", item(1), item(2))
     async with children(database, 1) as (child,):
         async with database.transaction(None) as holding:
             await holding.execute("LOCK TABLE assent.workflow_events_outbox IN ACCESS EXCLUSIVE MODE")
@@ -96,22 +109,25 @@ async def test_a_worker_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
             await child.kill()
         with pytest.raises(ChildDied):
             await asked
-    assert {row["status"] for row in await desk.deliveries()} == {"running"}
-    assert (await desk.items(), {row["received"] for row in await desk.requests()}) == ([], {0})
-    assert await desk.work() == {}, "they are the dead worker's until its lease is over"
-    desk.clock.advance("61s")
+    assert {row["status"] for row in await results_worker.deliveries()} == {"running"}
+    assert (await results_worker.items(), {row["received"] for row in await results_worker.requests()}) == (
+        [],
+        {0},
+    )
+    assert await results_worker.work() == {}, "they are the dead worker's until its lease is over"
+    results_worker.clock.advance("61s")
     assert (await run_until_done(Rescue(WorkerContext(database)))).parts["results"] == 3
-    assert await desk.work() == {"processed": 3}
-    assert {row["status"] for row in await desk.requests()} == {"completed"}
-    assert len(await desk.items()) == 6
+    assert await results_worker.work() == {"processed": 3}
+    assert {row["status"] for row in await results_worker.requests()} == {"completed"}
+    assert len(await results_worker.items()) == 6
 
 
 @pytest.mark.parametrize("change", ["worker_id = gen_random_uuid()", "attempts = attempts + 1"])
 async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_it(
-    desk: Desk, database: Database, change: str
+    results_worker: ResultsWorker, database: Database, change: str
 ) -> None:
-    (request_id,) = await ask(desk)
-    await desk.push(request_id, "a", item(1))
+    (request_id,) = await ask(results_worker)
+    await results_worker.push(request_id, "a", item(1))
     worker_id = uuid4()
     async with database.transaction(None) as connection:
         (claimed,) = await JobQueue("result", worker_id).claim(connection, 10)

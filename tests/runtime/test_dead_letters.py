@@ -8,7 +8,8 @@ from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows
+from tests.authored import END, arrows, call
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows
 
 
 async def given_up(runtime: Runtime, database: Database, clock: MovedClock) -> Any:
@@ -18,7 +19,7 @@ async def given_up(runtime: Runtime, database: Database, clock: MovedClock) -> A
         raise RuntimeError("the shop is closed")
 
     runtime.core.advancing.operations["shop.confirm"] = closed
-    await publish(database, "a.b", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
+    await publish_steps(database, "a.b", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
     await runtime.org(ORG, ANN).instances.start_many("a.b", [{}])
     for _ in range(5):
         await drain(runtime)

@@ -16,10 +16,21 @@ from assent.runtime import Runtime
 from assent.runtime.event_inputs import ON_EXPIRED, ON_POKE, ON_TIMER
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form
 from tests.postgres import past_the_guards
 from tests.rows import insert
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows
-from tests.runtime.orders import ORDER, create_order, publish_orders
+from tests.world import (
+    ANN,
+    FAILS_ON_DRIFT,
+    OPS,
+    ORDER,
+    ORG,
+    create_order,
+    drain,
+    publish_orders,
+    publish_steps,
+    rows,
+)
 
 NOTICES: dict[str, Callable[[str], dict[str, Any]]] = {
     ON_TIMER: lambda step: {"step": step},
@@ -29,11 +40,6 @@ NOTICES: dict[str, Callable[[str], dict[str, Any]]] = {
     ON_EXPIRED: lambda step: {},
 }
 """Event type → what its payload says of the step that it is for."""
-
-
-@pytest.fixture
-def app() -> App:
-    return App([ORDER])
 
 
 async def defer(runtime: Runtime, database: Database, instance_id: UUID, *types: str) -> None:
@@ -53,7 +59,7 @@ async def defer(runtime: Runtime, database: Database, instance_id: UUID, *types:
 
 async def started(runtime: Runtime, database: Database) -> UUID:
     """Return an instance that waits at a form with one way on, which leads to its end."""
-    await publish(database, "a.b", [form("ask"), END], arrows("ask", "end"), timeout="1h")
+    await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end"), timeout="1h")
     return (await runtime.org(ORG, ANN).instances.start("a.b")).id
 
 
@@ -65,7 +71,7 @@ async def paused(runtime: Runtime, database: Database) -> UUID:
 
 async def failed_step(runtime: Runtime, database: Database) -> UUID:
     """Return an instance that paused because its operation was not there; now it is."""
-    await publish(database, "a.b", [call("pay", "pay"), END], arrows("pay", "end"))
+    await publish_steps(database, "a.b", [call("pay", "pay"), END], arrows("pay", "end"))
     view = await runtime.org(ORG, ANN).instances.start("a.b")
     assert view.status == "paused"
 
@@ -238,11 +244,8 @@ async def test_edits_that_wait_for_a_document_end_when_the_first_of_them_fails_i
     database: Database, clock: MovedClock
 ) -> None:
     """The contract fails on drift: resumed, the instance fails by the first edit, and the others are too late."""
-    states = {name: spec for name, spec in ORDER["lifecycle"]["states"].items() if name != "amended"}
-    transitions = {**ORDER["lifecycle"]["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    lifecycle = {**ORDER["lifecycle"], "states": states, "transitions": transitions}
-    runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
-    await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await runtime.org(ORG, OPS).instances.pause(view.id, "a look at it")

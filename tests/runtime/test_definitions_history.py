@@ -16,18 +16,17 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
 from tests.postgres import START
-from tests.runtime.company import (
-    ANN,
+from tests.runtime.definitions import (
     OTHER_SLOT,
     contract,
+    definition_rows,
     flow,
     flow_of_system,
     older_compiler,
     patch,
-    publish,
-    rows,
     statuses,
 )
+from tests.world import ANN, publish
 
 
 async def move(database, how, definition, actor=SYSTEM):
@@ -180,7 +179,7 @@ async def test_draft_is_replaced_by_the_next_and_is_never_loaded(database, defin
         loaded = (await definitions.by_id(connection, [pin]))[pin]
         with pytest.raises(Refused):
             await definitions.for_flow(connection, "acme", "hello")
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     assert (second.id, row["source_json"]["name"], row["status"]) == (first.id, "Better", "draft")
     assert loaded.code == "WORKFLOW_NOT_PUBLISHED"
 
@@ -198,7 +197,7 @@ async def test_draft_may_be_wrong_says_what_is_and_is_not_published(database, so
             await publish_draft(connection, "acme", draft.id, ANN, START)
     assert problems
     assert list(caught.value.problems) == list(problems)
-    assert [row["status"] for row in await rows(database)] == ["draft"]
+    assert [row["status"] for row in await definition_rows(database)] == ["draft"]
 
 
 async def test_problems_of_a_draft_include_those_with_what_is_published(database):
@@ -220,7 +219,7 @@ async def test_published_draft_takes_the_version_that_it_had(database, source):
         assert await problems_of_draft(connection, "acme", draft.id, START) == ()
         published = (await publish_draft(connection, "acme", draft.id, ANN, START)).source
     assert (published.version, published.status) == (draft.version, "published")
-    assert await rows(database, status="draft") == []
+    assert await definition_rows(database, status="draft") == []
 
 
 @pytest.mark.parametrize(
@@ -252,4 +251,4 @@ async def test_only_drafts_are_discarded(database):
             assert caught.value.code == "NOT_FOUND"
             with pytest.raises(Refused):
                 await publish_draft(connection, "acme", gone.id, ANN, START)
-    assert [row["status"] for row in await rows(database)] == ["published"]
+    assert [row["status"] for row in await definition_rows(database)] == ["published"]

@@ -9,8 +9,9 @@ import pytest
 from assent.definitions import EVERYBODY, Definition, DefinitionRef, Definitions, Pin
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection, Database
-from tests.runtime.company import contract, flow, patch, publish, tamper
+from tests.runtime.definitions import contract, flow, patch, tamper
 from tests.statements import StatementCounter
+from tests.world import publish
 
 
 async def statements_of(database: Database, work: Callable[[Connection], Awaitable[object]]) -> list[str]:

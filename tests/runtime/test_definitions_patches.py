@@ -10,18 +10,16 @@ from assent.model.mutation import Refused
 from assent.model.patch import Base
 from assent.model.problems import Invalid
 from tests.postgres import START
-from tests.runtime.company import (
-    ANN,
+from tests.runtime.definitions import (
     OTHER_SLOT,
-    SLOT,
     contract,
+    definition_rows,
     older_compiler,
     patch,
-    publish,
-    rows,
     statuses,
     tamper,
 )
+from tests.world import ANN, SLOT, publish
 
 
 @pytest.fixture
@@ -31,14 +29,14 @@ async def published(database):
 
 
 async def current(database, org_id="acme"):
-    (row,) = await rows(database, definition_kind="effective", org_id=org_id, status="published")
+    (row,) = await definition_rows(database, definition_kind="effective", org_id=org_id, status="published")
     return row
 
 
 async def test_patch_is_kept_and_the_workflow_of_the_org_compiled_from_it(published):
     async with published.transaction("acme") as connection:
         publication = await publish_patch(connection, "acme", patch(), ANN, START)
-    (kept,) = await rows(published, definition_kind="org_patch")
+    (kept,) = await definition_rows(published, definition_kind="org_patch")
     effective = await current(published)
     wanted = compile_effective(generate_envelope(contract()), patch()).unwrap()
     assert (effective["compiled_hash"], effective["compiled_json"]) == (wanted.hash, wanted.to_json())
@@ -48,9 +46,9 @@ async def test_patch_is_kept_and_the_workflow_of_the_org_compiled_from_it(publis
 
 async def test_publishing_the_same_patch_again_writes_nothing(published):
     await publish(published, patch(), "acme")
-    before = await rows(published)
+    before = await definition_rows(published)
     assert not (await publish(published, patch(), "acme")).changed
-    assert await rows(published) == before
+    assert await definition_rows(published) == before
 
 
 async def test_new_text_of_a_patch_is_the_next_version_and_archives_the_last(published):
@@ -68,7 +66,7 @@ async def test_patch_with_problems_is_refused_with_all_of_them_and_their_paths(p
         await publish(published, broken, "acme")
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {("slots", "slot:nowhere"), ("slots", SLOT, "nodes", 0, "approvers", "rule")}
-    assert await rows(published, org_id="acme") == []
+    assert await definition_rows(published, org_id="acme") == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,7 @@ async def test_patches_of_one_org_are_compiled_together(published):
     await publish(published, patch("intake", slot=OTHER_SLOT), "acme")
     filled = (await current(published))["compiled_json"]["slots"]
     assert [filled[slot]["filled"] for slot in (SLOT, OTHER_SLOT)] == [True, True]
-    assert len(await rows(published, definition_kind="org_patch", status="published")) == 2
+    assert len(await definition_rows(published, definition_kind="org_patch", status="published")) == 2
 
 
 async def test_order_in_which_patches_are_published_changes_nothing(published):
@@ -152,13 +150,13 @@ async def test_rebasing_moves_all_patches_of_an_entity_type_at_once(published):
 async def test_rebasing_onto_what_does_not_fit_is_refused_and_changes_nothing(published):
     await publish(published, patch(), "acme")
     await publish(published, contract(2, slots={SLOT: SlotSpec(enabled=False)}))
-    before = await rows(published)
+    before = await definition_rows(published)
     base = Base(entity_type="invoice", envelope_version=2)
     async with published.transaction("acme") as connection:
         with pytest.raises(Invalid) as caught:
             await rebase_patches(connection, "acme", base, ANN, START)
     assert [problem.code for problem in caught.value.problems] == ["UNKNOWN_SLOT"]
-    assert await rows(published) == before
+    assert await definition_rows(published) == before
 
 
 async def test_one_patch_alone_cannot_leave_the_envelope_of_the_others(published):
@@ -194,23 +192,23 @@ async def test_patch_that_runs_as_the_system_needs_a_capability(published):
     with pytest.raises(Refused) as caught:
         await publish(published, lent, "acme", ANN)
     assert caught.value.code == "POLICY_DENIED"
-    assert await rows(published, org_id="acme") == []
+    assert await definition_rows(published, org_id="acme") == []
     assert (await publish(published, lent, "acme", SYSTEM)).changed
 
 
 async def test_altered_envelope_is_compiled_into_nothing(published):
-    (envelope,) = await rows(published, definition_kind="envelope")
+    (envelope,) = await definition_rows(published, definition_kind="envelope")
     await tamper(published, envelope["id"], nodes_json=envelope["nodes_json"][1:])
     with pytest.raises(Invalid) as caught:
         await publish(published, patch(), "acme")
     assert "SYSTEM_MISSING" in {problem.code for problem in caught.value.problems}
-    assert await rows(published, org_id="acme") == []
+    assert await definition_rows(published, org_id="acme") == []
 
 
 async def test_envelope_of_another_compiler_is_generated_anew_from_its_contract(database):
     with older_compiler():
         published = (await publish(database, contract())).source
-    (envelope,) = await rows(database, definition_kind="envelope")
+    (envelope,) = await definition_rows(database, definition_kind="envelope")
     await tamper(database, published.id, nodes_json=envelope["nodes_json"][1:])
     await publish(database, patch(), "acme")
     wanted = compile_effective(generate_envelope(contract()), patch()).unwrap()

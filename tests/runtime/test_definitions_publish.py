@@ -10,10 +10,10 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import StateSpec
 from assent.model.mutation import Refused
 from assent.model.problems import Invalid
-from tests.kernel.company import EXPENSE
 from tests.postgres import START
 from tests.rows import insert_member
-from tests.runtime.company import ANN, contract, flow, flow_of_system, publish, rows, statuses
+from tests.runtime.definitions import contract, definition_rows, flow, flow_of_system, statuses
+from tests.world import ANN, EXPENSE, publish
 
 
 def problems(caught):
@@ -22,7 +22,7 @@ def problems(caught):
 
 async def test_contract_gives_an_envelope_and_what_everybody_starts(database):
     published = await publish(database, contract())
-    envelope, effective = await rows(database)
+    envelope, effective = await definition_rows(database)
     assert (envelope["definition_kind"], envelope["is_default"], envelope["status"], envelope["version"]) == (
         "envelope",
         True,
@@ -41,16 +41,16 @@ async def test_contract_gives_an_envelope_and_what_everybody_starts(database):
 
 async def test_envelope_comes_back_from_its_row_as_it_was_generated(database):
     await publish(database, contract())
-    (row,) = await rows(database, definition_kind="envelope")
+    (row,) = await definition_rows(database, definition_kind="envelope")
     assert envelope_in(row) == generate_envelope(contract())
 
 
 async def test_publishing_the_same_contract_again_writes_nothing(database):
     first = await publish(database, contract())
-    before = await rows(database)
+    before = await definition_rows(database)
     second = await publish(database, contract())
     assert (second.source, second.effective, second.changed) == (first.source, first.effective, False)
-    assert await rows(database) == before
+    assert await definition_rows(database) == before
 
 
 async def test_other_content_under_a_published_version_is_refused(database):
@@ -58,7 +58,7 @@ async def test_other_content_under_a_published_version_is_refused(database):
     with pytest.raises(Invalid) as caught:
         await publish(database, contract(label="Bill"))
     assert problems(caught) == [("VERSION_TAKEN", ("version",))]
-    assert len(await rows(database)) == 2
+    assert len(await definition_rows(database)) == 2
 
 
 async def test_new_version_of_a_contract_starts_and_the_old_one_is_archived(database):
@@ -72,7 +72,7 @@ async def test_new_version_of_a_contract_starts_and_the_old_one_is_archived(data
 async def test_an_older_contract_published_late_does_not_start(database):
     await publish(database, contract(2))
     published = await publish(database, contract(1))
-    (effective,) = await rows(database, definition_kind="effective", status="published")
+    (effective,) = await definition_rows(database, definition_kind="effective", status="published")
     assert effective["base_ref"]["envelope_version"] == 2
     assert published.effective.id == effective["id"]
 
@@ -84,7 +84,7 @@ async def test_contract_with_problems_is_refused_with_all_of_them(database):
     with pytest.raises(Invalid) as caught:
         await publish(database, broken)
     assert {path[-1] for _, path in problems(caught)} >= {"lost", "gone"}
-    assert await rows(database) == []
+    assert await definition_rows(database) == []
 
 
 async def test_contract_without_a_workflow_has_nothing_to_publish(database):
@@ -102,13 +102,13 @@ async def test_application_cannot_publish_for_everybody(database):
             await publish_flow(connection, "*", flow(), SYSTEM, START)
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
             await publish_flow(connection, "globex", flow(), SYSTEM, START)
-    assert await rows(database) == []
+    assert await definition_rows(database) == []
 
 
 async def test_flow_is_kept_with_its_source_and_what_it_compiled_to(database):
     async with database.transaction("acme") as connection:
         published = await publish_flow(connection, "acme", flow(name="Hello"), ANN, START)
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     assert (row["org_id"], row["name"], row["status"], row["created_by"]) == (
         "acme",
         "Hello",
@@ -122,9 +122,9 @@ async def test_flow_is_kept_with_its_source_and_what_it_compiled_to(database):
 
 async def test_publishing_the_same_flow_again_writes_nothing(database):
     await publish(database, flow(), "acme")
-    before = await rows(database)
+    before = await definition_rows(database)
     again = await publish(database, flow(capabilities=[]), "acme")
-    assert (again.changed, await rows(database)) == (False, before)
+    assert (again.changed, await definition_rows(database)) == (False, before)
 
 
 async def test_new_version_of_a_flow_archives_the_old_one(database):
@@ -154,7 +154,7 @@ async def test_flow_with_problems_is_refused_with_all_of_them(database):
     with pytest.raises(Invalid) as caught:
         await publish(database, broken)
     assert {path for _, path in problems(caught)} >= {("start",), ("transitions", 0, "to")}
-    assert await rows(database) == []
+    assert await definition_rows(database) == []
 
 
 async def test_flow_about_an_entity_is_checked_against_the_newest_contract(database):
@@ -174,7 +174,7 @@ async def test_steps_that_run_as_somebody_else_need_a_capability_to_publish(data
         await publish(database, flow_of_system(run_as), "acme", ANN)
     wanted = f"workflow:publish:run_as_{run_as}"
     assert (caught.value.code, wanted in caught.value.rejection.message) == ("POLICY_DENIED", True)
-    assert await rows(database) == []
+    assert await definition_rows(database) == []
     if run_as == "service_account":
         async with database.transaction(None) as connection:
             await insert_member(connection, user_id="robot", kind="service_account")

@@ -10,7 +10,16 @@ from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
 from tests.plain_sql import wait_until_blocked
 from tests.postgres import START
-from tests.runtime.company import OTHER_SLOT, contract, flow, older_compiler, patch, publish, rows, statuses
+from tests.runtime.definitions import (
+    OTHER_SLOT,
+    contract,
+    definition_rows,
+    flow,
+    older_compiler,
+    patch,
+    statuses,
+)
+from tests.world import publish
 
 
 async def first_then_second(database, first, second):
@@ -47,7 +56,7 @@ async def test_two_versions_of_a_flow_published_at_once_are_two_versions(databas
 async def test_one_flow_published_twice_at_once_is_one_version(database):
     first, second = await first_then_second(database, publishing(flow()), publishing(flow()))
     assert (first.changed, second.changed, first.source.id) == (True, False, second.source.id)
-    assert len(await rows(database)) == 1
+    assert len(await definition_rows(database)) == 1
 
 
 async def test_two_texts_of_one_version_published_at_once_are_one_and_a_refusal(database):
@@ -61,7 +70,9 @@ async def test_two_patches_published_at_once_are_both_in_the_workflow(database):
     await publish(database, contract())
     finance, intake = patch("finance"), patch("intake", slot=OTHER_SLOT)
     await first_then_second(database, publishing(finance), publishing(intake))
-    (current,) = await rows(database, definition_kind="effective", org_id="acme", status="published")
+    (current,) = await definition_rows(
+        database, definition_kind="effective", org_id="acme", status="published"
+    )
     assert [found["patch"] for found in current["body_patches_json"]] == ["finance", "intake"]
 
 
@@ -80,7 +91,7 @@ async def test_one_contract_published_twice_at_once_is_kept_once(database):
 
     first, second = await first_then_second(database, boot, boot)
     assert (first.changed, second.changed) == (True, False)
-    assert len(await rows(database)) == 2
+    assert len(await definition_rows(database)) == 2
 
 
 async def test_a_patch_that_waited_for_an_archiving_is_compiled_without_what_was_archived(database):
@@ -91,7 +102,9 @@ async def test_a_patch_that_waited_for_an_archiving_is_compiled_without_what_was
         return await archive(connection, "acme", finance.id, SYSTEM, START)
 
     await first_then_second(database, archiving, publishing(patch("other")))
-    (current,) = await rows(database, definition_kind="effective", org_id="acme", status="published")
+    (current,) = await definition_rows(
+        database, definition_kind="effective", org_id="acme", status="published"
+    )
     assert [found["patch"] for found in current["body_patches_json"]] == ["other"]
 
 
@@ -104,7 +117,7 @@ async def test_recompiling_that_waited_for_a_new_version_does_not_take_its_place
 
     _, recompiled = await first_then_second(database, publishing(flow(2)), recompiling)
     assert recompiled.new.status == "archived"
-    (current,) = await rows(database, status="published")
+    (current,) = await definition_rows(database, status="published")
     assert current["source_json"]["version"] == 2
 
 
@@ -113,4 +126,4 @@ async def test_other_orgs_and_other_flows_do_not_wait(database):
         await publish_flow(holder, "acme", flow(), SYSTEM, START)
         await publish(database, flow(), "globex")
         await publish(database, flow(key="other"), "acme")
-    assert len(await rows(database)) == 3
+    assert len(await definition_rows(database)) == 3

@@ -8,17 +8,17 @@ from assent.definitions import Definitions, Pin, recompile
 from assent.model.mutation import Refused
 from assent.model.workflow import Workflow
 from tests.rows import insert_instance
-from tests.runtime.company import (
+from tests.runtime.definitions import (
     contract,
+    definition_rows,
     flow,
     flow_of_system,
     older_compiler,
     patch,
-    publish,
-    rows,
     statuses,
     tamper,
 )
+from tests.world import publish
 
 
 class Repinned:
@@ -98,7 +98,7 @@ async def test_contracts_and_patches_are_recompiled_from_their_envelope(database
         own = await definitions.for_entity(connection, "acme", "invoice")
         everybodys = await definitions.for_entity(connection, "globex", "invoice")
     assert [own.id, everybodys.id] == [found[1].new.id, found[0].new.id]
-    assert len(await rows(database, definition_kind="envelope")) == 1
+    assert len(await definition_rows(database, definition_kind="envelope")) == 1
     assert (await publish(database, patch(due="24h"), "acme")).changed
 
 
@@ -150,9 +150,9 @@ async def test_archived_version_that_nobody_runs_is_left_alone(database, repin):
 async def test_recompiling_twice_is_recompiling_once(database, repin):
     await start(database, await publish_long_ago(database, flow()))
     await recompile(database, repin)
-    before = await rows(database)
+    before = await definition_rows(database)
     assert await recompile(database, repin) == []
-    assert (await rows(database), len(repin.moves)) == (before, 1)
+    assert (await definition_rows(database), len(repin.moves)) == (before, 1)
 
 
 async def test_a_run_that_was_cut_off_before_the_instances_moved_is_finished_by_the_next(database, repin):
@@ -170,7 +170,7 @@ async def test_a_run_that_was_cut_off_before_the_instances_moved_is_finished_by_
 
 async def test_instances_stay_and_are_named_where_the_graph_differs(database, repin):
     old = await publish_long_ago(database, flow())
-    (row,) = await rows(database)
+    (row,) = await definition_rows(database)
     content = row["compiled_json"]
     content["nodes"][0]["label"] = "as the older compiler would have it"
     drawn = hashed(Workflow.from_json(content))

@@ -10,23 +10,24 @@ from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, rows, steps_of
-from tests.runtime.orders import (
-    AT_ONCE,
-    LOOK,
+from tests.authored import END, arrows
+from tests.world import (
+    ANN,
+    FAILS_ON_DRIFT,
     MAX,
     ORDER,
+    ORDER_PATCH,
+    ORG,
     create_order,
+    drain,
     edit_order,
-    looked_at,
-    order,
+    entity_row,
+    order_patch_of,
     publish_orders,
+    publish_steps,
+    rows,
+    steps_of,
 )
-
-
-@pytest.fixture
-def app() -> App:
-    return App([ORDER])
 
 
 async def test_create_then_submit_never_skips_the_workflow(runtime: Runtime, database: Database) -> None:
@@ -35,7 +36,7 @@ async def test_create_then_submit_never_skips_the_workflow(runtime: Runtime, dat
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert sorted(waiting.name for waiting in view.waiting) == ["credit", "stock"]
-    found = await order(runtime, entity.id)
+    found = await entity_row(runtime, entity.id)
     assert (found["state"], found["edit_window"], found["instance_id"]) == (
         "submitted",
         "amend_only",
@@ -53,7 +54,7 @@ async def test_the_gate_opens_when_both_have_looked_and_the_order_stays_locked(
     await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
     view = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="credit")
     assert view.status == "completed"
-    found = await order(runtime, entity.id)
+    found = await entity_row(runtime, entity.id)
     assert (found["state"], found["edit_window"], found["instance_id"]) == ("active", "locked", None)
     with pytest.raises(Refused, match="WORKFLOW_EDIT_LOCKED"):
         await edit_order(runtime, entity.id, total=1)
@@ -68,7 +69,7 @@ async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
     await runtime.org(ORG, ANN).instances.advance(view.id, "done", step="stock")
     await edit_order(runtime, entity.id, total=600)
     await drain(runtime)
-    found = await order(runtime, entity.id)
+    found = await entity_row(runtime, entity.id)
     assert (found["state"], found["edit_window"], found["data"]["total"]) == ("amended", "editable", 600)
     steps = await steps_of(database, view.id)
     move = next(step for step in steps if step["node_id"] == "ctl:move")
@@ -78,15 +79,12 @@ async def test_an_edit_while_two_look_leads_to_the_amendment_branch(
     assert sorted(waiting.name for waiting in again.waiting) == ["credit", "stock"]
     for step in ("stock", "credit"):
         again = await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=step)
-    assert (again.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+    assert (again.status, (await entity_row(runtime, entity.id))["state"]) == ("completed", "active")
 
 
 async def test_a_contract_that_fails_on_drift_fails_its_instance(database: Database) -> None:
-    states = {name: spec for name, spec in ORDER["lifecycle"]["states"].items() if name != "amended"}
-    transitions = {**ORDER["lifecycle"]["transitions"], "submit": {"from": "draft", "to": "submitted"}}
-    lifecycle = {**ORDER["lifecycle"], "states": states, "transitions": transitions}
-    runtime = App([{**ORDER, "on_drift": "fail", "lifecycle": lifecycle}]).runtime(database)
-    await publish_orders(database, on_drift="fail", lifecycle=lifecycle)
+    runtime = App([{**ORDER, **FAILS_ON_DRIFT}]).runtime(database)
+    await publish_orders(database, **FAILS_ON_DRIFT)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     await edit_order(runtime, entity.id, total=600)
@@ -116,7 +114,7 @@ async def test_a_cancel_while_tokens_are_on_their_way_ends_all_of_them(
     with pytest.raises(Refused, match="POLICY_DENIED"):
         await runtime.org(ORG, ANN).entities.transition(entity.id, "cancel")
     view = await runtime.org(ORG, MAX).entities.transition(entity.id, "cancel")
-    assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
+    assert (view.status, (await entity_row(runtime, entity.id))["state"]) == ("completed", "cancelled")
     cancelled = [s["node_id"] for s in await steps_of(database, view.id) if s["status"] == "cancelled"]
     assert len(cancelled) == 2
 
@@ -124,13 +122,13 @@ async def test_a_cancel_while_tokens_are_on_their_way_ends_all_of_them(
 async def test_after_completion_a_transition_starts_a_new_instance(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish_orders(database, AT_ONCE)
+    await publish_orders(database, order_patch_of({"type": "script", "set": {"seen": "true"}}))
     entity = await create_order(runtime)
     first = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
-    assert (first.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+    assert (first.status, (await entity_row(runtime, entity.id))["state"]) == ("completed", "active")
     second = await runtime.org(ORG, MAX).entities.transition(entity.id, "cancel")
     assert second.id != first.id
-    assert (second.status, (await order(runtime, entity.id))["state"]) == ("completed", "cancelled")
+    assert (second.status, (await entity_row(runtime, entity.id))["state"]) == ("completed", "cancelled")
     with pytest.raises(Refused, match="INVALID_TRANSITION"):
         await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert len(await rows(database, "workflow_instances")) == 2
@@ -149,7 +147,7 @@ async def test_an_order_whose_workflow_ended_on_its_way_sets_out_again(
     second = await runtime.org(ORG, submitter).entities.transition(entity.id, transition)
     assert second.id != first.id
     assert [w.name for w in second.waiting] == [w.name for w in first.waiting]
-    stands = await order(runtime, entity.id)
+    stands = await entity_row(runtime, entity.id)
     assert (stands["state"], stands["edit_window"]) == ("submitted", "amend_only")
     assert stands["instance_id"] == second.id
 
@@ -174,7 +172,7 @@ async def test_whoever_may_not_make_a_transition_does_not_set_out_again_by_it(
 async def test_amending_a_locked_order_cancels_the_instance_that_still_runs(
     runtime: Runtime, database: Database
 ) -> None:
-    strict_patch = looked_at({"type": "form"}, edit="locked")
+    strict_patch = order_patch_of({"type": "form"}, edit="locked")
     await publish_orders(database, strict_patch)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
@@ -200,11 +198,11 @@ async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime,
 async def test_a_slot_that_is_left_by_an_answer_leads_to_its_gate(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish_orders(database, looked_at({"type": "form"}))
+    await publish_orders(database, order_patch_of({"type": "form"}))
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     view = await runtime.org(ORG, ANN).instances.advance(view.id, "done")
-    assert (view.status, (await order(runtime, entity.id))["state"]) == ("completed", "active")
+    assert (view.status, (await entity_row(runtime, entity.id))["state"]) == ("completed", "active")
 
 
 async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_an_attempt(
@@ -225,7 +223,7 @@ async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_
         },
         END,
     ]
-    await publish(database, "a.b", steps, arrows("raise", "end"))
+    await publish_steps(database, "a.b", steps, arrows("raise", "end"))
     await runtime.org(ORG, ANN).instances.start_many("a.b", [{"order": str(entity.id)}])
     async with database.transaction(None) as other:
         await other.execute(
@@ -236,10 +234,10 @@ async def test_an_action_on_an_entity_that_somebody_works_on_comes_back_without_
         row for row in await rows(database, "workflow_events_outbox") if row["event_type"] == "on_start"
     ]
     assert (event["status"], event["attempts"]) == ("pending", 0)
-    assert (await order(runtime, entity.id))["data"]["total"] == 500
+    assert (await entity_row(runtime, entity.id))["data"]["total"] == 500
     clock.advance("2s")
     await drain(runtime)
-    assert (await order(runtime, entity.id))["data"]["total"] == 777
+    assert (await entity_row(runtime, entity.id))["data"]["total"] == 777
 
 
 @pytest.mark.parametrize("strict", ["stock", "credit"])
@@ -247,12 +245,12 @@ async def test_the_window_is_the_strictest_of_all_tokens(
     runtime: Runtime, database: Database, strict: str
 ) -> None:
     """D17: one of the two who look locks the order, whichever token comes first."""
-    patch = deepcopy(LOOK)
+    patch = deepcopy(ORDER_PATCH)
     nodes = patch["slots"]["slot:submitted_to_approved"]["nodes"]
     next(node for node in nodes if node["id"] == strict)["edit"] = "locked"
     await publish_orders(database, patch)
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
-    assert (await order(runtime, entity.id))["edit_window"] == "locked"
+    assert (await entity_row(runtime, entity.id))["edit_window"] == "locked"
     await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=strict)
-    assert (await order(runtime, entity.id))["edit_window"] == "amend_only"
+    assert (await entity_row(runtime, entity.id))["edit_window"] == "amend_only"

@@ -13,12 +13,13 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
+from tests.authored import END, arrows, call, script
 from tests.postgres import START
 from tests.processes.application import app as processes_app
 from tests.processes.application import keep_calls
 from tests.processes.spawn import children, closed_gate, wait_until_blocked
 from tests.rows import insert_event
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows, script, steps_of
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 KEY = "payment:{workflow.order}"
 PAID = {"id": "paid", "type": "wait", "key": KEY, "output": {"amount": "result.amount"}}
@@ -31,7 +32,7 @@ async def runtime(database: Database) -> Runtime:
 
 
 async def publish_paid(database: Database, **more: Any) -> None:
-    await publish(database, "paid", [{**PAID, **more}, END], arrows("paid", "end"))
+    await publish_steps(database, "paid", [{**PAID, **more}, END], arrows("paid", "end"))
 
 
 async def start(runtime: Runtime, order: str, flow: str = "paid") -> UUID:
@@ -125,7 +126,7 @@ async def test_second_event_is_kept_for_the_next_wait_however_soon_it_comes(
         {**PAID, "id": "first", "output": {"a": "result.amount"}},
         {**PAID, "output": {"b": "result.amount"}},
     )
-    await publish(database, "paid", [first, second, END], arrows("first", "paid", "end"))
+    await publish_steps(database, "paid", [first, second, END], arrows("first", "paid", "end"))
     instance_id = await start(runtime, "7")
     for amount in (1, 2):
         await runtime.org(ORG).events.emit("payment:7", {"amount": amount})
@@ -143,7 +144,7 @@ TELL = {"id": "tell", "type": "emit", "key": KEY, "data": {"amount": "{workflow.
 
 async def publish_tell(database: Database, *more: dict[str, Any]) -> None:
     steps = [TELL, *more, END]
-    await publish(database, "tell", steps, arrows(*[step["id"] for step in steps]))
+    await publish_steps(database, "tell", steps, arrows(*[step["id"] for step in steps]))
 
 
 async def test_event_of_a_step_reaches_every_step_that_waits_for_its_key(
@@ -227,7 +228,7 @@ async def test_time_that_is_over_is_not_an_event_without_data(
 ) -> None:
     """Nothing was paid is one thing, an empty payment another (D32)."""
     steps = [{**PAID, "timeout": "1h", "on_timeout": "late"}, script("late"), END]
-    await publish(database, "paid", steps, [*arrows("paid", "end"), *arrows("late", "end")])
+    await publish_steps(database, "paid", steps, [*arrows("paid", "end"), *arrows("late", "end")])
     ids = [await start(runtime, order) for order in ("7", "8")]
     await runtime.org(ORG).events.emit("payment:7")
     await drain(runtime)
@@ -316,7 +317,7 @@ def wait(name: str) -> dict[str, Any]:
 
 async def test_event_of_a_branch_that_lost_is_left_for_others(runtime: Runtime, database: Database) -> None:
     """Both came before anybody waited; an ANY join takes one, and the other's is still there."""
-    await publish(database, "both", **side_by_side("any", wait("a"), wait("b")))
+    await publish_steps(database, "both", **side_by_side("any", wait("a"), wait("b")))
     for key in ("a:7", "b:7"):
         await runtime.org(ORG).events.emit(key)
     await drain(runtime)
@@ -328,7 +329,7 @@ async def test_event_of_a_branch_that_lost_is_left_for_others(runtime: Runtime, 
 async def test_event_for_an_instance_that_pauses_in_the_same_run_waits_for_it(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "both", **side_by_side("all", wait("a"), call("broken", "no.such")))
+    await publish_steps(database, "both", **side_by_side("all", wait("a"), call("broken", "no.such")))
     await runtime.org(ORG).events.emit("a:7", 4)
     await drain(runtime)
     view = await runtime.org(ORG, ANN).instances.start("both", {"order": "7"})
@@ -349,7 +350,7 @@ async def test_event_that_comes_while_somebody_begins_to_wait_is_not_lost(
     hold = call("hold", "tests.gate", input={"what": "'held'"})
     steps["steps"].insert(1, hold)
     steps["transitions"] = [t for t in steps["transitions"] if t["from"] != "b"] + arrows("b", "hold", "join")
-    await publish(database, "both", **steps)
+    await publish_steps(database, "both", **steps)
     await runtime.org(ORG).events.emit("b:7")
     await drain(runtime)
     async with children(database, 2) as (starter, router):

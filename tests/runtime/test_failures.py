@@ -14,12 +14,13 @@ from assent.runtime.errors import StepFailed
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
+from tests.authored import END, arrows, call, form, script
 from tests.processes.application import app as processes_app
 from tests.processes.application import calls, keep_calls
 from tests.rows import insert_event
-from tests.runtime.company import older_compiler
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, form, publish, rows, script, steps_of
+from tests.runtime.definitions import older_compiler
 from tests.statements import StatementCounter
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 WRITE = call("write", "tests.fail", input={"what": "workflow.n", "fails": "workflow.fails"})
 ATTEMPTS = 5
@@ -32,7 +33,7 @@ async def runtime(database: Database) -> Runtime:
 
 
 async def publish_writing(database: Database, *more: dict[str, Any]) -> None:
-    await publish(
+    await publish_steps(
         database,
         "writing",
         [script("one"), WRITE, form("repair"), END],
@@ -67,7 +68,7 @@ async def wait_until_given_up(runtime: Runtime, clock: MovedClock) -> None:
 async def test_one_poisoned_instance_of_two_hundred_is_a_dead_letter_and_the_others_complete(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 200, {77})
     await drain(runtime)
     done = await statuses(database)
@@ -90,7 +91,7 @@ async def test_errors_with_any_text_can_be_kept(
         raise RuntimeError("\0 and \ud800" + "x" * 5_000)
 
     monkeypatch.setitem(runtime.core.advancing.operations, "tests.fail", odd)  # type: ignore[arg-type]
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     (instance_id,) = await start(runtime, 1, {0})
     await wait_until_given_up(runtime, clock)
     event = await event_of(database, instance_id)
@@ -101,7 +102,7 @@ async def test_errors_with_any_text_can_be_kept(
 async def test_attempts_are_spaced_out_and_none_is_made_before_its_time(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     (instance_id,) = await start(runtime, 1, {0})
     for attempt in range(1, ATTEMPTS):
         await drain(runtime)
@@ -119,7 +120,7 @@ async def test_attempts_are_spaced_out_and_none_is_made_before_its_time(
 async def test_step_is_recorded_as_failed_and_the_instance_pauses_until_somebody_tries_again(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     (instance_id,) = await start(runtime, 1, {0})
     await wait_until_given_up(runtime, clock)
     (instance,) = await rows(database, "workflow_instances")
@@ -185,7 +186,7 @@ async def test_event_that_was_handled_is_not_blamed_for_the_one_behind_it(
     """Two events of one instance; the second one's step is poisoned."""
     wait = {"id": "wait", "type": "wait", "for": "1h"}
     transitions = [*arrows("ask", "wait", event="done"), *arrows("wait", "write", "end")]
-    await publish(database, "writing", [form("ask"), wait, WRITE, END], transitions)
+    await publish_steps(database, "writing", [form("ask"), wait, WRITE, END], transitions)
     view = await runtime.org(ORG, ANN).instances.start("writing", {"n": 1, "fails": True})
     await runtime.org(ORG, ANN).instances.advance(view.id, "done")
     (step,) = [s for s in await steps_of(database, view.id) if s["node_id"] == "wait"]
@@ -205,7 +206,7 @@ async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     """An instance whose first event failed has a whole batch of later ones; they are the oldest of the org."""
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 1, {0})
     await drain(runtime)
     for _ in range(12):
@@ -220,8 +221,8 @@ async def test_events_behind_one_that_must_wait_do_not_hold_others_back(
 async def test_events_of_paused_instances_do_not_hold_others_back(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     paused = [(await runtime.org(ORG, ANN).instances.start("asking")).id for _ in range(6)]
     for instance_id in paused:
         await runtime.org(ORG, OPS).instances.pause(instance_id)
@@ -241,7 +242,7 @@ async def test_poison_anywhere_in_a_batch_leaves_every_other_as_it_would_be(
     seed = secrets.randbelow(10**6)
     print(f"seed {seed}")
     poisoned = set(random.Random(seed).sample(range(60), 7))  # noqa: S311
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 60, poisoned)
     await drain(runtime, 60)
     assert set(await statuses(database)) == {ids[n] for n in range(60) if n not in poisoned}
@@ -260,7 +261,7 @@ async def test_answer_that_cannot_be_kept_fails_its_step_and_nobody_elses(
         return answer if arguments["fails"] else "fine"
 
     runtime.core.advancing.operations["tests.fail"] = strange
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 5, {3})
     await wait_until_given_up(runtime, clock)
     found = await statuses(database)
@@ -272,7 +273,7 @@ async def test_answer_that_cannot_be_kept_fails_its_step_and_nobody_elses(
 async def test_command_of_a_person_is_told_what_failed_and_leaves_nothing(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     with pytest.raises(StepFailed, match="7 is poisoned"):
         await runtime.org(ORG, ANN).instances.start("writing", {"n": 7, "fails": True})
     for table in ("workflow_instances", "workflow_step_executions", "workflow_step_receipts"):
@@ -292,7 +293,7 @@ async def test_statements_of_a_batch_do_not_depend_on_its_size(
         *arrows("large", "ask"),
         *arrows("ask", "end", event="done"),
     ]
-    await publish(database, "asking", steps, transitions)
+    await publish_steps(database, "asking", steps, transitions)
     counts = []
     for instances in (5, 5, 200):
         await runtime.org(ORG, ANN).instances.start_many("asking", [{"n": n} for n in range(instances)])
@@ -319,7 +320,7 @@ async def test_event_for_an_instance_that_is_not_there_is_ignored(
 async def test_event_of_a_type_that_nobody_knows_is_ignored_and_jams_nothing(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
     async with database.transaction(None) as connection:
         await insert_event(connection, instance_id=view.id, event_type="on_full_moon")
@@ -332,7 +333,7 @@ async def test_event_of_a_type_that_nobody_knows_is_ignored_and_jams_nothing(
 async def test_event_with_a_payload_that_makes_no_sense_is_a_dead_letter(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
     async with database.transaction(None) as connection:
         about = {"instance_id": view.id, "event_type": "on_timer", "payload_json": {"step": "tomorrow"}}
@@ -349,8 +350,8 @@ async def test_stale_definition_waits_for_the_recompile_without_using_attempts(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     with older_compiler():
-        await publish(database, "old", [script("one"), END], arrows("one", "end"))
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+        await publish_steps(database, "old", [script("one"), END], arrows("one", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     (stale,) = await runtime.org(ORG, ANN).instances.start_many("old", [{}])
     others = await start(runtime, 3, set())
     for _ in range(ATTEMPTS + 2):
@@ -372,7 +373,7 @@ async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_agai
     await wait_until_given_up(runtime, clock)
     event = await event_of(database, instance_id)
     assert (event["status"], event["attempts"]) == ("dead", ATTEMPTS)
-    await publish(database, "late", [script("one"), END], arrows("one", "end"))
+    await publish_steps(database, "late", [script("one"), END], arrows("one", "end"))
     await runtime.org(ORG, OPS).dead_letters.retry(event["id"], "event")
     assert await statuses(database) == {instance_id: "completed"}
 
@@ -380,7 +381,7 @@ async def test_dead_letter_of_an_instance_that_never_began_can_be_delivered_agai
 async def test_batch_of_failures_is_not_taken_for_an_empty_queue(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
+    await publish_steps(database, "writing", [script("one"), WRITE, END], arrows("one", "write", "end"))
     ids = await start(runtime, 3, {0, 1})
     assert [await EventProcessor(runtime.core).process_events(1) for _ in range(4)] == [1, 1, 1, 0]
     assert await statuses(database) == {ids[2]: "completed"}

@@ -9,8 +9,9 @@ from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, arrows, publish, rows, script
+from tests.authored import END, arrows, script
 from tests.runtime.test_events import wait
+from tests.world import ANN, publish_steps, rows
 
 BACKLOG = """
 INSERT INTO assent.workflow_events_outbox (org_id, created_at, id, instance_id, event_type, payload_json,
@@ -32,8 +33,8 @@ async def test_backlog_of_one_org_does_not_make_another_wait(
     processor = EventProcessor(runtime.core)
     steps = [wait("a"), END]
     for org in ("big", small):
-        await publish(database, "paid", steps, arrows("a", "end"), org=org)
-        await publish(database, "quick", [script("one"), END], arrows("one", "end"), org=org)
+        await publish_steps(database, "paid", steps, arrows("a", "end"), org=org)
+        await publish_steps(database, "quick", [script("one"), END], arrows("one", "end"), org=org)
     view = await runtime.org(small, ANN).instances.start("paid", {"order": "7"})
     async with database.transaction(None) as connection:
         await connection.execute(BACKLOG, clock.now(), started)
@@ -75,7 +76,7 @@ async def test_org_whose_events_wait_takes_no_share_of_a_batch(
 ) -> None:
     """Nine orgs have events that are not due, by a pause or by a retry: another org's batch is full all the same."""
     processor = EventProcessor(runtime.core)
-    await publish(database, "quick", [script("one"), END], arrows("one", "end"), org="busy")
+    await publish_steps(database, "quick", [script("one"), END], arrows("one", "end"), org="busy")
     moment = again_at if again_at == "infinity" else (clock.now() + timedelta(days=1)).isoformat()
     async with database.transaction(None) as connection:
         await connection.execute(QUIET, clock.now(), moment)

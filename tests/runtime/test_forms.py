@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from assent.app import App
-from assent.engine.forms import REASSIGN_FORM
+from assent.engine.requests import REASSIGN_FORM
 from assent.model.actor import SYSTEM, Actor
 from assent.model.form import DRAFT_BYTES_MAX
 from assent.model.mutation import Refused, Rejection
@@ -26,39 +25,37 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.authored import invoice_contract
-from tests.runtime.flows import END, ORG, arrows, drain, form, publish, rows
-from tests.runtime.invoices import (
+from tests.authored import END, arrows, form
+from tests.statements import StatementCounter
+from tests.world import (
     ANN,
     BEA,
     FAY,
     FIN,
     MAX,
+    ORG,
     actor,
-    edit,
-    found_company,
-    invoice,
-    open_shop,
+    drain,
+    edit_invoice,
+    entity_row,
+    found_acme,
+    found_acme_with_invoices,
     patch_of,
-    submitted,
+    publish_steps,
+    rows,
+    submit_invoice,
 )
-from tests.statements import StatementCounter
 
 FIELDS = {"name": {"type": "text", "required": True}, "limit": {"type": "integer", "min": 1}}
 LATE = {"id": "late", "type": "terminal"}
 FINANCE = {"role": "finance_manager"}
 
 
-@pytest.fixture
-def app() -> App:
-    return App([invoice_contract()])
-
-
 async def publish_form(
     database: Database, *more: dict[str, Any], ways: tuple[dict[str, Any], ...] = (), **keys: Any
 ) -> None:
-    await found_company(database)
-    await publish(
+    await found_acme(database)
+    await publish_steps(
         database, "intake", [form("ask", **keys), END, *more], [*arrows("ask", "end", event="sent"), *ways]
     )
 
@@ -310,8 +307,8 @@ LOOK = {"id": "look", "type": "form", "assignee": FINANCE, "waives_approval": Tr
 async def test_an_edit_in_a_stable_region_closes_what_was_asked_about_the_version_before(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database, patch_of(LOOK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(LOOK))
+    view = await submit_invoice(runtime)
     found = await the_form(database)
     assert (found["entity_type"], found["entity_id"], found["title"], found["figure"]) == (
         "invoice",
@@ -319,13 +316,13 @@ async def test_an_edit_in_a_stable_region_closes_what_was_asked_about_the_versio
         "1",
         2_000_000,
     )
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
     await drain(runtime)
     closed = await the_form(database)
     assert (closed["status"], closed["reason"]) == ("cancelled", "drift")
     again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")  # type: ignore[arg-type]
     await runtime.org(ORG, FIN).instances.advance(again.id, "completed")
-    assert (await invoice(runtime, view.entity_id))["state"] == "active"
+    assert (await entity_row(runtime, view.entity_id))["state"] == "active"
     assert sorted(row["status"] for row in await rows(database, "workflow_forms")) == [
         "answered",
         "cancelled",
@@ -336,7 +333,7 @@ async def test_a_branch_that_lost_closes_its_form_though_nobody_read_it(
     runtime: Runtime, database: Database
 ) -> None:
     """An event wins the join; the form on the other branch is closed by its step alone."""
-    await found_company(database)
+    await found_acme(database)
     steps = [
         {"id": "fork", "type": "parallel_split"},
         form("ask", assignee=FINANCE),
@@ -345,7 +342,7 @@ async def test_a_branch_that_lost_closes_its_form_though_nobody_read_it(
         END,
     ]
     ways = [*arrows("fork", "ask"), *arrows("fork", "paid"), *arrows("ask", "join", event="sent")]
-    await publish(database, "race", steps, [*ways, *arrows("paid", "join"), *arrows("join", "end")])
+    await publish_steps(database, "race", steps, [*ways, *arrows("paid", "join"), *arrows("join", "end")])
     await runtime.org(ORG, ANN).instances.start("race")
     await runtime.org(ORG).events.emit("paid")
     with database.observe(counter := StatementCounter()):
@@ -378,8 +375,8 @@ async def test_another_orgs_and_another_partitions_form_is_not_there(
 async def test_forms_are_in_the_inbox_beside_approvals(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await open_shop(database, patch_of(LOOK))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of(LOOK))
+    view = await submit_invoice(runtime)
     await runtime.org(ORG, FAY).forms.claim(step_of(view))
     async with database.transaction(ORG) as connection:
         page = await read_inbox(connection, ORG, "fin", InboxQuery(kind="form"), clock.now())
@@ -402,8 +399,8 @@ async def test_whoever_wrote_the_entity_and_fills_in_the_form_sees_it_too(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
     """Nobody is too close to a form: the author is asked as good as any other."""
-    await open_shop(database, patch_of({**LOOK, "assignee": {"user": "ann"}}))
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database, patch_of({**LOOK, "assignee": {"user": "ann"}}))
+    view = await submit_invoice(runtime)
     async with database.transaction(ORG) as connection:
         page = await read_inbox(connection, ORG, "ann", InboxQuery(), clock.now())
     assert not isinstance(page, Rejection)
@@ -426,10 +423,12 @@ async def test_a_large_wave_of_forms_takes_as_many_statements_as_a_small_one(
 
 
 async def test_a_workflow_without_forms_pays_nothing_for_them(runtime: Runtime, database: Database) -> None:
-    await found_company(database)
+    await found_acme(database)
     ends = [{"id": name, "type": "terminal"} for name in ("approved", "rejected")]
     ways = [{"from": "ask", "event": end["id"], "to": end["id"]} for end in ends]
-    await publish(database, "asks", [{"id": "ask", "type": "approval", "assignee": FINANCE}, *ends], ways)
+    await publish_steps(
+        database, "asks", [{"id": "ask", "type": "approval", "assignee": FINANCE}, *ends], ways
+    )
     with database.observe(counter := StatementCounter()):
         view = await runtime.org(ORG, ANN).instances.start("asks")
         await runtime.org(ORG, FIN).instances.advance(view.id, "approved")
@@ -496,8 +495,8 @@ async def test_the_guides_flow_runs_as_written(
 ) -> None:
     (source,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     flow = yaml.safe_load(source)
-    await found_company(database, {"cal": ["purchasing"], "dee": ["purchasing"]})
-    await publish(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
+    await found_acme(database, {"cal": ["purchasing"], "dee": ["purchasing"]})
+    await publish_steps(database, flow.pop("flow"), flow.pop("steps"), flow.pop("transitions"), **flow)
     cal = Actor("cal", roles=frozenset({"purchasing"}))
     view = await runtime.org(ORG, ANN).instances.start("vendors.intake")
     assert (await runtime.org(ORG).forms.get(step_of(view))).answers == ("declined", "submitted")

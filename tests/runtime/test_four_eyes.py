@@ -17,7 +17,7 @@ from assent.definitions import (
     publish_patches,
     rollback,
 )
-from assent.definitions.publish_sources import publish_sources
+from assent.definitions.publish import publish_sources
 from assent.definitions.recompile import recompile_definition
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
@@ -25,9 +25,9 @@ from assent.running import publish as publish_application
 from assent.store.connect import Connection
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
-from tests.runtime.company import older_compiler
-from tests.runtime.flows import ORG, rows
-from tests.store.test_cli_migrate import run
+from tests.processes.commands import run_command
+from tests.runtime.definitions import older_compiler
+from tests.world import ORG, rows
 
 FLOW = {
     "flow": "leave",
@@ -141,7 +141,7 @@ async def test_application_and_command_line_do_not_publish_directly(
         await publish_application(database, ORG, [Source("given", dict(FLOW))])
     file = tmp_path / "leave.yaml"
     file.write_text(str(FLOW))
-    refused = run("definitions", "publish", str(file), "--org", ORG, url=database_url)
+    refused = run_command("definitions", "publish", str(file), "--org", ORG, url=database_url)
     assert refused.returncode == 1
     assert "FOUR_EYES_REQUIRED" in refused.stderr
     assert await _own(database) == []

@@ -5,7 +5,8 @@ import pytest
 
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, drain, publish, rows
+from tests.authored import END
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 WAIT = {"id": "paid", "type": "wait", "key": "paid:{workflow.order}", "output": {"amount": "result.amount"}}
 WAYS = [{"from": "paid", "event": "completed", "to": "end"}]
@@ -13,7 +14,7 @@ EMIT = "SELECT assent.emit_event($1, $2::jsonb, $3)"
 
 
 async def test_an_event_from_sql_reaches_whoever_waits(runtime: Runtime, database: Database) -> None:
-    await publish(database, "orders", [WAIT, END], WAYS)
+    await publish_steps(database, "orders", [WAIT, END], WAYS)
     view = await runtime.org(ORG, ANN).instances.start("orders", {"order": 7})
     async with database.transaction(ORG) as connection:
         assert await connection.fetchval(EMIT, "paid:7", {"amount": 5}, None) is True

@@ -10,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from assent.model.mutation import Refused
 from assent.runtime import OrgRuntime, Runtime
 from assent.store.database import Connection, Database
-from tests.runtime.flows import ANN, END, ORG, publish, rows
+from tests.authored import END
+from tests.world import ANN, ORG, publish_steps, rows
 
 TAXI = {"title": "Taxi", "total": 1}
 WAIT = {"id": "paid", "type": "wait", "key": "paid:7"}
@@ -45,7 +46,7 @@ async def orders(caller: Connection) -> int:
 async def test_all_of_it_commits_with_the_callers_rows(
     runtime: Runtime, database: Database, caller: Connection
 ) -> None:
-    await publish(database, "orders", [WAIT, END], WAYS)
+    await publish_steps(database, "orders", [WAIT, END], WAYS)
     async with caller.transaction():
         await caller.execute("INSERT INTO public.orders VALUES (1)")
         async with runtime.within(caller, ORG) as here:
@@ -58,7 +59,7 @@ async def test_all_of_it_commits_with_the_callers_rows(
 async def test_none_of_it_stays_when_the_caller_rolls_back(
     runtime: Runtime, database: Database, caller: Connection
 ) -> None:
-    await publish(database, "orders", [WAIT, END], WAYS)
+    await publish_steps(database, "orders", [WAIT, END], WAYS)
 
     async def work_and_fail() -> None:
         async with caller.transaction():
@@ -116,7 +117,7 @@ async def test_connection_of_ours_reads_json_as_before(runtime: Runtime, databas
 async def test_sessions_and_connections_of_sqlalchemy_take_it_along(
     runtime: Runtime, database: Database, caller: Connection
 ) -> None:
-    await publish(database, "orders", [WAIT, END], WAYS)
+    await publish_steps(database, "orders", [WAIT, END], WAYS)
     engine = create_async_engine(database.url.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session, session.begin():
         await session.execute(text("INSERT INTO public.orders VALUES (1)"))

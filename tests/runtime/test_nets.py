@@ -10,19 +10,15 @@ from assent.app import App
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, arrows, call, form, publish, rows, script
-from tests.worker.queues import wait_until_somebody_is_blocked
+from tests.authored import END, arrows, call, form, script
+from tests.plain_sql import wait_until_a_connection_is_blocked
+from tests.world import ANN, ORG, publish_steps, rows
 
 ADVISORY_LOCKS = """
 SELECT count(*) FROM pg_locks
  WHERE locktype = 'advisory' AND granted
    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-
-
-@pytest.fixture
-def app() -> App:
-    return App()
 
 
 async def test_an_instance_that_moved_on_is_not_overwritten(app: App, database: Database) -> None:
@@ -37,7 +33,7 @@ async def test_an_instance_that_moved_on_is_not_overwritten(app: App, database: 
     runtime = app.runtime(database)
     steps = [form("ask"), call("meddle", "tests.meddle"), END]
     ways = [{"from": "ask", "event": "done", "to": "meddle"}, *arrows("meddle", "end")]
-    await publish(database, "orders", steps, ways)
+    await publish_steps(database, "orders", steps, ways)
     view = await runtime.org(ORG, ANN).instances.start("orders")
     with pytest.raises(asyncpg.SerializationError, match="moved on although its lock was held"):
         await runtime.org(ORG, ANN).instances.advance(view.id, "done")
@@ -47,13 +43,13 @@ async def test_an_instance_that_moved_on_is_not_overwritten(app: App, database: 
 
 async def test_a_batch_is_noted_only_when_its_lock_is_held(runtime: Runtime, database: Database) -> None:
     """Whoever sees a note whose lock is free takes its worker for dead."""
-    await publish(database, "orders", [script("go"), END], arrows("go", "end"))
+    await publish_steps(database, "orders", [script("go"), END], arrows("go", "end"))
     await runtime.org(ORG, ANN).instances.start_many("orders", [{}])
     async with database.transaction(None) as observer:
         # Notes can be read, and not written.
         await observer.execute("LOCK TABLE assent.workflow_batches IN SHARE MODE")
         working = asyncio.create_task(EventProcessor(runtime.core).process_events(1))
-        await wait_until_somebody_is_blocked(observer)
+        await wait_until_a_connection_is_blocked(observer)
         held = await observer.fetchval(ADVISORY_LOCKS)
     assert await working == 1
     assert held == 2, "the instance's, and the batch's"

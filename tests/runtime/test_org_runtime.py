@@ -13,7 +13,8 @@ from assent.runtime import Runtime
 from assent.runtime.task_commands import TaskHandle
 from assent.store.clock import MovedClock
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows, script
+from tests.authored import END, arrows, call, script
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows
 
 FLOW = {
     "flow": "tests.short",
@@ -69,7 +70,7 @@ async def test_all_dead_events_are_retried_each_by_itself(
         raise RuntimeError("the shop is closed")
 
     runtime.core.advancing.operations["shop.confirm"] = closed
-    await publish(database, "a.b", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
+    await publish_steps(database, "a.b", [call("confirm", "shop.confirm"), END], arrows("confirm", "end"))
     await runtime.org(ORG, ANN).instances.start_many("a.b", [{}, {}, {}])
     for _ in range(5):
         await drain(runtime)
@@ -111,7 +112,7 @@ async def test_handle_of_a_task_is_the_function_and_submits_it(database: Databas
 async def test_plan_of_a_flow_is_made_once_for_all_transactions_of_callers(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "quick", [script("one"), END], arrows("one", "end"))
+    await publish_steps(database, "quick", [script("one"), END], arrows("one", "end"))
     plans = runtime.core.advancing.loader._plans
     for _ in range(2):
         async with database.transaction(ORG) as connection, runtime.within(connection, ORG, ANN) as here:

@@ -9,12 +9,11 @@ from assent.definitions import archive, publish_contract, publish_flow, publish_
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.store.database import Database
-from tests.authored import DESIGN, data_of
-from tests.runtime.flows import ORG, rows
+from tests.authored import DESIGN, END, data_of
+from tests.world import ORG, rows
 
 PUBLISH = "definitions:publish"
 WAIVE = "workflow:publish:waive_approval"
-END = {"id": "end", "type": "terminal"}
 NO = {"id": "no", "type": "terminal"}
 MANAGERS = {"role": "manager"}
 

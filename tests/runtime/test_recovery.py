@@ -9,10 +9,11 @@ import pytest
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
+from tests.authored import END, arrows, call
 from tests.processes.application import app as processes_app
 from tests.processes.application import calls, keep_calls
 from tests.processes.spawn import Child, ChildDied, children, closed_gate, wait_until_blocked
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, call, drain, publish, rows, steps_of
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 ATTEMPTS = 5
 LIVES_MAX = 12
@@ -26,7 +27,9 @@ async def runtime(database: Database) -> Runtime:
 
 async def publish_calling(database: Database, operation: str) -> None:
     arguments = {"what": "workflow.n", "kills": "workflow.kills"}
-    await publish(database, "calling", [call("call", operation, input=arguments), END], arrows("call", "end"))
+    await publish_steps(
+        database, "calling", [call("call", operation, input=arguments), END], arrows("call", "end")
+    )
 
 
 async def start(runtime: Runtime, number: int, killer: int | None = None) -> list[UUID]:
@@ -69,7 +72,7 @@ async def test_event_that_kills_workers_later_in_a_life_pauses_its_instance(
     """The instance is there already: it stands still and says why, until somebody tries again."""
     arguments = {"what": "workflow.n", "kills": "workflow.kills"}
     steps = [{"id": "wait", "type": "wait", "key": "go"}, call("call", "tests.kill", input=arguments), END]
-    await publish(database, "calling", steps, arrows("wait", "call", "end"))
+    await publish_steps(database, "calling", steps, arrows("wait", "call", "end"))
     (instance_id,) = await start(runtime, 1, killer=0)
     await drain(runtime)
     assert await runtime.org(ORG).events.emit("go")

@@ -1,17 +1,8 @@
 """Steps are the truth: whatever happens to an instance's row, its steps give it back (WF-15)."""
 
-import pytest
-
-from assent.app import App
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.runtime.flows import ANN, ORG, drain, rows
-from tests.runtime.orders import ORDER, create_order, edit_order, publish_orders
-
-
-@pytest.fixture
-def app() -> App:
-    return App([ORDER])
+from tests.world import ANN, ORG, create_order, drain, edit_order, publish_orders, rows
 
 
 async def test_what_is_kept_is_what_the_steps_make(runtime: Runtime, database: Database) -> None:

@@ -4,22 +4,20 @@ import pytest
 
 from assent.app import App
 from assent.definitions import recompile
-from assent.kernel.read import read_entity
-from assent.model.contract import contract_from
+from assent.kernel.entities import read_entity
 from assent.model.mutation import Refused
 from assent.runtime import Runtime
 from assent.runtime.operation_commands import repin
 from assent.store.database import Database
-from tests.kernel.company import INVOICE, command
-from tests.runtime.company import older_compiler, publish
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, form, rows, steps_of
-from tests.runtime.flows import publish as publish_flow
+from tests.authored import END, arrows, form
+from tests.runtime.definitions import older_compiler
+from tests.world import ANN, OPS, ORDER, ORG, create_order, drain, publish, publish_steps, rows, steps_of
 
 
 async def start_long_ago(app: App, database: Database, count: int) -> list:
     """Instances that an earlier release started, each waiting for somebody."""
     with older_compiler():
-        await publish_flow(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
+        await publish_steps(database, "a.b", [form("ask"), END], arrows("ask", "end", event="done"))
         earlier = app.runtime(database)
         return [await earlier.org(ORG, ANN).instances.start("a.b") for _ in range(count)]
 
@@ -77,8 +75,8 @@ async def test_instance_that_ended_before_its_turn_stays_as_it_ended(app, runtim
 
 async def test_instances_of_entities_move_also_without_the_application_at_hand(app, runtime, database):
     with older_compiler():
-        await publish(database, contract_from(INVOICE))
-        entity = (await runtime.core.kernel.mutate(command("invoice.create", payload={"number": "1"}))).entity
+        await publish(database, ORDER)
+        entity = await create_order(runtime)
         await drain(app.runtime(database))
     (recompiled,) = await recompile(database, repinning(App().runtime(database)))
     assert (recompiled.old.org_id, recompiled.moved) == ("*", 1)

@@ -11,8 +11,8 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, OPS, ORG, drain, form, line, publish, rows
-from tests.runtime.orders import ORDER, create_order, publish_orders
+from tests.authored import END, form, line
+from tests.world import ANN, OPS, ORDER, ORG, create_order, drain, publish_orders, publish_steps, rows
 
 Order = Callable[[Runtime, UUID, Actor], Awaitable[Any]]
 
@@ -34,7 +34,7 @@ ABLE = Actor("abe", capabilities=frozenset({"orders:start"}))
 
 async def started(runtime: Runtime, database: Database) -> InstanceView:
     steps = [form("fill"), END]
-    await publish(database, "orders", steps, line(*steps), capabilities=["orders:start"])
+    await publish_steps(database, "orders", steps, line(*steps), capabilities=["orders:start"])
     return await runtime.org(ORG, ABLE).instances.start("orders")
 
 

@@ -4,24 +4,29 @@ import re
 from collections.abc import Awaitable
 from typing import Any
 
-import pytest
-
-from assent.app import App
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.authored import invoice_contract
-from tests.runtime.flows import END, ORG, arrows, form, publish, script
-from tests.runtime.invoices import ANN, BEA, FIN, LARGE, create, open_shop, request_id, submitted
-from tests.runtime.orders import ORDER, create_order, looked_at, order, publish_orders
+from tests.authored import END, arrows, form, script
 from tests.statements import StatementCounter
+from tests.world import (
+    ANN,
+    BEA,
+    FIN,
+    LARGE,
+    ORG,
+    create_invoice,
+    create_order,
+    entity_row,
+    found_acme_with_invoices,
+    order_patch_of,
+    publish_orders,
+    publish_steps,
+    request_id,
+    submit_invoice,
+)
 
 _NAME = re.compile(r"/\* (\w+) \*/")
-
-
-@pytest.fixture
-def app() -> App:
-    return App([invoice_contract(), ORDER])
 
 
 async def cost(counter: StatementCounter, command: Awaitable[Any]) -> list[str]:
@@ -32,12 +37,12 @@ async def cost(counter: StatementCounter, command: Awaitable[Any]) -> list[str]:
 
 
 async def costs_of_an_invoice(runtime: Runtime, counter: StatementCounter) -> dict[str, list[str]]:
-    entity = await create(runtime, LARGE)
-    found = {"create": await cost(counter, create(runtime, LARGE))}
+    entity = await create_invoice(runtime, LARGE)
+    found = {"create": await cost(counter, create_invoice(runtime, LARGE))}
     edited = runtime.core.kernel.mutate(Command(ORG, "invoice.update", ANN, {"number": "2"}, entity.id))
     found["edit"] = await cost(counter, edited)
     found["submit"] = await cost(counter, runtime.org(ORG, ANN).entities.transition(entity.id, "submit"))
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     for step, who in (("finance", FIN), ("budget", BEA)):
         decided = runtime.org(ORG, who).approvals.decide(request_id(view, step), "approved")
         found[step] = await cost(counter, decided)
@@ -47,7 +52,7 @@ async def costs_of_an_invoice(runtime: Runtime, counter: StatementCounter) -> di
 async def test_an_invoice_costs_exactly_so_many_statements(
     runtime: Runtime, database: Database, statement_counter: StatementCounter
 ) -> None:
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     await costs_of_an_invoice(runtime, statement_counter)  # from now on types and definitions are known
     found = await costs_of_an_invoice(runtime, statement_counter)
     counted = {command: len(names) for command, names in found.items()}
@@ -59,7 +64,7 @@ async def test_an_invoice_costs_exactly_so_many_statements(
 async def test_a_flow_costs_exactly_so_many_statements(
     runtime: Runtime, database: Database, statement_counter: StatementCounter
 ) -> None:
-    await publish(
+    await publish_steps(
         database,
         "asking",
         [form("ask"), form("again"), END],
@@ -87,7 +92,7 @@ async def test_steps_that_only_compute_cost_no_statement_of_their_own(
     for number in (1, 10):
         names = [f"s{place}" for place in range(number)]
         steps = [*(script(name) for name in names), END]
-        await publish(database, f"counting_{number}", steps, arrows(*names, "end"))
+        await publish_steps(database, f"counting_{number}", steps, arrows(*names, "end"))
         for _ in range(2):  # the second time types and definitions are known
             found = await cost(statement_counter, runtime.org(ORG, ANN).instances.start(f"counting_{number}"))
         counted.append(found)
@@ -100,14 +105,14 @@ async def test_what_an_operation_writes_by_itself_is_seen_by_the_gate_after_it(
     """What a transaction holds is not read again, unless somebody else's code had the connection."""
 
     async def note(connection: Any, arguments: Any) -> None:
-        row = await order(runtime, arguments["id"])
+        row = await entity_row(runtime, arguments["id"])
         given = Command(ORG, "order.update", ANN, {"total": 7}, row["id"], by_instance=row["instance_id"])
         await runtime.core.kernel.mutate_in(connection, [given])
 
     runtime.core.advancing.operations["tests.note"] = note
     seen = {"type": "system", "operation": {"sdk": "tests.note"}, "input": {"id": "entity.id"}}
-    await publish_orders(database, looked_at(seen))
+    await publish_orders(database, order_patch_of(seen))
     entity = await create_order(runtime)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
-    found = await order(runtime, entity.id)
+    found = await entity_row(runtime, entity.id)
     assert (view.status, found["state"], found["data"]["total"]) == ("completed", "active", 7)

@@ -12,9 +12,10 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
+from tests.authored import END, arrows, form, script
 from tests.rows import insert_event
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, form, publish, rows, script, steps_of
 from tests.runtime.test_events import instance_of, side_by_side, start, wait
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 
 async def due(database: Database, clock: MovedClock, length: str) -> None:
@@ -34,7 +35,7 @@ async def test_timer_and_step_timeout_go_off_at_their_time_and_once(
         END,
     ]
     transitions = [*arrows("delay", "ask"), *arrows("ask", "end", event="done"), *arrows("late", "end")]
-    await publish(database, "timed", steps, transitions)
+    await publish_steps(database, "timed", steps, transitions)
     instance_id = await start(runtime, "7", "timed")
     for length, node in (("1h", "delay"), ("1h", "ask"), ("23h", "ask")):
         await due(database, clock, length)
@@ -50,7 +51,7 @@ async def test_timer_and_step_timeout_go_off_at_their_time_and_once(
 async def test_timer_that_lost_against_an_answer_is_ignored(
     runtime: Runtime, database: Database, clock: MovedClock
 ) -> None:
-    await publish(
+    await publish_steps(
         database,
         "timed",
         [form("ask", timeout="1h", on_timeout="end"), form("then"), END],
@@ -75,7 +76,7 @@ async def test_workflow_whose_time_is_over_goes_where_it_says(
 ) -> None:
     steps = [form("ask"), END, {"id": "expired", "type": "terminal"}]
     transitions = arrows("ask", "end", event="done")
-    await publish(database, "brief", steps, transitions, timeout="72h", on_timeout="expired")
+    await publish_steps(database, "brief", steps, transitions, timeout="72h", on_timeout="expired")
     instance_id = await start(runtime, "7", "brief")
     await due(database, clock, "3d")
     await due(database, clock, "3d")
@@ -95,7 +96,7 @@ async def test_paused_instance_finds_everything_that_came_when_it_goes_on(
 ) -> None:
     """An event and a timer; neither uses an attempt, and their order stays."""
     timed = {"id": "delay", "type": "wait", "for": "1h"}
-    await publish(database, "both", **side_by_side("all", wait("a"), timed))
+    await publish_steps(database, "both", **side_by_side("all", wait("a"), timed))
     instance_id = await start(runtime, "7", "both")
     await runtime.org(ORG, OPS).instances.pause(instance_id)
     await runtime.org(ORG).events.emit("a:7", 4)
@@ -130,7 +131,7 @@ async def end(runtime: Runtime, how: str) -> UUID:
 
 @pytest.mark.parametrize("how", ["completed", "cancelled", "failed"])
 async def test_what_comes_after_the_end_is_ignored(runtime: Runtime, database: Database, how: str) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
     instance_id = await end(runtime, how)
     (step,) = [s for s in await steps_of(database, instance_id) if s["node_id"] == "ask"]
     before = await rows(database, "workflow_step_executions")

@@ -7,23 +7,26 @@ from uuid import UUID
 
 import pytest
 
-from assent.app import App
 from assent.model.ids import new_id
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
 from assent.store.group_commit import LANES
-from tests.authored import invoice_contract
-from tests.runtime.flows import ANN as CLERK
-from tests.runtime.flows import END, ORG, arrows, call, form, publish
-from tests.runtime.invoices import ANN, BEA, FIN, LARGE, create, open_shop, request_id, submitted
+from tests.authored import END, arrows, call, form
 from tests.statements import StatementCounter
+from tests.world import (
+    ANN,
+    BEA,
+    FIN,
+    LARGE,
+    ORG,
+    create_invoice,
+    found_acme_with_invoices,
+    publish_steps,
+    request_id,
+    submit_invoice,
+)
 
 COUNT = LANES + 5
-
-
-@pytest.fixture
-def app() -> App:
-    return App([invoice_contract()])
 
 
 def transactions(counter: StatementCounter) -> int:
@@ -37,10 +40,10 @@ async def at_once(*commands: Coroutine[Any, Any, Any]) -> list[Any]:
 async def test_invoices_that_are_made_submitted_and_approved_at_once_share_transactions(
     runtime: Runtime, database: Database, statement_counter: StatementCounter
 ) -> None:
-    await open_shop(database)
-    await submitted(runtime)
+    await found_acme_with_invoices(database)
+    await submit_invoice(runtime)
     statement_counter.clear()
-    entities = await asyncio.gather(*(create(runtime, LARGE) for _ in range(COUNT)))
+    entities = await asyncio.gather(*(create_invoice(runtime, LARGE) for _ in range(COUNT)))
     assert len({entity.id for entity in entities}) == COUNT
     views = await asyncio.gather(
         *(runtime.org(ORG, ANN).entities.transition(entity.id, "submit") for entity in entities)
@@ -57,8 +60,8 @@ async def test_invoices_that_are_made_submitted_and_approved_at_once_share_trans
 
 
 async def test_each_command_is_answered_by_itself(runtime: Runtime, database: Database) -> None:
-    await open_shop(database)
-    views = [await submitted(runtime) for _ in range(LANES + 2)]
+    await found_acme_with_invoices(database)
+    views = [await submit_invoice(runtime) for _ in range(LANES + 2)]
     asked = [
         runtime.org(ORG, FIN).approvals.decide(request_id(view, "finance"), "approved") for view in views
     ]
@@ -72,9 +75,9 @@ async def test_each_command_is_answered_by_itself(runtime: Runtime, database: Da
 async def test_two_commands_for_one_instance_are_one_after_the_other(
     runtime: Runtime, database: Database
 ) -> None:
-    await open_shop(database)
-    others = [await submitted(runtime) for _ in range(LANES)]
-    view = await submitted(runtime)
+    await found_acme_with_invoices(database)
+    others = [await submit_invoice(runtime) for _ in range(LANES)]
+    view = await submit_invoice(runtime)
     first = [
         runtime.org(ORG, FIN).approvals.decide(request_id(other, "finance"), "approved") for other in others
     ]
@@ -87,7 +90,7 @@ async def test_two_commands_for_one_instance_are_one_after_the_other(
 
 
 async def flows(runtime: Runtime, count: int) -> list[InstanceView]:
-    return [await runtime.org(ORG, CLERK).instances.start("calling") for _ in range(count)]
+    return [await runtime.org(ORG, ANN).instances.start("calling") for _ in range(count)]
 
 
 @pytest.fixture
@@ -103,12 +106,14 @@ async def calls(runtime: Runtime, database: Database) -> list[UUID]:
     runtime.core.advancing.operations["tests.call"] = function
     given = {"id": "workflow.id", "fails": "workflow.fails"}
     steps = [form("ask"), call("do", "tests.call", input=given), END]
-    await publish(database, "calling", steps, [*arrows("ask", "do", event="done"), *arrows("do", "end")])
+    await publish_steps(
+        database, "calling", steps, [*arrows("ask", "do", event="done"), *arrows("do", "end")]
+    )
     return called
 
 
 def answer(runtime: Runtime, view: InstanceView, *, fails: bool = False) -> Coroutine[Any, Any, InstanceView]:
-    return runtime.org(ORG, CLERK).instances.advance(view.id, "done", {"id": str(view.id), "fails": fails})
+    return runtime.org(ORG, ANN).instances.advance(view.id, "done", {"id": str(view.id), "fails": fails})
 
 
 async def test_one_that_fails_fails_alone(runtime: Runtime, calls: list[UUID]) -> None:

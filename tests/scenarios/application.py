@@ -81,6 +81,11 @@ def refund(arguments: dict[str, Any], key: str) -> dict[str, Any]:
     return {"refund_id": f"r-{key}"}
 
 
+@app.operation("orders.process", outside=True)
+def process(arguments: dict[str, Any], key: str) -> dict[str, Any]:
+    return {"confirmation": f"c-{key}"}
+
+
 @app.operation("payroll.reimburse", outside=True)
 def reimburse(arguments: dict[str, Any], key: str) -> dict[str, Any]:
     return {"payment_id": f"p-{key}"}

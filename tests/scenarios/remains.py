@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from assent.testing import Sandbox
-from tests.runtime.flows import rows
+from tests.world import rows
 
 ENDED = ("completed", "failed", "cancelled")
 ASKING = ("pending", "partial", "open", "later")

@@ -13,9 +13,10 @@ import pytest
 
 from assent.runtime import Runtime
 from assent.store.database import Database
+from tests.authored import END, arrows, call, script
 from tests.processes.application import app, calls, keep_calls
 from tests.processes.spawn import ROOT
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows, script
+from tests.world import ANN, ORG, drain, publish_steps, rows
 
 pytestmark = pytest.mark.long
 
@@ -103,7 +104,7 @@ async def publish_calling(database: Database) -> None:
         END,
     ]
     transitions = [*arrows("one", "a", "fork", "b", "join", "c", "end"), *arrows("fork", "beside", "join")]
-    await publish(database, "calling", steps, transitions)
+    await publish_steps(database, "calling", steps, transitions)
 
 
 def inputs() -> list[dict[str, Any]]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assent.testing.scenarios.expectation import Expected
 from assent.testing.scenarios.scenario import PlacedStep
-from assent.testing.scenarios.steps import ExpectStep
+from assent.testing.scenarios.steps import Expected, ExpectStep
 from assent.testing.scenarios.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
 from tests.scenarios.living import SCENARIOS, Lives

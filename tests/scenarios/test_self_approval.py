@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from assent.app import App
 from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.people import KeptDelegation, NewDelegation, delegate
 from assent.runtime import InstanceView, Runtime
 from assent.store.database import Database
-from tests.authored import invoice_contract
-from tests.runtime.flows import ORG, drain, rows
-from tests.runtime.invoices import (
+from tests.world import (
     MIDDLE,
-    create,
-    edit,
-    found_company,
-    invoice,
+    ORG,
+    create_invoice,
+    drain,
+    edit_invoice,
+    entity_row,
+    found_acme,
     patch_of,
     publish_invoices,
     request_id,
+    rows,
 )
 
 ASK = {"id": "ask", "type": "approval", "approvers": {"role": "finance_manager"}}
@@ -33,16 +33,6 @@ FIN = Actor("fin", roles=frozenset({"finance_manager"}))
 EVE = Actor("eve", capabilities=frozenset({"*"}))
 
 Route = Callable[[Runtime, InstanceView], Awaitable[object]]
-
-
-@pytest.fixture
-def app() -> App:
-    return App([invoice_contract()])
-
-
-@pytest.fixture
-def runtime(app: App, database: Database) -> Runtime:
-    return app.runtime(database)
 
 
 async def lend(runtime: Runtime, from_user: str, to_user: str, by: Actor) -> None:
@@ -115,41 +105,41 @@ ROUTES: dict[Route, str] = {
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
 async def test_the_originator_is_refused(runtime: Runtime, database: Database, route: Route) -> None:
-    await found_company(database, PEOPLE)
+    await found_acme(database, PEOPLE)
     await publish_invoices(database, patch_of(ASK))
-    entity = await create(runtime, MIDDLE, ANN)
+    entity = await create_invoice(runtime, MIDDLE, ANN)
     view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     with pytest.raises(Refused, match=ROUTES[route]):
         await route(runtime, view)
-    assert (await invoice(runtime, entity.id))["state"] == "submitted"
+    assert (await entity_row(runtime, entity.id))["state"] == "submitted"
     assert await rows(database, "approval_decisions") == []
     await runtime.org(ORG, FIN).approvals.decide(request_id(view, "ask"), "approved")
-    assert (await invoice(runtime, entity.id))["state"] == "active"
+    assert (await entity_row(runtime, entity.id))["state"] == "active"
 
 
 CLERK = Actor("carl", roles=frozenset({"clerk"}))
 
 
 async def created(runtime: Runtime) -> InstanceView:
-    entity = await create(runtime, MIDDLE, ANN)
+    entity = await create_invoice(runtime, MIDDLE, ANN)
     return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
 
 async def edited(runtime: Runtime) -> InstanceView:
-    entity = await create(runtime, MIDDLE, CLERK)
-    await edit(runtime, entity.id, ANN, grand_total=80_000)
+    entity = await create_invoice(runtime, MIDDLE, CLERK)
+    await edit_invoice(runtime, entity.id, ANN, grand_total=80_000)
     return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
 
 async def brought_in(runtime: Runtime) -> InstanceView:
-    entity = await create(runtime, MIDDLE, CLERK)
+    entity = await create_invoice(runtime, MIDDLE, CLERK)
     return await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
 
 
 async def amended(runtime: Runtime) -> InstanceView:
-    entity = await create(runtime, MIDDLE, CLERK)
+    entity = await create_invoice(runtime, MIDDLE, CLERK)
     await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
-    await edit(runtime, entity.id, ANN, grand_total=80_000)
+    await edit_invoice(runtime, entity.id, ANN, grand_total=80_000)
     await drain(runtime)
     return await runtime.org(ORG, CLERK).entities.transition(entity.id, "submit")
 
@@ -158,7 +148,7 @@ async def amended(runtime: Runtime) -> InstanceView:
 async def test_whoever_had_a_part_in_it_is_neither_asked_nor_heard(
     runtime: Runtime, database: Database, part: Callable[[Runtime], Awaitable[InstanceView]]
 ) -> None:
-    await found_company(database, {**PEOPLE, "carl": ["clerk"]})
+    await found_acme(database, {**PEOPLE, "carl": ["clerk"]})
     await publish_invoices(database, patch_of(ASK))
     view = await part(runtime)
     assert [waiting.asked for waiting in view.waiting] == [("fin",)]
@@ -169,13 +159,13 @@ async def test_whoever_had_a_part_in_it_is_neither_asked_nor_heard(
 async def test_the_originator_is_not_among_those_it_is_escalated_to(
     runtime: Runtime, database: Database
 ) -> None:
-    await found_company(database, PEOPLE)
+    await found_acme(database, PEOPLE)
     ask = {
         **ASK,
         "approvers": {"user": "fin"},
         "escalate": {"after": "1h", "to": {"role": "finance_manager"}},
     }
     await publish_invoices(database, patch_of(ask))
-    entity = await create(runtime, MIDDLE, ANN)
+    entity = await create_invoice(runtime, MIDDLE, ANN)
     await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
     assert "ann" not in {row["user_id"] for row in await rows(database, "workflow_seats")}

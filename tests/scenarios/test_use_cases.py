@@ -9,8 +9,8 @@ import pytest
 from assent.model.mutation import Command, Entity
 from assent.runtime import InstanceView
 from assent.testing import Sandbox
-from tests.runtime.flows import effects, rows, steps_of
 from tests.scenarios.application import app
+from tests.world import effects, rows, steps_of
 
 LARGE = {"number": "1", "vendor_id": "v-9", "grand_total": 2_000_000, "currency": "EUR", "cost_center": "R&D"}
 TERMS = {"supplier_id": "s-1", "owner_id": "kat", "value": 5000, "currency": "EUR", "terms": "thirty days"}

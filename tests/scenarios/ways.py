@@ -6,7 +6,7 @@ from typing import Any
 from assent.model.graph import Node, Outcome
 from assent.model.workflow import Workflow
 from assent.testing import Sandbox
-from tests.runtime.flows import rows
+from tests.world import rows
 
 EXPIRY = "expiry"
 """The workflow's own time is over: no edge leads there."""

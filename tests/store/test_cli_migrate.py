@@ -1,37 +1,26 @@
 """The commands that touch a database, run as a person runs them."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-ASSENT = Path(sys.executable).parent / "assent"
-
-
-def run(*arguments: str, url: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "ASSENT_DATABASE_URL": url, "COLUMNS": "120"}
-    return subprocess.run(
-        [ASSENT, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+from tests.processes.commands import run_command
 
 
 def test_migrate_applies_everything_once_and_says_so(empty_database_url: str) -> None:
-    first = json.loads(run("migrate", "--json", url=empty_database_url).stdout)
+    first = json.loads(run_command("migrate", "--json", url=empty_database_url).stdout)
     assert first["applied"][0] == "0001_baseline"
     assert (first["known"], first["pending"]) == ([], [])
-    again = run("migrate", url=empty_database_url)
+    again = run_command("migrate", url=empty_database_url)
     assert (again.returncode, again.stdout) == (0, f"up to date: {len(first['applied'])} migrations\n")
 
 
 def test_status_changes_nothing(empty_database_url: str) -> None:
     for _ in range(2):
-        status = json.loads(run("migrate", "--status", "--json", url=empty_database_url).stdout)
+        status = json.loads(run_command("migrate", "--status", "--json", url=empty_database_url).stdout)
         assert (status["applied"], status["pending"][0]) == ([], "0001_baseline")
 
 
 def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:
-    outcome = run("migrate", url="postgresql://nobody@127.0.0.1:1/none")
+    outcome = run_command("migrate", url="postgresql://nobody@127.0.0.1:1/none")
     assert outcome.returncode == 1
     assert "127.0.0.1:1" in outcome.stderr
     assert "Traceback" not in outcome.stderr

@@ -25,19 +25,21 @@ from tests.plain_sql import (
     refused,
 )
 from tests.rows import change, change_of, set_edit_windows, window, write_entities
-from tests.runtime.flows import ORG, drain, rows
-from tests.runtime.invoices import (
+from tests.world import (
     ANN,
     FIN,
     LARGE,
+    ORG,
     SMALL,
-    create,
+    create_invoice,
     decide,
-    edit,
-    invoice,
-    open_shop,
+    drain,
+    edit_invoice,
+    entity_row,
+    found_acme_with_invoices,
     patch_of,
-    submitted,
+    rows,
+    submit_invoice,
 )
 
 ASK = {"id": "ask", "type": "approval", "approvers": {"user": "fin"}}
@@ -46,7 +48,7 @@ LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 async def runtime(database):
-    await open_shop(database, patch_of(ASK))
+    await found_acme_with_invoices(database, patch_of(ASK))
     return App([invoice_contract()]).runtime(database)
 
 
@@ -67,19 +69,19 @@ async def as_engine(database, *changes):
 
 
 async def test_state_behind_a_gate_is_not_reached_while_the_request_is_pending(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     with pytest.raises(asyncpg.PostgresError) as caught:
         await as_engine(database, forged(bill, state="active", written_by_instance=view.id, actor_id="fin"))
     assert caught.value.sqlstate == NOT_BEHIND_ITS_GATE
     assert "submitted to active" in str(caught.value)
-    assert await invoice(runtime, view.entity_id) == bill
+    assert await entity_row(runtime, view.entity_id) == bill
 
 
 @pytest.mark.parametrize("role", [ORG, None], ids=["engine", "owner"])
 async def test_state_does_not_move_without_the_instance_of_the_entity(runtime, database, role):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     for instance in (None, uuid4()):
         with pytest.raises(asyncpg.PostgresError) as caught:
             async with database.transaction(role) as connection:
@@ -90,11 +92,13 @@ async def test_state_does_not_move_without_the_instance_of_the_entity(runtime, d
 
 
 async def test_state_does_not_move_where_no_transition_of_the_contract_leads(runtime, database):
-    draft = await create(runtime, LARGE)
+    draft = await create_invoice(runtime, LARGE)
     started = await runtime.org(ORG, ANN).entities.transition(draft.id, "submit")
-    await edit(runtime, draft.id, grand_total=5)  # an amendment: it is `amended`, which only `submit` leaves
+    await edit_invoice(
+        runtime, draft.id, grand_total=5
+    )  # an amendment: it is `amended`, which only `submit` leaves
     await drain(runtime)
-    bill = await invoice(runtime, draft.id)
+    bill = await entity_row(runtime, draft.id)
     assert bill["state"] == "amended"
     with pytest.raises(asyncpg.PostgresError) as caught:
         await as_engine(database, forged(bill, state="active", written_by_instance=started.id))
@@ -129,25 +133,25 @@ async def consume(connection, instance_id):
 async def test_approval_opens_the_gate_in_the_transaction_that_consumes_it_and_in_no_later_one(
     runtime, database
 ):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     passing = forged(bill, state="active", written_by_instance=view.id)
     async with database.transaction(ORG) as connection:
         await consume(connection, view.id)
     async with database.transaction(ORG) as connection, refused(connection, NOT_BEHIND_ITS_GATE):
         await write_entities(connection, passing)
         await check_deferred(connection)
-    other = await submitted(runtime)
-    bill = await invoice(runtime, other.entity_id)
+    other = await submit_invoice(runtime)
+    bill = await entity_row(runtime, other.entity_id)
     async with database.transaction(ORG) as connection:
         await consume(connection, other.id)
         await write_entities(connection, forged(bill, state="active", written_by_instance=other.id))
-    assert (await invoice(runtime, other.entity_id))["state"] == "active"
+    assert (await entity_row(runtime, other.entity_id))["state"] == "active"
 
 
 async def test_gate_stays_closed_while_another_approval_of_its_round_is_open(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     second = (
         "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, slot, generation,"
         " entity_version, approvers, requested_by) SELECT org_id, gen_random_uuid(), instance_id, gen_random_uuid(),"
@@ -161,7 +165,7 @@ async def test_gate_stays_closed_while_another_approval_of_its_round_is_open(run
 
 
 async def test_transaction_that_consumes_is_the_databases_own_word(runtime, database):
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "ask", FIN)
     (request,) = await rows(database, "approval_requests")
     async with database.transaction(ORG) as connection:
@@ -181,8 +185,8 @@ async def test_transaction_that_consumes_is_the_databases_own_word(runtime, data
 
 
 async def test_approval_of_another_entity_opens_no_gate(runtime, database):
-    view, other = await submitted(runtime), await submitted(runtime)
-    bill = await invoice(runtime, other.entity_id)
+    view, other = await submit_invoice(runtime), await submit_invoice(runtime)
+    bill = await entity_row(runtime, other.entity_id)
     async with database.transaction(ORG) as connection, refused(connection, NOT_BEHIND_ITS_GATE):
         await consume(connection, view.id)
         await write_entities(connection, forged(bill, state="active", written_by_instance=other.id))
@@ -191,31 +195,31 @@ async def test_approval_of_another_entity_opens_no_gate(runtime, database):
 
 async def test_gate_opens_without_an_approval_where_a_step_of_the_round_waived_it(database):
     """The design's patch: a small amount of a trusted vendor goes by the lane that waives, a large one does not."""
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     runtime = App([invoice_contract()]).runtime(database)
-    small, large = await submitted(runtime, SMALL), await submitted(runtime, LARGE)
-    assert (await invoice(runtime, small.entity_id))["state"] == "active"
-    bill = await invoice(runtime, large.entity_id)
+    small, large = await submit_invoice(runtime, SMALL), await submit_invoice(runtime, LARGE)
+    assert (await entity_row(runtime, small.entity_id))["state"] == "active"
+    bill = await entity_row(runtime, large.entity_id)
     async with database.transaction(ORG) as connection, refused(connection, NOT_BEHIND_ITS_GATE):
         await write_entities(connection, forged(bill, state="active", written_by_instance=large.id))
         await check_deferred(connection)
 
 
 async def test_content_is_not_swapped_under_the_hash_that_approvers_approve(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     swapped = forged(bill, data={**bill["data"], "grand_total": 999}, written_by_instance=view.id)
     async with (
         database.transaction(ORG) as connection,
         refused(connection, NOT_BY_THE_DOOR, saying="content hash"),
     ):
         await write_entities(connection, swapped | {"content_hash": bill["content_hash"]})
-    assert (await invoice(runtime, view.entity_id))["data"] == bill["data"]
+    assert (await entity_row(runtime, view.entity_id))["data"] == bill["data"]
 
 
 async def test_content_is_not_swapped_by_a_contract_version_that_nobody_published(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     swapped = forged(bill, data={**bill["data"], "grand_total": 999}, contract_version=99)
     async with (
         database.transaction(ORG) as connection,
@@ -225,21 +229,21 @@ async def test_content_is_not_swapped_by_a_contract_version_that_nobody_publishe
 
 
 async def test_fields_of_the_workflow_change_under_the_same_content_hash(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     noted = {**bill["data"], "posted_at": "2026-03-02T09:00:00Z"}
     await as_engine(database, forged(bill, data=noted, written_by_instance=view.id))
-    found = await invoice(runtime, view.entity_id)
+    found = await entity_row(runtime, view.entity_id)
     assert (found["data"], found["content_hash"]) == (noted, bill["content_hash"])
     assert [request["status"] for request in await rows(database, "approval_requests")] == ["pending"]
 
 
 async def test_request_shows_the_content_that_it_is_about(runtime, database):
     """An approver who is shown another version than the one that is approved approves nothing."""
-    view = await submitted(runtime)
-    old = await invoice(runtime, view.entity_id)
-    await edit(runtime, view.entity_id, grand_total=999)
-    new = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    old = await entity_row(runtime, view.entity_id)
+    await edit_invoice(runtime, view.entity_id, grand_total=999)
+    new = await entity_row(runtime, view.entity_id)
     ask = (
         "INSERT INTO assent.approval_requests (org_id, id, instance_id, step_id, node_id, entity_type,"
         " entity_id, entity_version, snapshot_version_id, content_hash, approvers, requested_by)"
@@ -262,8 +266,8 @@ async def test_request_shows_the_content_that_it_is_about(runtime, database):
 
 
 async def test_window_does_not_become_looser_than_the_state_allows(runtime, database):
-    view = await submitted(runtime)
-    bill = await invoice(runtime, view.entity_id)
+    view = await submit_invoice(runtime)
+    bill = await entity_row(runtime, view.entity_id)
     for ended in (False, True):
         looser = window(bill, {"id": view.id}, "editable", ended=ended)
         async with (
@@ -290,7 +294,7 @@ async def test_window_does_not_become_looser_than_the_state_allows(runtime, data
 )
 @pytest.mark.parametrize("role", [ORG, None], ids=["engine", "owner"])
 async def test_what_came_of_an_ended_step_only_gains_evidence(runtime, database, role, rewritten):
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "ask", FIN)
     told = "UPDATE assent.workflow_step_executions SET output_json = output_json || $1::jsonb"
     async with database.transaction(ORG) as connection:
@@ -310,7 +314,7 @@ async def test_evidence_of_a_later_attempt_takes_the_place_of_an_earlier_ones_by
     runtime, database
 ):
     """A dead letter that is sent again: the same effect, with what came of it in the end."""
-    await decide(runtime, await submitted(runtime), "ask", FIN)
+    await decide(runtime, await submit_invoice(runtime), "ask", FIN)
     told = (
         "UPDATE assent.workflow_step_executions SET output_json = output_json || $1::jsonb"
         " WHERE node_id LIKE 'usr:%'"
@@ -325,7 +329,7 @@ async def test_evidence_of_a_later_attempt_takes_the_place_of_an_earlier_ones_by
 
 
 async def test_engine_does_not_compact_what_the_owner_may(runtime, database):
-    await decide(runtime, await submitted(runtime), "ask", FIN)
+    await decide(runtime, await submit_invoice(runtime), "ask", FIN)
     compact = (
         "UPDATE assent.workflow_step_executions SET output_json = '{\"compacted\": true}' WHERE org_id = $1"
     )
@@ -354,8 +358,8 @@ def command(**given):
 async def test_audit_entries_are_dated_by_the_database_and_name_the_login_that_wrote_them(
     runtime, database, clock
 ):
-    bill = await create(runtime, LARGE)
-    row = await invoice(runtime, bill.id)
+    bill = await create_invoice(runtime, LARGE)
+    row = await entity_row(runtime, bill.id)
     async with database.transaction(ORG) as connection:
         await connection.execute("SELECT assent.note_commands($1::jsonb)", [command()])
         await write_entities(connection, forged(row, data={**row["data"], "number": "2"}, at=LONG_AGO))
@@ -401,7 +405,7 @@ async def test_walls_of_a_definition_are_the_databases_own(runtime, database):
 async def test_engine_gives_a_decision_in_the_name_of_a_member_who_was_asked_and_of_nobody_else(
     runtime, database
 ):
-    await submitted(runtime)
+    await submit_invoice(runtime)
     give = (
         "INSERT INTO assent.approval_decisions (org_id, id, request_id, seat_id, approver_id, decision, entity_version)"
         " SELECT s.org_id, gen_random_uuid(), s.request_id, s.id, $1, 'approved', 1 FROM assent.workflow_seats s"
@@ -418,7 +422,7 @@ async def test_engine_gives_a_decision_in_the_name_of_a_member_who_was_asked_and
 
 
 async def test_engine_ends_an_instance_and_inserts_steps(runtime, database):
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     async with database.transaction(ORG) as connection:
         ended = "UPDATE assent.workflow_instances SET status = 'completed', completed_at = assent.now() WHERE id = $1"
         assert await connection.execute(ended, view.id) == "UPDATE 1"

@@ -5,10 +5,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from assent.app import App
 from assent.model.mutation import Command, Rejection
 from assent.store.caller_transaction import caller_transaction
-from tests.kernel.company import ANN, EXPENSE
+from tests.world import ANN
 
 ORDERS = "CREATE TABLE public.orders (id integer, note jsonb)"
 COUNT = (
@@ -25,11 +24,6 @@ async def caller(database):
     await connection.execute(ORDERS)
     yield connection
     await connection.close()
-
-
-@pytest.fixture
-def kernel(database):
-    return App([EXPENSE]).kernel(database)
 
 
 TAXI = Command("acme", "expense.create", ANN, {"title": "Taxi", "total": 1})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from assent.effects.settings import SmtpSettings
 from assent.http.settings import HttpSettings
 from assent.model.problems import Invalid
 from assent.store.settings import Settings
@@ -51,6 +52,16 @@ def test_a_url_of_something_else_is_refused_without_showing_its_password(url):
     with pytest.raises(Invalid, match="ASSENT_DATABASE_URL: expected postgresql://") as caught:
         read_from(Settings, {"ASSENT_DATABASE_URL": url})
     assert "secret" not in str(caught.value)
+
+
+def test_secrets_are_read_from_the_files_that_the_variables_name(tmp_path):
+    (tmp_path / "url").write_text("postgresql://u:secret@host/db\n")
+    (tmp_path / "password").write_text("hunter22\n")
+    url = read_from(Settings, {"ASSENT_DATABASE_URL": f"@{tmp_path}/url"}).database_url
+    assert url == "postgresql://u:secret@host/db"
+    assert read_from(SmtpSettings, {"ASSENT_SMTP_PASSWORD": f"@{tmp_path}/password"}).password == "hunter22"
+    with pytest.raises(Invalid, match="ASSENT_DATABASE_URL: cannot read the file: FileNotFoundError"):
+        read_from(Settings, {"ASSENT_DATABASE_URL": f"@{tmp_path}/none"})
 
 
 def test_a_pool_cannot_begin_larger_than_it_may_grow():

@@ -5,8 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from assent.model.actor import Actor
-from assent.model.origin import By
+from assent.model.actor import Actor, By
 from assent.store.clock import SYSTEM_CLOCK, MovedClock
 from assent.store.database import Database
 from assent.store.settings import Settings

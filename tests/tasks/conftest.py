@@ -1,4 +1,4 @@
-"""A workshop on a database of the test's own, whose clock the test moves."""
+"""A worker of tasks on a database of the test's own, whose clock the test moves."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,23 +7,18 @@ import pytest
 
 from assent.app import App
 from assent.store.database import Database
-from tests.tasks.workshop import Opened, Workshop
+from tests.workers import OpenTasksWorker, TasksWorker
 
 
 @pytest.fixture
-def app() -> App:
-    return App()
+async def open_tasks_worker(app: App, database: Database) -> AsyncIterator[OpenTasksWorker]:
+    """Opens workers of the tasks that the application has declared by then."""
+    workers: list[TasksWorker] = []
 
+    def open_worker(**options: Any) -> TasksWorker:
+        workers.append(TasksWorker(app, database, **options))
+        return workers[-1]
 
-@pytest.fixture
-async def opened(app: App, database: Database) -> AsyncIterator[Opened]:
-    """Opens workshops for what the application has declared by then."""
-    shops: list[Workshop] = []
-
-    def open_shop(**options: Any) -> Workshop:
-        shops.append(Workshop(app, database, **options))
-        return shops[-1]
-
-    yield open_shop
-    for shop in shops:
-        await shop.duty.finish()
+    yield open_worker
+    for worker in workers:
+        await worker.duty.finish()

@@ -13,9 +13,8 @@ from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
 from tests.postgres import SETTINGS
 from tests.rows import insert_step
-from tests.runtime.flows import ORG
-from tests.tasks.workshop import Workshop
-from tests.worker.queues import run_until_done
+from tests.workers import TasksWorker, run_until_done
+from tests.world import ORG
 
 POOL = SETTINGS.replace(pool_connections_max=10, pool_wait_timeout_ms=300)
 """A task that waits for a connection would fail after 0.3 s, if waiting were a failure."""
@@ -24,11 +23,11 @@ POOL = SETTINGS.replace(pool_connections_max=10, pool_wait_timeout_ms=300)
 @pytest.fixture
 async def narrow(database: Database) -> AsyncIterator[Database]:
     """The same database over a pool of ten."""
-    opened = await Database.open(database.url, settings=POOL, clock=database.clock)
+    open_tasks_worker = await Database.open(database.url, settings=POOL, clock=database.clock)
     try:
-        yield opened
+        yield open_tasks_worker
     finally:
-        await opened.close()
+        await open_tasks_worker.close()
 
 
 async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: App, narrow: Database) -> None:
@@ -41,10 +40,10 @@ async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: A
             held.release()
             await go.wait()
 
-    shop = Workshop(app, narrow)
+    tasks_worker = TasksWorker(app, narrow)
     for _ in range(200):
-        await shop.submit("tests.hold")
-    working = asyncio.create_task(shop.work())
+        await tasks_worker.submit("tests.hold")
+    working = asyncio.create_task(tasks_worker.work())
     for _ in range(POOL.task_transactions_max):
         await asyncio.wait_for(held.acquire(), 20)
     await asyncio.sleep(
@@ -55,8 +54,8 @@ async def test_200_tasks_with_transactions_starve_no_timer_and_none_fails(app: A
     assert (await run_until_done(Timers(WorkerContext(narrow)))).count == 1
     go.set()
     assert await asyncio.wait_for(working, 60) == {"done": 200}
-    assert {row["attempts"] for row in await shop.rows()} == {1}
-    await shop.duty.finish()
+    assert {row["attempts"] for row in await tasks_worker.rows()} == {1}
+    await tasks_worker.duty.finish()
 
 
 async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App, narrow: Database) -> None:
@@ -78,16 +77,16 @@ async def test_waiting_for_a_connection_is_no_part_of_the_attempts_time(app: App
     one = await Database.open(
         narrow.url, settings=POOL.replace(pool_task_transactions_max=1), clock=narrow.clock
     )
-    shop = Workshop(app, one)
-    await shop.submit("tests.hold")
-    holding = asyncio.create_task(shop.work())
+    tasks_worker = TasksWorker(app, one)
+    await tasks_worker.submit("tests.hold")
+    holding = asyncio.create_task(tasks_worker.work())
     await asyncio.wait_for(first.wait(), 20)
-    await shop.submit("tests.wait")
-    shop.duty.wake()
+    await tasks_worker.submit("tests.wait")
+    tasks_worker.duty.wake()
     await asyncio.sleep(1)  # five times what the attempt may take
     go.set()
     assert await asyncio.wait_for(holding, 30) == {"done": 2}
-    await shop.duty.finish()
+    await tasks_worker.duty.finish()
     await one.close()
 
 
@@ -101,13 +100,13 @@ async def test_busy_pool_of_a_functions_own_transaction_counts_no_attempt(app: A
             await connection.execute("SELECT 1")
 
     small = await Database.open(narrow.url, settings=POOL.replace(pool_connections_max=1), clock=narrow.clock)
-    shop = Workshop(app, narrow)
-    await shop.submit("tests.own")
+    tasks_worker = TasksWorker(app, narrow)
+    await tasks_worker.submit("tests.own")
     async with small.transaction(None):
-        working = asyncio.create_task(shop.work())
+        working = asyncio.create_task(tasks_worker.work())
         for _ in range(2):
             await asyncio.wait_for(calls.acquire(), 20)
     assert await asyncio.wait_for(working, 20) == {"done": 1}
-    assert (await shop.row())["attempts"] == 1
-    await shop.duty.finish()
+    assert (await tasks_worker.row())["attempts"] == 1
+    await tasks_worker.duty.finish()
     await small.close()

@@ -18,15 +18,15 @@ from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from assent.worker.tasks import Tasks
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
-from tests.runtime.flows import ORG
 from tests.statements import StatementCounter
-from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import count, fetch, run_until_done, second_worker, wait_until_somebody_is_blocked
+from tests.workers import OpenTasksWorker, TasksWorker, run_until_done, second_worker
+from tests.world import ORG, count, fetch
 
 
 @pytest.fixture
-def shop(app: App, opened: Opened) -> Workshop:
+def tasks_worker(app: App, open_tasks_worker: OpenTasksWorker) -> TasksWorker:
     @app.task("tests.note")
     async def note(what: str = "") -> str:
         return what
@@ -34,60 +34,68 @@ def shop(app: App, opened: Opened) -> Workshop:
     @app.task("tests.other")
     async def other() -> None: ...
 
-    return opened()
+    return open_tasks_worker()
 
 
 async def submit_many(
-    shop: Workshop, number: int, org: str = ORG, type: str = "tests.note", **rest: Any
+    tasks_worker: TasksWorker, number: int, org: str = ORG, type: str = "tests.note", **rest: Any
 ) -> None:
-    await shop.runtime.org(org).tasks.submit_many([assent.NewTask(type, **rest) for _ in range(number)])
+    await tasks_worker.runtime.org(org).tasks.submit_many(
+        [assent.NewTask(type, **rest) for _ in range(number)]
+    )
 
 
-async def settle(shop: Workshop, task: ClaimedTask, output: Any = None) -> bool:
+async def settle(tasks_worker: TasksWorker, task: ClaimedTask, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
         mark = AttemptResult(task, Succeeded(result=output), "done", output=output)
-        return bool(await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark]))
+        return bool(await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark]))
 
-    return await shop.database.run(work, org_id=None)
+    return await tasks_worker.database.run(work, org_id=None)
 
 
-async def test_org_with_a_backlog_leaves_the_others_their_turns(shop: Workshop, clock: MovedClock) -> None:
-    await submit_many(shop, 50, "big")
-    await submit_many(shop, 50, "big", "tests.other", priority=255)
+async def test_org_with_a_backlog_leaves_the_others_their_turns(
+    tasks_worker: TasksWorker, clock: MovedClock
+) -> None:
+    await submit_many(tasks_worker, 50, "big")
+    await submit_many(tasks_worker, 50, "big", "tests.other", priority=255)
     clock.advance("1m")
-    await submit_many(shop, 3, "small", priority=0)
-    found = Counter(task.org_id for task in await shop.claim(8))
+    await submit_many(tasks_worker, 3, "small", priority=0)
+    found = Counter(task.org_id for task in await tasks_worker.claim(8))
     assert found == {"big": 5, "small": 3}
 
 
-async def test_two_who_claim_at_once_get_different_tasks(shop: Workshop, opened: Opened) -> None:
-    await submit_many(shop, 40)
-    other = opened()
-    found = await asyncio.gather(*(one.claim(10) for one in (shop, other) for _ in range(2)))
+async def test_two_who_claim_at_once_get_different_tasks(
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker
+) -> None:
+    await submit_many(tasks_worker, 40)
+    other = open_tasks_worker()
+    found = await asyncio.gather(*(one.claim(10) for one in (tasks_worker, other) for _ in range(2)))
     assert [len(some) for some in found] == [10] * 4
     assert len({task.id for some in found for task in some}) == 40
 
 
-async def test_task_that_is_being_cancelled_is_passed_over_and_holds_nobody_up(shop: Workshop) -> None:
-    await submit_many(shop, 2)
-    first, _ = await shop.rows()
-    async with shop.database.transaction(ORG) as connection:
+async def test_task_that_is_being_cancelled_is_passed_over_and_holds_nobody_up(
+    tasks_worker: TasksWorker,
+) -> None:
+    await submit_many(tasks_worker, 2)
+    first, _ = await tasks_worker.rows()
+    async with tasks_worker.database.transaction(ORG) as connection:
         await connection.execute(
             "UPDATE assent.jobs SET status = 'cancelled', ended_at = assent.now() WHERE org_id = 'acme' AND id = $1",
             first["id"],
         )
-        (claimed,) = await shop.claim(10)
+        (claimed,) = await tasks_worker.claim(10)
     assert claimed.id != first["id"]
 
 
 async def test_tasks_of_tomorrow_are_not_read_to_find_those_of_today(
-    shop: Workshop, clock: MovedClock
+    tasks_worker: TasksWorker, clock: MovedClock
 ) -> None:
     """What is not due stands behind what is, in the order of the index."""
     later = clock.now().replace(year=2099)
-    await submit_many(shop, 2_000, run_at=later)
-    await submit_many(shop, 1)
-    async with shop.database.transaction(None) as connection:
+    await submit_many(tasks_worker, 2_000, run_at=later)
+    await submit_many(tasks_worker, 1)
+    async with tasks_worker.database.transaction(None) as connection:
         await connection.execute("ANALYZE assent.jobs")
         await connection.execute("SET LOCAL enable_seqscan = off")
         plan = "\n".join(
@@ -102,51 +110,53 @@ async def test_tasks_of_tomorrow_are_not_read_to_find_those_of_today(
     assert "jobs_to_run" in plan
     assert "Sort" not in plan
     assert "Rows Removed" not in plan
-    assert len(await shop.claim(100)) == 1
+    assert len(await tasks_worker.claim(100)) == 1
 
 
 async def test_places_come_round_also_where_there_are_more_than_one_claim_looks_at(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    tasks_worker: TasksWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assent.jobs.queue.LANES_MAX", 3)
     for number in range(10):
-        await submit_many(shop, 1, f"org-{number}")
-    assert (await run_until_done(shop.duty)).parts == {"done": 10}
+        await submit_many(tasks_worker, 1, f"org-{number}")
+    assert (await run_until_done(tasks_worker.duty)).parts == {"done": 10}
 
 
 async def test_statements_of_a_batch_do_not_depend_on_its_size(
-    opened: Opened, shop: Workshop, statement_counter: StatementCounter
+    open_tasks_worker: OpenTasksWorker, tasks_worker: TasksWorker, statement_counter: StatementCounter
 ) -> None:
     numbers = []
     for size in (1, 1, 400):  # the first is also when the connection learns its types
-        await submit_many(shop, size)
-        worker = opened(tasks_under_way_max=1_000, tasks_lanes=1)
+        await submit_many(tasks_worker, size)
+        worker = open_tasks_worker(tasks_under_way_max=1_000, tasks_lanes=1)
         statement_counter.clear()
         assert await worker.work() == {"done": size}
         numbers.append(len(statement_counter))
     assert numbers[1] == numbers[2]
 
 
-async def test_a_late_finisher_whose_lease_was_over_changes_nothing(shop: Workshop, opened: Opened) -> None:
-    await shop.submit("tests.note")
-    (task,) = await shop.claim(1)
-    assert (await shop.sweep())["tasks"] == 1
-    assert await shop.status() == "queued"
-    assert not await settle(shop, task, "late")
-    assert await shop.status() == "queued"
-    heir = opened()
+async def test_a_late_finisher_whose_lease_was_over_changes_nothing(
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker
+) -> None:
+    await tasks_worker.submit("tests.note")
+    (task,) = await tasks_worker.claim(1)
+    assert (await tasks_worker.sweep())["tasks"] == 1
+    assert await tasks_worker.status() == "queued"
+    assert not await settle(tasks_worker, task, "late")
+    assert await tasks_worker.status() == "queued"
+    heir = open_tasks_worker()
     (again,) = await heir.claim(1)
     assert again.attempt == 2
-    assert not await settle(shop, task, "later still")
+    assert not await settle(tasks_worker, task, "later still")
     assert await settle(heir, again, "in time")
-    assert [(one["outcome"], one["output"]) for one in await shop.attempts()] == [
+    assert [(one["outcome"], one["output"]) for one in await tasks_worker.attempts()] == [
         ("lost", None),
         ("done", "in time"),
     ]
 
 
 async def test_a_worker_that_renews_its_lease_keeps_its_tasks(
-    app: App, opened: Opened, clock: MovedClock
+    app: App, open_tasks_worker: OpenTasksWorker, clock: MovedClock
 ) -> None:
     release = asyncio.Event()
 
@@ -154,65 +164,67 @@ async def test_a_worker_that_renews_its_lease_keeps_its_tasks(
     async def long() -> None:
         await asyncio.wait_for(release.wait(), 20)
 
-    shop = opened(tasks_interval_ms=10)
-    await shop.submit("tests.long")
+    tasks_worker = open_tasks_worker(tasks_interval_ms=10)
+    await tasks_worker.submit("tests.long")
     for _ in range(5):
-        await shop.duty.run_once()
+        await tasks_worker.duty.run_once()
         clock.advance("50s")
-        await shop.renew()
-        assert (await run_until_done(Rescue(shop.place))).count == 0
+        await tasks_worker.renew()
+        assert (await run_until_done(Rescue(tasks_worker.place))).count == 0
     release.set()
-    assert await shop.work() == {"done": 1}
+    assert await tasks_worker.work() == {"done": 1}
 
 
-async def test_renewing_writes_one_row_however_many_tasks_there_are(shop: Workshop) -> None:
-    await submit_many(shop, 30)
-    assert len(await shop.claim(30)) == 30
+async def test_renewing_writes_one_row_however_many_tasks_there_are(tasks_worker: TasksWorker) -> None:
+    await submit_many(tasks_worker, 30)
+    assert len(await tasks_worker.claim(30)) == 30
     before = await fetch(
-        shop.database, "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id"
+        tasks_worker.database,
+        "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id",
     )
-    await shop.duty._jobs.lease.renew(shop.database, timedelta(minutes=1))
+    await tasks_worker.duty._jobs.lease.renew(tasks_worker.database, timedelta(minutes=1))
     assert (
         await fetch(
-            shop.database, "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id"
+            tasks_worker.database,
+            "SELECT xmin::text, ctid::text FROM assent.jobs WHERE org_id = 'acme' ORDER BY id",
         )
         == before
     )
-    assert await count(shop.database, "worker_leases") == 1
+    assert await count(tasks_worker.database, "worker_leases") == 1
 
 
-async def test_cancelled_before_it_completes_stays_cancelled(shop: Workshop) -> None:
-    task_id = await shop.submit("tests.note")
-    (task,) = await shop.claim(1)
-    await shop.runtime.org(ORG).tasks.cancel(task_id)
-    assert not await settle(shop, task, "too late")
-    assert (await shop.status(), await shop.attempts()) == ("cancelled", [])
+async def test_cancelled_before_it_completes_stays_cancelled(tasks_worker: TasksWorker) -> None:
+    task_id = await tasks_worker.submit("tests.note")
+    (task,) = await tasks_worker.claim(1)
+    await tasks_worker.runtime.org(ORG).tasks.cancel(task_id)
+    assert not await settle(tasks_worker, task, "too late")
+    assert (await tasks_worker.status(), await tasks_worker.attempts()) == ("cancelled", [])
 
 
-async def test_completed_before_it_is_cancelled_stays_complete(shop: Workshop) -> None:
-    task_id = await shop.submit("tests.note")
-    (task,) = await shop.claim(1)
-    assert await settle(shop, task)
+async def test_completed_before_it_is_cancelled_stays_complete(tasks_worker: TasksWorker) -> None:
+    task_id = await tasks_worker.submit("tests.note")
+    (task,) = await tasks_worker.claim(1)
+    assert await settle(tasks_worker, task)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
-        await shop.runtime.org(ORG).tasks.cancel(task_id)
-    assert await shop.status() == "done"
+        await tasks_worker.runtime.org(ORG).tasks.cancel(task_id)
+    assert await tasks_worker.status() == "done"
 
 
-async def test_cancel_and_completion_at_the_same_moment_have_one_winner(shop: Workshop) -> None:
-    task_id = await shop.submit("tests.note")
-    (task,) = await shop.claim(1)
-    async with shop.database.transaction(None) as connection:
+async def test_cancel_and_completion_at_the_same_moment_have_one_winner(tasks_worker: TasksWorker) -> None:
+    task_id = await tasks_worker.submit("tests.note")
+    (task,) = await tasks_worker.claim(1)
+    async with tasks_worker.database.transaction(None) as connection:
         mark = AttemptResult(task, Succeeded(), "done")
-        assert await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
-        cancelling = asyncio.create_task(shop.runtime.org(ORG).tasks.cancel(task_id))
-        await wait_until_somebody_is_blocked(connection)
+        assert await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        cancelling = asyncio.create_task(tasks_worker.runtime.org(ORG).tasks.cancel(task_id))
+        await wait_until_a_connection_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling
-    assert await shop.status() == "done"
+    assert await tasks_worker.status() == "done"
 
 
 async def test_a_running_task_that_is_cancelled_is_broken_off(
-    app: App, opened: Opened, clock: MovedClock
+    app: App, open_tasks_worker: OpenTasksWorker, clock: MovedClock
 ) -> None:
     begun, broken = asyncio.Event(), asyncio.Event()
 
@@ -225,25 +237,25 @@ async def test_a_running_task_that_is_cancelled_is_broken_off(
             broken.set()
             raise
 
-    shop = opened(tasks_interval_ms=10)
-    task_id = await shop.submit("tests.long")
-    await shop.duty.run_once()
+    tasks_worker = open_tasks_worker(tasks_interval_ms=10)
+    task_id = await tasks_worker.submit("tests.long")
+    await tasks_worker.duty.run_once()
     await asyncio.wait_for(begun.wait(), 20)
-    await shop.runtime.org(ORG).tasks.cancel(task_id)
-    await shop.renew()
+    await tasks_worker.runtime.org(ORG).tasks.cancel(task_id)
+    await tasks_worker.renew()
     await asyncio.wait_for(broken.wait(), 20)
-    assert await shop.status() == "cancelled"
+    assert await tasks_worker.status() == "cancelled"
 
 
-async def test_open_task_that_is_cancelled_never_runs(shop: Workshop) -> None:
-    task_id = await shop.submit("tests.note")
-    await shop.runtime.org(ORG).tasks.cancel(task_id)
-    assert await shop.work() == {}
-    assert await shop.status() == "cancelled"
+async def test_open_task_that_is_cancelled_never_runs(tasks_worker: TasksWorker) -> None:
+    task_id = await tasks_worker.submit("tests.note")
+    await tasks_worker.runtime.org(ORG).tasks.cancel(task_id)
+    assert await tasks_worker.work() == {}
+    assert await tasks_worker.status() == "cancelled"
 
 
 async def test_a_worker_that_ends_lets_short_tasks_end_and_gives_long_ones_back(
-    app: App, opened: Opened
+    app: App, open_tasks_worker: OpenTasksWorker
 ) -> None:
     begun, release = asyncio.Event(), asyncio.Event()
 
@@ -257,57 +269,57 @@ async def test_a_worker_that_ends_lets_short_tasks_end_and_gives_long_ones_back(
     async def endless() -> None:
         await asyncio.sleep(600)
 
-    shop = opened(grace_period_ms=300, tasks_interval_ms=10)
-    await shop.submit("tests.short")
-    await shop.submit("tests.endless")
-    await shop.duty.run_once()
+    tasks_worker = open_tasks_worker(grace_period_ms=300, tasks_interval_ms=10)
+    await tasks_worker.submit("tests.short")
+    await tasks_worker.submit("tests.endless")
+    await tasks_worker.duty.run_once()
     await asyncio.wait_for(begun.wait(), 20)
     release.set()
-    await shop.duty.finish()
-    rows = {row["type"]: row for row in await shop.rows()}
+    await tasks_worker.duty.finish()
+    rows = {row["type"]: row for row in await tasks_worker.rows()}
     assert rows["tests.short"]["status"] == "done"
     endless_row = rows["tests.endless"]
     assert (endless_row["status"], endless_row["attempts"], endless_row["worker_id"]) == ("queued", 0, None)
-    assert await count(shop.database, "worker_leases") == 0
+    assert await count(tasks_worker.database, "worker_leases") == 0
 
 
-async def test_nothing_is_left_behind_in_the_queue_and_no_lease_either(shop: Workshop) -> None:
-    await submit_many(shop, 25)
-    async with second_worker(shop.place) as place:
-        await asyncio.gather(run_until_done(shop.duty), run_until_done(Tasks(place)))
-    assert {row["status"] for row in await shop.rows()} == {"done"}
-    assert [row["attempts"] for row in await shop.rows()] == [1] * 25
-    assert await count(shop.database, "worker_leases") == 0
+async def test_nothing_is_left_behind_in_the_queue_and_no_lease_either(tasks_worker: TasksWorker) -> None:
+    await submit_many(tasks_worker, 25)
+    async with second_worker(tasks_worker.place) as place:
+        await asyncio.gather(run_until_done(tasks_worker.duty), run_until_done(Tasks(place)))
+    assert {row["status"] for row in await tasks_worker.rows()} == {"done"}
+    assert [row["attempts"] for row in await tasks_worker.rows()] == [1] * 25
+    assert await count(tasks_worker.database, "worker_leases") == 0
 
 
-async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(shop: Workshop) -> None:
-    await shop.submit("tests.note")
-    await shop.claim(1)
-    await shop.duty._jobs.lease.end(shop.database)
-    assert await count(shop.database, "worker_leases") == 1
+async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(tasks_worker: TasksWorker) -> None:
+    await tasks_worker.submit("tests.note")
+    await tasks_worker.claim(1)
+    await tasks_worker.duty._jobs.lease.end(tasks_worker.database)
+    assert await count(tasks_worker.database, "worker_leases") == 1
 
 
 async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_claiming(
-    shop: Workshop, opened: Opened
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker
 ) -> None:
-    await submit_many(shop, 20)
-    async with shop.database.transaction(None) as stopped:
-        assert len(await shop.duty._claim(stopped, 5)) == 5
-        assert len(await asyncio.wait_for(opened().claim(10), 20)) == 10
+    await submit_many(tasks_worker, 20)
+    async with tasks_worker.database.transaction(None) as stopped:
+        assert len(await tasks_worker.duty._claim(stopped, 5)) == 5
+        assert len(await asyncio.wait_for(open_tasks_worker().claim(10), 20)) == 10
 
 
 async def test_claim_that_stands_idle_is_ended_and_its_tasks_are_free(
-    shop: Workshop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assent.jobs.queue.CLAIM_IDLE_TIMEOUT_MS", 50)
-    await submit_many(shop, 3)
-    stopped = await connect(shop.database.url, SETTINGS)
+    await submit_many(tasks_worker, 3)
+    stopped = await connect(tasks_worker.database.url, SETTINGS)
     try:
         await stopped.execute("BEGIN")
         await prepare_claim(stopped)
-        assert len(await shop.duty._queue.claim(stopped, 3)) == 3
+        assert len(await tasks_worker.duty._queue.claim(stopped, 3)) == 3
         async with asyncio.timeout(20):
-            while len(found := await opened().claim(3)) < 3:
+            while len(found := await open_tasks_worker().claim(3)) < 3:
                 pass
     finally:
         stopped.terminate()  # else its end is noticed, and warned of, in another test

@@ -16,81 +16,86 @@ from assent.tasks.settle import settle_if_claimed
 from assent.worker.rescue import Rescue
 from tests.postgres import SETTINGS
 from tests.processes.spawn import wait_until_blocked as blocked
-from tests.runtime.flows import ORG
-from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import count
+from tests.workers import OpenTasksWorker, TasksWorker
+from tests.world import ORG, count
 
 
 @pytest.fixture
-def shop(app: App, opened: Opened) -> Workshop:
+def tasks_worker(app: App, open_tasks_worker: OpenTasksWorker) -> TasksWorker:
     @app.task("tests.note")
     async def note(what: str = "") -> str:
         return what
 
-    return opened(rescue_batch_max=2)
+    return open_tasks_worker(rescue_batch_max=2)
 
 
 @pytest.fixture
-async def former(shop: Workshop) -> ClaimedTask:
+async def former(tasks_worker: TasksWorker) -> ClaimedTask:
     """The first attempt of a task whose worker was taken for gone, and has the task again as its second attempt."""
-    await shop.submit("tests.note")
-    (first,) = await shop.claim(1)
-    assert (await shop.sweep())["tasks"] == 1
-    (second,) = await shop.claim(1)
+    await tasks_worker.submit("tests.note")
+    (first,) = await tasks_worker.claim(1)
+    assert (await tasks_worker.sweep())["tasks"] == 1
+    (second,) = await tasks_worker.claim(1)
     assert (second.id, second.attempt) == (first.id, 2)
     return first
 
 
 async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_one(
-    shop: Workshop, former: ClaimedTask
+    tasks_worker: TasksWorker, former: ClaimedTask
 ) -> None:
     async def settle(connection: Connection) -> list:
         mark = AttemptResult(former, Succeeded(result="late"), "done")
-        return await settle_if_claimed(connection, shop.duty._jobs.worker_id, [mark])
+        return await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
 
-    assert await shop.database.run(settle, org_id=None) == []
-    assert await shop.status() == "running"
-    assert [one["outcome"] for one in await shop.attempts()] == ["lost"]
+    assert await tasks_worker.database.run(settle, org_id=None) == []
+    assert await tasks_worker.status() == "running"
+    assert [one["outcome"] for one in await tasks_worker.attempts()] == ["lost"]
 
 
 async def test_a_former_attempt_of_the_same_worker_writes_nothing(
-    shop: Workshop, former: ClaimedTask
+    tasks_worker: TasksWorker, former: ClaimedTask
 ) -> None:
-    async with shop.database.transaction(None) as connection:
-        assert not await hold_if_claimed(connection, shop.duty._jobs.worker_id, [former.job])
+    async with tasks_worker.database.transaction(None) as connection:
+        assert not await hold_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [former.job])
 
 
 async def test_a_former_attempt_of_the_same_worker_is_not_taken_for_the_present_one(
-    shop: Workshop, former: ClaimedTask
+    tasks_worker: TasksWorker, former: ClaimedTask
 ) -> None:
-    async with shop.database.transaction(None) as connection:
-        assert await shop.duty._queue.give_back_unknown(connection, [former.job]) == 1
-    row = await shop.row()
+    async with tasks_worker.database.transaction(None) as connection:
+        assert await tasks_worker.duty._queue.give_back_unknown(connection, [former.job]) == 1
+    row = await tasks_worker.row()
     assert (row["status"], row["attempts"]) == ("queued", 1)
 
 
-async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_again(shop: Workshop) -> None:
-    await shop.runtime.org(ORG).tasks.submit_many([assent.NewTask("tests.note") for _ in range(5)])
-    assert len(await shop.claim(5)) == 5
-    assert (await shop.sweep())["tasks"] == 5
-    assert {row["status"] for row in await shop.rows()} == {"queued"}
-    assert await count(shop.database, "worker_leases") == 0
+async def test_a_worker_that_is_gone_with_more_than_one_sweep_takes_is_found_again(
+    tasks_worker: TasksWorker,
+) -> None:
+    await tasks_worker.runtime.org(ORG).tasks.submit_many([assent.NewTask("tests.note") for _ in range(5)])
+    assert len(await tasks_worker.claim(5)) == 5
+    assert (await tasks_worker.sweep())["tasks"] == 5
+    assert {row["status"] for row in await tasks_worker.rows()} == {"queued"}
+    assert await count(tasks_worker.database, "worker_leases") == 0
 
 
-async def test_a_worker_cannot_come_back_while_its_tasks_are_given_to_others(shop: Workshop) -> None:
-    await shop.submit("tests.note")
-    await shop.claim(1)
-    shop.database.clock.advance("2m")  # type: ignore[attr-defined]
-    holder = await connect(shop.database.url, SETTINGS)
+async def test_a_worker_cannot_come_back_while_its_tasks_are_given_to_others(
+    tasks_worker: TasksWorker,
+) -> None:
+    await tasks_worker.submit("tests.note")
+    await tasks_worker.claim(1)
+    tasks_worker.database.clock.advance("2m")  # type: ignore[attr-defined]
+    holder = await connect(tasks_worker.database.url, SETTINGS)
     try:
         async with holder.transaction():
             # The sweep stands before the rows in which it says that attempts were lost.
             await holder.execute("LOCK TABLE assent.job_attempts IN SHARE MODE")
-            sweeping = asyncio.create_task(Rescue(shop.place).run_once())
+            sweeping = asyncio.create_task(Rescue(tasks_worker.place).run_once())
             await blocked(holder, 1)
-            renewing = asyncio.create_task(shop.duty._jobs.lease.renew(shop.database, timedelta(minutes=1)))
+            renewing = asyncio.create_task(
+                tasks_worker.duty._jobs.lease.renew(tasks_worker.database, timedelta(minutes=1))
+            )
             await blocked(holder, 2)
         await asyncio.gather(sweeping, renewing)
     finally:
         await holder.close()
-    assert await shop.status() == "queued"
+    assert await tasks_worker.status() == "queued"

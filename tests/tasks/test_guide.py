@@ -10,8 +10,9 @@ import yaml
 import assent
 from assent.model.moves import JOB_MOVES
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, drain, publish
-from tests.tasks.workshop import Workshop
+from tests.authored import END
+from tests.workers import TasksWorker
+from tests.world import ANN, ORG, drain, publish_steps
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 
@@ -40,33 +41,33 @@ async def test_every_example_runs(database: Database) -> None:
         for statement in blocks("sql")[0].split(";\n"):
             if statement.strip():
                 await connection_of_ours.execute(statement)
-    shop = Workshop(names["app"], database)
-    await shop.submit("report.book", {"number": 7})
-    await shop.submit("report.send", {"address": ""})
-    await shop.submit("report.send", {"address": "ann"})
+    tasks_worker = TasksWorker(names["app"], database)
+    await tasks_worker.submit("report.book", {"number": 7})
+    await tasks_worker.submit("report.send", {"address": ""})
+    await tasks_worker.submit("report.send", {"address": "ann"})
     found = {
         (row["input"].get("month"), row["status"])
-        for row in await shop.rows()
+        for row in await tasks_worker.rows()
         if row["type"] == "report.build"
     }
     assert found == {("May", "cancelled"), ("June", "queued"), ("July", "queued"), ("August", "queued")}
-    assert await shop.work() == {"done": 4, "dead": 1, "retrying": 1}
+    assert await tasks_worker.work() == {"done": 4, "dead": 1, "retrying": 1}
     assert [await connection.fetchval(f"SELECT count(*) FROM {t}") for t in ("orders", "bookings")] == [1, 1]  # noqa: S608
     await connection.close()
-    await shop.duty.finish()
+    await tasks_worker.duty.finish()
 
 
 async def test_the_step_of_the_page_runs(database: Database) -> None:
     (step,) = yaml.safe_load(blocks("yaml")[0])
     names: dict[str, Any] = {"assent": assent, "Any": Any}
     await run(blocks("python")[0], names)
-    shop = Workshop(names["app"], database)
+    tasks_worker = TasksWorker(names["app"], database)
     ways = [{"from": "build", "event": event, "to": "end"} for event in ("completed", "error", "timeout")]
-    await publish(database, "reports", [step, END], ways)
-    await shop.runtime.org(ORG, ANN).instances.start("reports", {"month": "May"})
-    await shop.work()
-    await drain(shop.runtime)
-    assert await shop.status() == "done"
+    await publish_steps(database, "reports", [step, END], ways)
+    await tasks_worker.runtime.org(ORG, ANN).instances.start("reports", {"month": "May"})
+    await tasks_worker.work()
+    await drain(tasks_worker.runtime)
+    assert await tasks_worker.status() == "done"
 
 
 def test_every_status_is_on_the_page() -> None:

@@ -12,9 +12,10 @@ from assent.store.clock import MovedClock
 from assent.tasks.settle import settle_if_claimed
 from assent.telemetry import scope
 from assent.worker.timers import Timers
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, drain, publish, rows, steps_of
-from tests.tasks.workshop import Opened, Workshop
-from tests.worker.queues import run_until_done, wait_until_somebody_is_blocked
+from tests.authored import END, arrows
+from tests.plain_sql import wait_until_a_connection_is_blocked
+from tests.workers import OpenTasksWorker, TasksWorker, run_until_done
+from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
 
 STEP = {
     "id": "build",
@@ -27,120 +28,124 @@ ENDS = [END, {"id": "failed", "type": "terminal"}, {"id": "late", "type": "termi
 
 
 @pytest.fixture
-def shop(app: App, opened: Opened) -> Workshop:
+def tasks_worker(app: App, open_tasks_worker: OpenTasksWorker) -> TasksWorker:
     @app.task("report.build", attempts_max=2, priority=7)
     async def build(month: str) -> dict[str, Any]:
         if month == "never":
             raise RuntimeError("no such month")
         return {"pages": len(month)}
 
-    return opened()
+    return open_tasks_worker()
 
 
-async def publish_step(shop: Workshop, **rest: Any) -> None:
+async def publish_step(tasks_worker: TasksWorker, **rest: Any) -> None:
     step = {**STEP, **rest}
     ways = [*arrows("build", "end"), *arrows("build", "failed", event="error")]
     if "timeout" in step:
         ways += arrows("build", "late", event="timeout")
     ends = [end for end in ENDS if end["id"] in ("end", *(way["to"] for way in ways))]
-    await publish(shop.database, "reports", [step, *ends], ways)
+    await publish_steps(tasks_worker.database, "reports", [step, *ends], ways)
 
 
-async def start(shop: Workshop, month: Any = "May") -> InstanceView:
-    return await shop.runtime.org(ORG, ANN).instances.start("reports", {"month": month})
+async def start(tasks_worker: TasksWorker, month: Any = "May") -> InstanceView:
+    return await tasks_worker.runtime.org(ORG, ANN).instances.start("reports", {"month": month})
 
 
-async def instance(shop: Workshop) -> dict[str, Any]:
-    (found,) = await rows(shop.database, "workflow_instances")
+async def instance(tasks_worker: TasksWorker) -> dict[str, Any]:
+    (found,) = await rows(tasks_worker.database, "workflow_instances")
     return found
 
 
-async def step(shop: Workshop, view: InstanceView) -> dict[str, Any]:
-    return next(step for step in await steps_of(shop.database, view.id) if step["node_id"] == "build")
+async def step(tasks_worker: TasksWorker, view: InstanceView) -> dict[str, Any]:
+    return next(step for step in await steps_of(tasks_worker.database, view.id) if step["node_id"] == "build")
 
 
-async def test_it_rests_until_the_task_is_complete_and_takes_its_output(shop: Workshop) -> None:
-    await publish_step(shop)
-    view = await start(shop)
+async def test_it_rests_until_the_task_is_complete_and_takes_its_output(tasks_worker: TasksWorker) -> None:
+    await publish_step(tasks_worker)
+    view = await start(tasks_worker)
     assert [waiting.name for waiting in view.waiting] == ["build"]
-    row = await shop.row()
+    row = await tasks_worker.row()
     expected = {"type": "report.build", "input": {"month": "May"}, "awaited": True, "priority": 7}
     assert expected.items() <= row.items()
     assert (row["attempts_max"], row["submitted_by"], row["instance_id"]) == (2, "ann", view.id)
-    await shop.work_and_tell()
-    found = await instance(shop)
+    await tasks_worker.work_and_tell()
+    found = await instance(tasks_worker)
     assert (found["status"], found["context_json"]["pages"]) == ("completed", 3)
-    ended = await step(shop, view)
+    ended = await step(tasks_worker, view)
     assert (ended["status"], ended["output_json"]["result"]) == ("completed", {"pages": 3})
 
 
-async def test_a_dead_task_takes_the_error_edge(shop: Workshop, clock: MovedClock) -> None:
-    await publish_step(shop)
-    view = await start(shop, "never")
-    await shop.work_and_tell()
-    assert (await instance(shop))["status"] == "running", "there is another attempt"
+async def test_a_dead_task_takes_the_error_edge(tasks_worker: TasksWorker, clock: MovedClock) -> None:
+    await publish_step(tasks_worker)
+    view = await start(tasks_worker, "never")
+    await tasks_worker.work_and_tell()
+    assert (await instance(tasks_worker))["status"] == "running", "there is another attempt"
     clock.advance("1h")
-    await shop.work_and_tell()
-    assert (await instance(shop))["status"] == "completed"
-    ended = await step(shop, view)
+    await tasks_worker.work_and_tell()
+    assert (await instance(tasks_worker))["status"] == "completed"
+    ended = await step(tasks_worker, view)
     assert (ended["status"], ended["output_json"]["error"]["code"]) == ("failed", "TASK_FAILED")
     assert ended["output_json"]["error"]["message"] == "RuntimeError: no such month"
 
 
-async def test_a_task_that_somebody_cancels_takes_the_error_edge(shop: Workshop) -> None:
-    await publish_step(shop)
-    view = await start(shop)
-    await shop.runtime.org(ORG, ANN).tasks.cancel((await shop.row())["id"])
-    await drain(shop.runtime)
-    error = (await step(shop, view))["output_json"]["error"]
+async def test_a_task_that_somebody_cancels_takes_the_error_edge(tasks_worker: TasksWorker) -> None:
+    await publish_step(tasks_worker)
+    view = await start(tasks_worker)
+    await tasks_worker.runtime.org(ORG, ANN).tasks.cancel((await tasks_worker.row())["id"])
+    await drain(tasks_worker.runtime)
+    error = (await step(tasks_worker, view))["output_json"]["error"]
     assert (error["code"], error["message"]) == ("TASK_CANCELLED", "cancelled by ann")
 
 
-async def test_a_task_whose_workers_die_takes_the_error_edge(shop: Workshop, opened: Opened) -> None:
-    await publish_step(shop)
-    view = await start(shop)
+async def test_a_task_whose_workers_die_takes_the_error_edge(
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker
+) -> None:
+    await publish_step(tasks_worker)
+    view = await start(tasks_worker)
     for _ in range(2):
-        assert len(await opened().claim(1)) == 1
-        await shop.sweep()
-    await drain(shop.runtime)
-    assert (await step(shop, view))["output_json"]["error"]["code"] == "TASK_LOST"
-    assert await shop.status() == "dead"
+        assert len(await open_tasks_worker().claim(1)) == 1
+        await tasks_worker.sweep()
+    await drain(tasks_worker.runtime)
+    assert (await step(tasks_worker, view))["output_json"]["error"]["code"] == "TASK_LOST"
+    assert await tasks_worker.status() == "dead"
 
 
-async def test_without_await_it_goes_on_when_the_task_is_submitted(shop: Workshop) -> None:
-    await publish_step(shop, **{"await": False, "output": {}})
-    await start(shop)
-    assert (await instance(shop))["status"] == "completed"
-    row = await shop.row()
+async def test_without_await_it_goes_on_when_the_task_is_submitted(tasks_worker: TasksWorker) -> None:
+    await publish_step(tasks_worker, **{"await": False, "output": {}})
+    await start(tasks_worker)
+    assert (await instance(tasks_worker))["status"] == "completed"
+    row = await tasks_worker.row()
     assert (row["status"], row["awaited"]) == ("queued", False)
-    await shop.work_and_tell()
-    assert await shop.status() == "done"
+    await tasks_worker.work_and_tell()
+    assert await tasks_worker.status() == "done"
 
 
-async def test_its_own_priority_comes_before_that_of_the_type(shop: Workshop) -> None:
-    await publish_step(shop, priority=250)
-    await start(shop)
-    assert (await shop.row())["priority"] == 250
+async def test_its_own_priority_comes_before_that_of_the_type(tasks_worker: TasksWorker) -> None:
+    await publish_step(tasks_worker, priority=250)
+    await start(tasks_worker)
+    assert (await tasks_worker.row())["priority"] == 250
 
 
-async def test_its_time_is_over_and_the_task_is_cancelled(shop: Workshop, clock: MovedClock) -> None:
-    await publish_step(shop, timeout="1h")
-    view = await start(shop)
+async def test_its_time_is_over_and_the_task_is_cancelled(
+    tasks_worker: TasksWorker, clock: MovedClock
+) -> None:
+    await publish_step(tasks_worker, timeout="1h")
+    view = await start(tasks_worker)
     clock.advance("1h")
-    await run_until_done(Timers(shop.place))
-    await drain(shop.runtime)
-    assert (await step(shop, view))["output_json"]["timed_out"] is True
-    assert (await instance(shop))["status"] == "completed"
-    assert await shop.status() == "cancelled"
+    await run_until_done(Timers(tasks_worker.place))
+    await drain(tasks_worker.runtime)
+    assert (await step(tasks_worker, view))["output_json"]["timed_out"] is True
+    assert (await instance(tasks_worker))["status"] == "completed"
+    assert await tasks_worker.status() == "cancelled"
 
 
-async def test_an_instance_that_is_cancelled_cancels_its_task(shop: Workshop) -> None:
-    await publish_step(shop)
-    view = await start(shop)
-    await shop.claim(1)
-    await shop.runtime.org(ORG, ANN).instances.cancel(view.id, "not needed")
-    assert await shop.status() == "cancelled"
-    assert await drain(shop.runtime) == 0, "nobody is told what nobody waits for"
+async def test_an_instance_that_is_cancelled_cancels_its_task(tasks_worker: TasksWorker) -> None:
+    await publish_step(tasks_worker)
+    view = await start(tasks_worker)
+    await tasks_worker.claim(1)
+    await tasks_worker.runtime.org(ORG, ANN).instances.cancel(view.id, "not needed")
+    assert await tasks_worker.status() == "cancelled"
+    assert await drain(tasks_worker.runtime) == 0, "nobody is told what nobody waits for"
 
 
 @pytest.mark.parametrize(
@@ -152,80 +157,86 @@ async def test_an_instance_that_is_cancelled_cancels_its_task(shop: Workshop) ->
     ],
 )
 async def test_what_the_application_does_not_take_takes_the_error_edge(
-    shop: Workshop, rest: dict[str, Any], month: Any, code: str
+    tasks_worker: TasksWorker, rest: dict[str, Any], month: Any, code: str
 ) -> None:
-    await publish_step(shop, **rest)
-    view = await start(shop, month)
-    assert (await step(shop, view))["output_json"]["error"]["code"] == code
-    assert await shop.rows() == []
+    await publish_step(tasks_worker, **rest)
+    view = await start(tasks_worker, month)
+    assert (await step(tasks_worker, view))["output_json"]["error"]["code"] == code
+    assert await tasks_worker.rows() == []
 
 
-async def test_a_step_that_is_tried_again_submits_another_task(shop: Workshop, clock: MovedClock) -> None:
-    await publish(shop.database, "reports", [STEP, END], arrows("build", "end"))
-    view = await start(shop, "never")
+async def test_a_step_that_is_tried_again_submits_another_task(
+    tasks_worker: TasksWorker, clock: MovedClock
+) -> None:
+    await publish_steps(tasks_worker.database, "reports", [STEP, END], arrows("build", "end"))
+    view = await start(tasks_worker, "never")
     for _ in range(2):
-        await shop.work_and_tell()
+        await tasks_worker.work_and_tell()
         clock.advance("1h")
-    assert (await instance(shop))["status"] == "paused"
-    await shop.runtime.org(ORG, OPS).instances.retry(view.id)
-    assert [row["status"] for row in await shop.rows()] == ["dead", "queued"]
+    assert (await instance(tasks_worker))["status"] == "paused"
+    await tasks_worker.runtime.org(ORG, OPS).instances.retry(view.id)
+    assert [row["status"] for row in await tasks_worker.rows()] == ["dead", "queued"]
 
 
-async def test_the_task_ends_with_its_answer_in_one_transaction(shop: Workshop) -> None:
+async def test_the_task_ends_with_its_answer_in_one_transaction(tasks_worker: TasksWorker) -> None:
     """Held at the answer, the task is not complete for anybody else."""
-    await publish_step(shop)
-    await start(shop)
-    async with shop.database.transaction(None) as connection:
+    await publish_step(tasks_worker)
+    await start(tasks_worker)
+    async with tasks_worker.database.transaction(None) as connection:
         await connection.execute("LOCK TABLE assent.workflow_outbox_receipts IN SHARE MODE")
-        working = asyncio.create_task(shop.work())
+        working = asyncio.create_task(tasks_worker.work())
 
-        await wait_until_somebody_is_blocked(connection)
+        await wait_until_a_connection_is_blocked(connection)
         assert await connection.fetchval("SELECT status FROM assent.jobs WHERE org_id = 'acme'") == "running"
     assert await working == {"done": 1}
 
 
-async def test_a_traced_step_hands_its_trace_on(shop: Workshop) -> None:
+async def test_a_traced_step_hands_its_trace_on(tasks_worker: TasksWorker) -> None:
 
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    await publish_step(shop)
+    await publish_step(tasks_worker)
     with scope(trace=trace):
-        await start(shop)
-    assert (await shop.row())["trace_id"] == trace
-    await shop.work()
+        await start(tasks_worker)
+    assert (await tasks_worker.row())["trace_id"] == trace
+    await tasks_worker.work()
     told = [
-        row for row in await rows(shop.database, "workflow_events_outbox") if row["event_type"] == "on_event"
+        row
+        for row in await rows(tasks_worker.database, "workflow_events_outbox")
+        if row["event_type"] == "on_event"
     ]
     assert [row["trace_id"] for row in told] == [trace]
 
 
 async def test_retrying_all_dead_tasks_leaves_those_that_a_step_has_given_up(
-    shop: Workshop, clock: MovedClock
+    tasks_worker: TasksWorker, clock: MovedClock
 ) -> None:
-    await publish_step(shop)
-    await start(shop, "never")
+    await publish_step(tasks_worker)
+    await start(tasks_worker, "never")
     for _ in range(2):
-        await shop.work_and_tell()
+        await tasks_worker.work_and_tell()
         clock.advance("1h")
-    assert (await shop.status(), (await instance(shop))["current_nodes"]) == ("dead", [])
-    assert await shop.runtime.org(ORG).tasks.retry_all() == 0
-    assert await shop.status() == "dead"
+    assert (await tasks_worker.status(), (await instance(tasks_worker))["current_nodes"]) == ("dead", [])
+    assert await tasks_worker.runtime.org(ORG).tasks.retry_all() == 0
+    assert await tasks_worker.status() == "dead"
 
 
-async def test_a_former_attempt_tells_the_step_nothing(shop: Workshop, opened: Opened) -> None:
-    await publish_step(shop)
-    overtaken = await start(shop)
-    (former,) = await shop.claim(1)
-    assert (await shop.sweep())["tasks"] == 1
-    (present,) = await opened().claim(1)
+async def test_a_former_attempt_tells_the_step_nothing(
+    tasks_worker: TasksWorker, open_tasks_worker: OpenTasksWorker
+) -> None:
+    await publish_step(tasks_worker)
+    overtaken = await start(tasks_worker)
+    (former,) = await tasks_worker.claim(1)
+    assert (await tasks_worker.sweep())["tasks"] == 1
+    (present,) = await open_tasks_worker().claim(1)
     assert (present.id, present.attempt) == (former.id, 2)
-    other = await start(shop)
-    (fresh,) = await shop.claim(1)
+    other = await start(tasks_worker)
+    (fresh,) = await tasks_worker.claim(1)
     late, in_time = (
         AttemptResult(task, Failed("BROKEN", "failed"), "dead", error="failed") for task in (former, fresh)
     )
-    async with shop.database.transaction(None) as connection:
-        settled = await settle_if_claimed(connection, shop.duty._jobs.worker_id, [late, in_time])
+    async with tasks_worker.database.transaction(None) as connection:
+        settled = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [late, in_time])
     assert settled == [in_time]
-    assert await drain(shop.runtime) == 1
-    assert (await step(shop, overtaken))["status"] == "pending"
-    assert (await step(shop, other))["output_json"]["error"]["code"] == "BROKEN"
+    assert await drain(tasks_worker.runtime) == 1
+    assert (await step(tasks_worker, overtaken))["status"] == "pending"
+    assert (await step(tasks_worker, other))["output_json"]["error"]["code"] == "BROKEN"

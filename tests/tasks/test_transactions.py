@@ -11,8 +11,8 @@ from assent.app import App
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from tests.processes.application import calls, keep_calls
-from tests.runtime.flows import ORG
-from tests.tasks.workshop import Opened, Workshop
+from tests.workers import OpenTasksWorker, TasksWorker
+from tests.world import ORG
 
 NOTE = "INSERT INTO public.calls (what) VALUES ($1)"
 
@@ -22,21 +22,23 @@ async def table(database: Database) -> None:
     await keep_calls(database)
 
 
-async def test_rows_and_completion_commit_together(app: App, opened: Opened) -> None:
+async def test_rows_and_completion_commit_together(app: App, open_tasks_worker: OpenTasksWorker) -> None:
     @app.task("tests.note")
     async def note(task: assent.TaskContext, what: str) -> dict[str, Any]:
         async with task.transaction() as connection:
             await connection.execute(NOTE, what)
             return {"org": await connection.fetchval("SELECT assent.org_id()")}
 
-    shop = opened()
-    await shop.submit("tests.note", {"what": "a"})
-    assert await shop.work() == {"done": 1}
-    assert await calls(shop.database) == ["a"]
-    assert (await shop.attempt())["output"] == {"org": "acme"}
+    tasks_worker = open_tasks_worker()
+    await tasks_worker.submit("tests.note", {"what": "a"})
+    assert await tasks_worker.work() == {"done": 1}
+    assert await calls(tasks_worker.database) == ["a"]
+    assert (await tasks_worker.attempt())["output"] == {"org": "acme"}
 
 
-async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opened, clock: MovedClock) -> None:
+async def test_what_fails_after_the_block_leaves_no_rows(
+    app: App, open_tasks_worker: OpenTasksWorker, clock: MovedClock
+) -> None:
     @app.task("tests.note")
     async def note(task: assent.TaskContext, what: str) -> None:
         async with task.transaction() as connection:
@@ -44,29 +46,31 @@ async def test_what_fails_after_the_block_leaves_no_rows(app: App, opened: Opene
         if task.attempt == 1:
             raise RuntimeError("after it wrote")
 
-    shop = opened()
-    await shop.submit("tests.note", {"what": "a"})
-    assert await shop.work() == {"retrying": 1}
-    assert await calls(shop.database) == []
+    tasks_worker = open_tasks_worker()
+    await tasks_worker.submit("tests.note", {"what": "a"})
+    assert await tasks_worker.work() == {"retrying": 1}
+    assert await calls(tasks_worker.database) == []
     clock.advance("1h")
-    assert await shop.work() == {"done": 1}
-    assert await calls(shop.database) == ["a2"]
+    assert await tasks_worker.work() == {"done": 1}
+    assert await calls(tasks_worker.database) == ["a2"]
 
 
-async def test_what_takes_too_long_leaves_no_rows(app: App, opened: Opened) -> None:
+async def test_what_takes_too_long_leaves_no_rows(app: App, open_tasks_worker: OpenTasksWorker) -> None:
     @app.task("tests.note", timeout=timedelta(milliseconds=200))
     async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
             await connection.execute(NOTE, "a")
             await asyncio.sleep(60)
 
-    shop = opened()
-    await shop.submit("tests.note")
-    assert await shop.work() == {"retrying": 1}
-    assert await calls(shop.database) == []
+    tasks_worker = open_tasks_worker()
+    await tasks_worker.submit("tests.note")
+    assert await tasks_worker.work() == {"retrying": 1}
+    assert await calls(tasks_worker.database) == []
 
 
-async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(app: App, opened: Opened) -> None:
+async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(
+    app: App, open_tasks_worker: OpenTasksWorker
+) -> None:
     @app.task("tests.note")
     async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
@@ -78,23 +82,25 @@ async def test_a_block_whose_error_is_caught_undoes_its_own_rows_only(app: App, 
         except LookupError:
             pass
 
-    shop = opened()
-    await shop.submit("tests.note")
-    assert await shop.work() == {"done": 1}
-    assert await calls(shop.database) == ["kept"]
+    tasks_worker = open_tasks_worker()
+    await tasks_worker.submit("tests.note")
+    assert await tasks_worker.work() == {"done": 1}
+    assert await calls(tasks_worker.database) == ["kept"]
 
 
 @pytest.mark.parametrize("taken", ["cancelled", "given to another"])
-async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened, taken: str) -> None:
+async def test_whoever_has_lost_the_task_writes_nothing(
+    app: App, open_tasks_worker: OpenTasksWorker, taken: str
+) -> None:
     lost: list[str] = []
-    shops: list[Workshop] = []
+    workers: list[TasksWorker] = []
 
     @app.task("tests.note")
     async def note(task: assent.TaskContext) -> None:
         if taken == "cancelled":
-            await shops[0].runtime.org(ORG).tasks.cancel(task.id)
+            await workers[0].runtime.org(ORG).tasks.cancel(task.id)
         elif task.attempt == 1:
-            await shops[0].sweep()
+            await workers[0].sweep()
         try:
             async with task.transaction() as connection:
                 await connection.execute(NOTE, f"attempt {task.attempt}")
@@ -102,45 +108,45 @@ async def test_whoever_has_lost_the_task_writes_nothing(app: App, opened: Opened
             lost.append(str(error))
             raise
 
-    shops.append(opened())
-    await shops[0].submit("tests.note")
-    await shops[0].work()
+    workers.append(open_tasks_worker())
+    await workers[0].submit("tests.note")
+    await workers[0].work()
     assert len(lost) == 1
-    assert await calls(shops[0].database) == ([] if taken == "cancelled" else ["attempt 2"])
-    assert await shops[0].status() == ("cancelled" if taken == "cancelled" else "done")
+    assert await calls(workers[0].database) == ([] if taken == "cancelled" else ["attempt 2"])
+    assert await workers[0].status() == ("cancelled" if taken == "cancelled" else "done")
 
 
-async def test_while_a_task_writes_nobody_can_take_it(app: App, opened: Opened) -> None:
+async def test_while_a_task_writes_nobody_can_take_it(app: App, open_tasks_worker: OpenTasksWorker) -> None:
     """The sweep passes it over, and whoever cancels comes too late."""
     cancelling: list[asyncio.Task[None]] = []
-    shops: list[Workshop] = []
+    workers: list[TasksWorker] = []
 
     @app.task("tests.note")
     async def note(task: assent.TaskContext) -> None:
         async with task.transaction() as connection:
-            assert (await shops[0].sweep())["tasks"] == 0
-            cancelling.append(asyncio.create_task(shops[0].runtime.org(ORG).tasks.cancel(task.id)))
+            assert (await workers[0].sweep())["tasks"] == 0
+            cancelling.append(asyncio.create_task(workers[0].runtime.org(ORG).tasks.cancel(task.id)))
             await connection.execute(NOTE, "a")
 
-    shops.append(opened())
-    await shops[0].submit("tests.note")
-    assert await shops[0].work() == {"done": 1}
+    workers.append(open_tasks_worker())
+    await workers[0].submit("tests.note")
+    assert await workers[0].work() == {"done": 1}
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
         await cancelling[0]
-    assert await calls(shops[0].database) == ["a"]
+    assert await calls(workers[0].database) == ["a"]
 
 
-async def test_a_task_submits_another_with_its_own_rows(app: App, opened: Opened) -> None:
-    shops: list[Workshop] = []
+async def test_a_task_submits_another_with_its_own_rows(app: App, open_tasks_worker: OpenTasksWorker) -> None:
+    workers: list[TasksWorker] = []
 
     @app.task("tests.first")
     async def first(task: assent.TaskContext) -> None:
-        async with task.transaction() as connection, shops[0].runtime.within(connection, ORG) as here:
+        async with task.transaction() as connection, workers[0].runtime.within(connection, ORG) as here:
             await second.configure(key=task.key).submit(here)
 
     @app.task("tests.second")
     async def second() -> None: ...
 
-    shops.append(opened())
-    await shops[0].submit("tests.first")
-    assert await shops[0].work() == {"done": 2}
+    workers.append(open_tasks_worker())
+    await workers[0].submit("tests.first")
+    assert await workers[0].work() == {"done": 2}

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from assent.app import App
-from assent.kernel.rule_changes import save_rule
+from assent.kernel.rules import save_rule
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
 from assent.store.connect import Connection
 from assent.store.database import Database
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish
-from tests.runtime.orders import ORDER, create_order, publish_orders
+from tests.authored import END, arrows
+from tests.world import ANN, ORDER, ORG, create_order, drain, publish_orders, publish_steps
 
 app = App([ORDER])
 _log = logging.getLogger("assent.tests.operation")
@@ -46,7 +46,7 @@ async def order_that_is_watched(runtime: Runtime, url: str) -> Entity:
         await save_rule(connection, app.registry, ORG, LARGE, database.clock.now())
     wait = {"id": "wait", "type": "wait", "key": "large:1"}
     tell = {"id": "tell", "type": "webhook_out", "url": url, "body": {"order": "1"}}
-    await publish(database, "telling", [wait, tell, END], arrows("wait", "tell", "end"))
+    await publish_steps(database, "telling", [wait, tell, END], arrows("wait", "tell", "end"))
     entity = await create_order(runtime)
     await runtime.org(ORG, ANN).instances.start("telling")
     await drain(runtime)

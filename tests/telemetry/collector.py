@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.effects.receiver import Receiver, receiving
+from tests.receiver import Receiver, receiving
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry
 
 from assent.app import App
-from assent.runtime import Runtime
-from assent.store.database import Database
 from assent.telemetry.configure import stop_looking, use_metrics, use_tracing
-from tests.effects.receiver import Receiver, receiving
 from tests.telemetry.application import app as orders_app
 from tests.telemetry.seen import Counted, Spans
 
@@ -45,14 +42,3 @@ def counted() -> Counted:
 @pytest.fixture
 def app() -> App:
     return orders_app
-
-
-@pytest.fixture
-def runtime(app: App, database: Database) -> Runtime:
-    return app.runtime(database)
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver

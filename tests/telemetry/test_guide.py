@@ -9,8 +9,8 @@ from assent.operations.health import HealthLimits
 from assent.operations.queues import COUNTED_MAX
 from assent.store.database import Database
 from assent.telemetry.prometheus import PrometheusMetrics
+from tests.processes.commands import ROOT
 from tests.settings import defaults_of
-from tests.worker.process import ROOT
 
 PAGE = (ROOT / "docs" / "telemetry.md").read_text()
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

@@ -15,7 +15,9 @@ from assent.store.clock import MovedClock
 from assent.store.connect import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
+from tests.authored import END, arrows, script
 from tests.postgres import START
+from tests.processes.commands import ASSENT, ROOT
 from tests.rows import (
     insert_effect,
     insert_event,
@@ -25,9 +27,8 @@ from tests.rows import (
     insert_seat,
     insert_step,
 )
-from tests.runtime.flows import ANN, END, ORG, arrows, drain, publish, script
 from tests.twin import TWIN_ROWS
-from tests.worker.process import ASSENT, ROOT
+from tests.world import ANN, ORG, drain, publish_steps
 
 SQL = load_queries("assent.operations", "health.sql")
 MINUTE = timedelta(minutes=1)
@@ -180,7 +181,7 @@ async def test_org_sees_only_what_is_its_own(database: Database) -> None:
 
 
 async def test_look_at_the_queues_reads_indexes_and_no_table(runtime: Runtime, database: Database) -> None:
-    await publish(database, "line", [script("a"), END], arrows("a", "end"))
+    await publish_steps(database, "line", [script("a"), END], arrows("a", "end"))
     await runtime.org(ORG, ANN).instances.start_many("line", [{}] * 50)
     await drain(runtime)
     async with database.transaction(None) as connection:

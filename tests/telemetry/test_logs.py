@@ -16,9 +16,10 @@ from assent.cli.logs import JsonLines, log_above
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.telemetry import log_fields, scope, span
-from tests.effects.offices import office_of
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish
+from tests.authored import END, arrows, call
 from tests.telemetry.seen import Spans, span_id, trace_id
+from tests.workers import open_effects_worker
+from tests.world import ANN, ORG, drain, publish_steps
 
 CARRIED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 INSTANCE = UUID("019cadc6-9a80-71b6-9b1a-6d983767c82f")
@@ -75,7 +76,7 @@ async def test_tasks_beside_each_other_know_their_own_scope_only() -> None:
 async def test_operation_of_a_command_logs_its_org_instance_and_trace(
     runtime: Runtime, database: Database, lines: list[dict[str, Any]]
 ) -> None:
-    await publish(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
+    await publish_steps(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
     with scope(trace=CARRIED):
         view = await runtime.org(ORG, ANN).instances.start("logging")
     (line,) = [line for line in lines if line["message"] == "an operation runs"]
@@ -85,7 +86,7 @@ async def test_operation_of_a_command_logs_its_org_instance_and_trace(
 async def test_operations_of_one_batch_log_each_its_own(
     runtime: Runtime, database: Database, spans: Spans, lines: list[dict[str, Any]]
 ) -> None:
-    await publish(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
+    await publish_steps(database, "logging", [call("it", "tests.log"), END], arrows("it", "end"))
     ids = await runtime.org(ORG, ANN).instances.start_many("logging", [{}, {}, {}])
     await drain(runtime)
     assert {line["instance_id"] for line in lines} == {str(each) for each in ids}
@@ -99,12 +100,12 @@ async def test_adapter_logs_the_org_instance_and_trace_of_what_it_sends(
     app = App()
     app.adapter("sms", lambda message: logging.getLogger("assent.sms").warning("sending"))
     tell = {"id": "tell", "type": "notification", "channel": "sms", "to": "1", "text": "x"}
-    await publish(database, "telling", [tell, END], arrows("tell", "end"))
-    office = office_of(app, database)
+    await publish_steps(database, "telling", [tell, END], arrows("tell", "end"))
+    effects_worker = open_effects_worker(app, database)
     with scope(trace=CARRIED):
-        view = await office.start("telling")
-    assert await office.send() == {"done": 1}
-    await office.close()
+        view = await effects_worker.start("telling")
+    assert await effects_worker.send() == {"done": 1}
+    await effects_worker.close()
     (line,) = lines
     assert (line["org_id"], line["instance_id"], line["trace_id"]) == (ORG, str(view.id), CARRIED[3:35])
 

@@ -12,13 +12,24 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import DutyRun, RunResult
 from assent.worker.instrumentation import watch_run
-from tests.authored import invoice_contract
-from tests.effects.offices import office_of
-from tests.effects.receiver import Receiver, Reply
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, form, publish, script
-from tests.runtime.invoices import BEA, FIN, LARGE, decide, edit, open_shop, submitted
+from tests.authored import END, arrows, call, form, invoice_contract, script
+from tests.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched
 from tests.telemetry.seen import Counted
+from tests.workers import open_effects_worker
+from tests.world import (
+    ANN,
+    BEA,
+    FIN,
+    LARGE,
+    ORG,
+    decide,
+    drain,
+    edit_invoice,
+    found_acme_with_invoices,
+    publish_steps,
+    submit_invoice,
+)
 
 LINE = [script("a"), script("b"), END]
 
@@ -26,7 +37,7 @@ LINE = [script("a"), script("b"), END]
 async def test_events_and_steps_are_counted_with_how_long_they_took(
     runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
 ) -> None:
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}, {}])
     clock.advance(timedelta(seconds=7))
     await drain(runtime)
@@ -41,7 +52,7 @@ async def test_events_and_steps_are_counted_with_how_long_they_took(
 async def test_step_that_rested_says_how_long(
     runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
 ) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
     assert counted("assent_steps_total", kind="form", status="pending") == 1
     clock.advance(timedelta(hours=3))
@@ -54,14 +65,14 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
     runtime: Runtime, database: Database, clock: MovedClock, counted: Counted
 ) -> None:
     steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
-    await publish(database, "bad", steps, arrows("it", "end"))
+    await publish_steps(database, "bad", steps, arrows("it", "end"))
     await runtime.org(ORG, ANN).instances.start_many("bad", [{"fails": True}, {"fails": False}])
     for _ in range(5):
         await drain(runtime)
         clock.advance(timedelta(hours=1))
     assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 1
     assert counted("assent_retries_total", queue="events") == 4
-    assert counted("assent_given_up_total", queue="events") == 1
+    assert counted("assent_dead_total", queue="events") == 1
     assert counted("assent_events_total", event_type="on_start", outcome="dead") == 1
     assert counted("assent_steps_total", kind="system", status="completed") == 1
 
@@ -69,7 +80,7 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
 async def test_command_that_is_refused_counts_no_step(
     runtime: Runtime, database: Database, counted: Counted
 ) -> None:
-    await publish(database, "asking", [form("ask"), END], arrows("ask", "end"))
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end"))
     view = await runtime.org(ORG, ANN).instances.start("asking")
     with pytest.raises(Refused):
         await runtime.org(ORG, ANN).instances.advance(view.id, "sideways")
@@ -84,11 +95,11 @@ async def test_effects_are_counted_by_what_became_of_them(
     receiver.will(Reply(503))
     await enlarge(runtime, entity)
     await drain(runtime)
-    office = office_of(app, database)
-    await office.send()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.send()
     clock.advance(timedelta(minutes=10))
-    await office.send()
-    await office.close()
+    await effects_worker.send()
+    await effects_worker.close()
     assert counted("assent_effects_total", effect_type="webhook", outcome="retrying") == 1
     assert counted("assent_effects_total", effect_type="webhook", outcome="done") == 1
     assert counted("assent_retries_total", queue="effects") == 1
@@ -110,12 +121,12 @@ async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
 async def test_approvals_are_counted_when_asked_and_when_they_end(
     database: Database, counted: Counted
 ) -> None:
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     runtime = App([invoice_contract()]).runtime(database)
-    view = await submitted(runtime, LARGE)
+    view = await submit_invoice(runtime, LARGE)
     assert counted("assent_approvals_total", outcome="asked") == 2
     view = await decide(runtime, view, "finance", FIN)
-    await edit(runtime, view.entity_id, grand_total=2_100_000)
+    await edit_invoice(runtime, view.entity_id, grand_total=2_100_000)
     await drain(runtime)
     assert view.entity_id is not None
     again = await runtime.org(ORG, ANN).entities.transition(view.entity_id, "submit")
@@ -131,7 +142,7 @@ async def test_page_has_the_queues_and_asks_for_them_now_and_then(
 ) -> None:
     seconds = [100.0]
     page = MetricsPage(database, lambda: seconds[0])
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}])
     clock.advance(timedelta(seconds=40))
     text, kind = await page.render()

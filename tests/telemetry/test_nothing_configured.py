@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.worker.process import ROOT
+from tests.processes.commands import ROOT
 
 WORK = """
 import asyncio, sys
@@ -14,8 +14,7 @@ from assent.store.database import Database
 from assent.telemetry import span, hooks
 from assent.telemetry.configure import configured
 from tests.telemetry.application import app
-from tests.runtime.orders import create_order, publish_orders
-from tests.runtime.flows import drain
+from tests.world import create_order, drain, publish_orders
 
 async def main():
     database = await Database.open(sys.argv[1])

@@ -9,10 +9,10 @@ import pytest
 from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.worker.probes import Probes, ProbeSettings
+from tests.processes.commands import run_worker, worker
 from tests.rows import insert_step
 from tests.settings import read_from
 from tests.telemetry.seen import Counted
-from tests.worker.process import run, worker
 
 ANY = ProbeSettings(port=0)
 
@@ -62,7 +62,7 @@ async def test_port_that_is_taken_is_said_plainly(database: Database) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, _, error = await run(database.url, "--only", "timers", ASSENT_METRICS_PORT=str(port))
+        code, _, error = await run_worker(database.url, "--only", "timers", ASSENT_METRICS_PORT=str(port))
     assert code == 1
     assert f"ASSENT_METRICS_PORT: cannot listen on 127.0.0.1:{port}" in error
     assert "Traceback" not in error

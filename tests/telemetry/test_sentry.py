@@ -13,8 +13,8 @@ from assent.telemetry import hooks, scope
 from assent.telemetry.configure import NotConfigured, configured
 from assent.worker.duty import DutyRun
 from assent.worker.instrumentation import watch_run
-from tests.effects.receiver import Receiver
-from tests.worker.process import run
+from tests.processes.commands import run_worker
+from tests.receiver import Receiver
 
 SECRET = "ann@example.org"
 
@@ -80,7 +80,7 @@ def test_dsn_that_is_none_is_said_plainly() -> None:
 async def test_worker_reports_the_duty_that_failed(database: Database, receiver: Receiver) -> None:
     async with database.transaction(None) as connection:
         await connection.execute("DROP FUNCTION assent.prune_receipts(timestamptz, integer)")
-    code, _, _ = await run(
+    code, _, _ = await run_worker(
         database.url, "--once", "--only", "prune", "--only", "timers", SENTRY_DSN=dsn(receiver)
     )
     assert code == 1

@@ -16,13 +16,12 @@ from assent.runtime.event_processor import EventProcessor
 from assent.store.database import Database
 from assent.telemetry import is_sampled, is_traceparent, scope, span
 from assent.telemetry.configure import use_tracing
-from tests.effects.offices import office_of
-from tests.effects.receiver import Receiver, Reply
-from tests.runtime.flows import ANN, END, ORG, arrows, call, drain, publish, rows, script, steps_of
-from tests.runtime.orders import create_order, publish_orders
+from tests.authored import END, arrows, call, script
+from tests.receiver import Receiver, Reply
 from tests.telemetry.application import enlarge, order_that_is_watched, traces_in
 from tests.telemetry.seen import Spans, parent_id, span_id, trace_id, traceparent, traces
-from tests.worker.queues import second_worker
+from tests.workers import open_effects_worker, second_worker
+from tests.world import ANN, ORG, create_order, drain, publish_orders, publish_steps, rows, steps_of
 
 CARRIED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOT_SAMPLED = CARRIED[:-2] + "00"
@@ -35,11 +34,11 @@ async def test_mutation_event_advance_node_and_effect_are_one_trace(
     entity = await order_that_is_watched(runtime, receiver.url)
     spans.clear()
     await enlarge(runtime, entity)
-    async with second_worker(office_of(app, database).place) as place:
-        office = office_of(app, place.database)
-        await drain(office.runtime)
-        await office.send()
-        await office.close()
+    async with second_worker(open_effects_worker(app, database).place) as place:
+        effects_worker = open_effects_worker(app, place.database)
+        await drain(effects_worker.runtime)
+        await effects_worker.send()
+        await effects_worker.close()
     effect = spans.one("effect webhook")
     assert spans.path(effect) == [
         *("mutate", "event on_event", "advance", "node webhook_out", "effect webhook")
@@ -79,11 +78,13 @@ async def test_answer_that_is_awaited_goes_on_in_the_trace_of_what_asked_for_it(
     app: App, runtime: Runtime, database: Database, spans: Spans, receiver: Receiver
 ) -> None:
     ask = {"id": "ask", "type": "webhook_out", "url": receiver.url, "body": {}, "await": True}
-    await publish(database, "asking", [ask, END], arrows("ask", "end") + arrows("ask", "end", event="error"))
-    office = office_of(app, database)
+    await publish_steps(
+        database, "asking", [ask, END], arrows("ask", "end") + arrows("ask", "end", event="error")
+    )
+    effects_worker = open_effects_worker(app, database)
     await runtime.org(ORG, ANN).instances.start("asking")
-    await office.work()
-    await office.close()
+    await effects_worker.work()
+    await effects_worker.close()
     answered = spans.one("event on_event")
     assert spans.path(answered) == [
         *("command start", "advance", "node webhook_out", "effect webhook", "event on_event")
@@ -96,17 +97,17 @@ async def test_caller_brings_the_trace_and_it_flows_where_nobody_traces(
 ) -> None:
     entity = await order_that_is_watched(runtime, receiver.url)
     await enlarge(runtime, entity, trace=CARRIED)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
-    assert (await office.effect())["trace_id"] == CARRIED
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
+    assert (await effects_worker.effect())["trace_id"] == CARRIED
     assert receiver.received[0].headers["traceparent"] == CARRIED
     assert CARRIED in await traces_in(database, "audit_log")
 
 
 async def test_what_is_done_inside_a_scope_belongs_to_its_trace(runtime: Runtime, database: Database) -> None:
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     with scope(trace=CARRIED):
         view = await runtime.org(ORG, ANN).instances.start("line")
         await runtime.org(ORG, ANN).instances.start_many("line", [{}])
@@ -118,7 +119,7 @@ async def test_what_is_done_inside_a_scope_belongs_to_its_trace(runtime: Runtime
 async def test_nothing_is_written_about_traces_where_there_is_none(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     view = await runtime.org(ORG, ANN).instances.start("line")
     await runtime.org(ORG, ANN).instances.start_many("line", [{}])
     await drain(runtime)
@@ -145,7 +146,7 @@ async def test_text_that_is_no_traceparent_is_kept_and_a_trace_of_our_own_begins
 async def test_instances_of_one_batch_stay_each_in_its_own_trace(
     runtime: Runtime, database: Database, spans: Spans
 ) -> None:
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     for name in ("one", "two", "three"):
         with span(name):
             await runtime.org(ORG, ANN).instances.start_many("line", [{}])
@@ -188,7 +189,7 @@ async def test_command_that_is_not_sampled_still_tells_of_the_events_that_are(
 async def test_event_that_nobody_traced_begins_a_trace_where_it_is_processed(
     runtime: Runtime, database: Database
 ) -> None:
-    await publish(database, "line", LINE, arrows("a", "b", "end"))
+    await publish_steps(database, "line", LINE, arrows("a", "b", "end"))
     await runtime.org(ORG, ANN).instances.start_many("line", [{}, {}])
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
@@ -207,10 +208,10 @@ async def test_trace_that_is_not_sampled_is_handed_on_and_gets_no_spans(
     await drain(runtime)
     spans.clear()
     await enlarge(runtime, entity, trace=NOT_SAMPLED)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
     assert set(spans.names) <= {"batch"}
     (effect,) = await rows(database, "effects")
     assert re.fullmatch(f"00-{NOT_SAMPLED[3:35]}-[0-9a-f]{{16}}-00", effect["trace_id"])
@@ -244,7 +245,7 @@ async def test_refusal_is_an_answer_and_no_error(runtime: Runtime, database: Dat
 async def test_step_that_raises_fails_its_spans_and_tells_the_type_only(
     runtime: Runtime, database: Database, spans: Spans
 ) -> None:
-    await publish(
+    await publish_steps(
         database, "bad", [call("it", "tests.log", input={"fails": "true"}), END], arrows("it", "end")
     )
     await runtime.org(ORG, ANN).instances.start_many("bad", [{}])
@@ -259,7 +260,7 @@ async def test_batch_that_is_halved_tells_of_the_one_that_fails_and_of_each_othe
     runtime: Runtime, database: Database, spans: Spans
 ) -> None:
     steps = [call("it", "tests.log", input={"fails": "workflow.fails"}), END]
-    await publish(database, "bad", steps, arrows("it", "end"))
+    await publish_steps(database, "bad", steps, arrows("it", "end"))
     await runtime.org(ORG, ANN).instances.start_many("bad", [{"fails": number == 2} for number in range(5)])
     await EventProcessor(runtime.core).process_events()
     ended = [node.status.status_code for node in spans.named("node system")]
@@ -272,10 +273,10 @@ async def test_attempt_that_is_not_delivered_says_its_code(
     entity = await order_that_is_watched(runtime, receiver.url)
     receiver.will(Reply(503))
     await enlarge(runtime, entity)
-    office = office_of(app, database)
-    await office.work()
-    await office.work()
-    await office.close()
+    effects_worker = open_effects_worker(app, database)
+    await effects_worker.work()
+    await effects_worker.work()
+    await effects_worker.close()
     told = spans.attributes("effect webhook")
     assert (told["assent.problem"], told["assent.attempt"]) == ("HTTP_503", 1)
     assert spans.one("effect webhook").status.status_code is StatusCode.ERROR
@@ -289,6 +290,6 @@ async def test_spans_of_an_operation_are_below_its_node(database: Database, span
         with span("inside"):
             pass
 
-    await publish(database, "looking", [call("it", "tests.look"), END], arrows("it", "end"))
+    await publish_steps(database, "looking", [call("it", "tests.look"), END], arrows("it", "end"))
     await app.runtime(database).org(ORG, ANN).instances.start("looking")
     assert spans.path(spans.one("inside")) == ["command start", "advance", "node system", "inside"]

@@ -2,11 +2,11 @@
 
 from assent.runtime import Runtime
 from assent.store.database import Database
-from tests.effects.receiver import Receiver
+from tests.processes.commands import run_worker
+from tests.receiver import Receiver
 from tests.telemetry.application import enlarge, order_that_is_watched
 from tests.telemetry.collector import Collected, collecting
 from tests.telemetry.seen import Spans, span_id, trace_id
-from tests.worker.process import run
 
 APP = ("--app", "tests.telemetry.application:app")
 LOCAL = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
@@ -31,7 +31,7 @@ async def test_worker_of_another_process_goes_on_in_the_trace_of_the_request(
     await enlarge(runtime, entity)
     mutate = spans.one("mutate")
     with collecting() as collector:
-        code, _, error = await run(
+        code, _, error = await run_worker(
             *(database.url, "--once", "--only", "events", "--only", "effects", *APP),
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
             **LOCAL,
@@ -53,7 +53,7 @@ async def test_worker_that_nobody_told_to_trace_hands_the_trace_on(
     spans.clear()
     await enlarge(runtime, entity)
     duties = ("--only", "events", "--only", "effects")
-    code, _, error = await run(database.url, "--once", *duties, *APP, **LOCAL)
+    code, _, error = await run_worker(database.url, "--once", *duties, *APP, **LOCAL)
     assert (code, error) == (0, "")
     (received,) = receiver.received
     mutate = spans.one("mutate")
@@ -67,10 +67,10 @@ async def test_name_of_the_service_is_the_operators(
     await runtime.org("acme").events.emit("large:1")
     with collecting() as collector:
         told = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "shop-worker"}
-        await run(database.url, "--once", "--only", "events", *APP, **told)
+        await run_worker(database.url, "--once", "--only", "events", *APP, **told)
         assert {span.service for span in collector.spans} == {"shop-worker"}
 
 
 async def test_exporter_that_is_not_known_is_said_plainly(database: Database) -> None:
-    code, _, error = await run(database.url, "--once", OTEL_TRACES_EXPORTER="zipkin")
+    code, _, error = await run_worker(database.url, "--once", OTEL_TRACES_EXPORTER="zipkin")
     assert (code, error) == (1, "OTEL_TRACES_EXPORTER: expected one of otlp, console, none, found 'zipkin'\n")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from assent.cli.main import app
 from assent.store.embedded.file_lock import FileLock
-from assent.testing.server import fastest_folder
+from assent.testing.databases import fastest_folder
 from tests.testing.written import CREATED, SUBMITTED, scenario_text, write
 
 GOOD = SUBMITTED + "- {as: rob, approve: reader}\n- {expect: {state: signed}}"

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assent.cli.main import app
-from assent.testing.scenarios.expectation import Expected
-from assent.testing.scenarios.steps import NAMED
+from assent.testing.scenarios.steps import NAMED, Expected
 from tests.golden import assert_golden
 
 GUIDE = Path(__file__).parents[2] / "docs" / "testing.md"

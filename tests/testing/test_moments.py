@@ -11,7 +11,8 @@ from assent.model.problems import Invalid, Problem
 from assent.testing import Sandbox
 from assent.testing.time_passing import NeverIdle, drain, length_of, read_length
 from assent.worker.duty import RunResult, Schedule
-from tests.runtime.flows import END, arrows, form, line, script, steps_of
+from tests.authored import END, arrows, flow_of, form, line, script
+from tests.world import steps_of
 
 LENGTHS = {
     "90s": timedelta(seconds=90),
@@ -35,8 +36,7 @@ async def sandbox(postgres_url: str) -> AsyncIterator[Sandbox]:
 
 
 def flow(steps: list[dict[str, Any]], transitions: list[dict[str, Any]], **rest: Any) -> dict[str, Any]:
-    start = {"flow": "a.b", "version": 1, "start": steps[0]["id"]}
-    return {**start, "steps": steps, "transitions": transitions, **rest}
+    return flow_of("a.b", steps, transitions, **rest)
 
 
 def wait(name: str, length: str) -> dict[str, Any]:

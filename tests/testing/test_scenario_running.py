@@ -6,7 +6,7 @@ import pytest
 
 from assent.app import App
 from assent.compiler.source import read_sources
-from assent.testing.scenarios.run import run_scenario
+from assent.testing.scenarios.suite import run_scenario
 from tests.testing.written import CREATED, NOTE, SUBMITTED, read, run
 
 STARTED = "- {as: ann, start: desk.job, data: {number: 7}}\n"

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from assent.cli.main import app
-from assent.testing.scenarios.schema import scenario_schema
+from assent.testing.scenarios.scenario import scenario_schema
 from assent.testing.scenarios.suite import FoundScenario, find_scenarios
 from tests.authored import DESIGN
 from tests.testing.test_scenario_running import GOOD

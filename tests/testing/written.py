@@ -6,8 +6,8 @@ from textwrap import dedent, indent
 from assent.app import App
 from assent.compiler.source import read_source, read_sources
 from assent.model.problems import Problem
-from assent.testing.scenarios.run import ScenarioResult, run_scenario
 from assent.testing.scenarios.scenario import Scenario, read_scenario
+from assent.testing.scenarios.suite import ScenarioResult, run_scenario
 
 NOTE = """\
 contract: note

@@ -13,11 +13,10 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.embedded.programs import wheel_programs
 from assent.store.migrate import Migration, load_schema
-from tests.authored import invoice_contract
+from tests.authored import END, arrows, form, invoice_contract, script
 from tests.postgres import SETTINGS, START, Databases, folder_of_this_run, server_at
-from tests.runtime.flows import END, ORG, arrows, form, publish, script
-from tests.runtime.invoices import ANN, FIN, decide, open_shop, submitted
 from tests.store.moves_sql import write_moves
+from tests.world import ANN, FIN, ORG, decide, found_acme_with_invoices, publish_steps, submit_invoice
 
 SCHEMA: Final = Path(__file__).with_name("baseline.sql")
 DATA: Final = Path(__file__).with_name("baseline_data.sql")
@@ -31,9 +30,9 @@ def frozen_schema() -> Migration:
 
 async def play(database: Database) -> None:
     """Leave work unfinished: an approval that one of two has given, flows that wait, an effect, a task, an event."""
-    await open_shop(database)
+    await found_acme_with_invoices(database)
     runtime = APP.runtime(database)
-    view = await submitted(runtime)
+    view = await submit_invoice(runtime)
     await decide(runtime, view, "finance", FIN)
     steps = [
         script("note"),
@@ -42,8 +41,8 @@ async def play(database: Database) -> None:
         form("confirm"),
         END,
     ]
-    await publish(database, "orders", steps, arrows("note", "tell", "pay", "confirm", "end"))
-    await publish(database, "survey", [form("ask"), END], arrows("ask", "end"))
+    await publish_steps(database, "orders", steps, arrows("note", "tell", "pay", "confirm", "end"))
+    await publish_steps(database, "survey", [form("ask"), END], arrows("ask", "end"))
     await runtime.org(ORG, ANN).instances.start("orders")
     await runtime.org(ORG, ANN).instances.start("survey")
     async with database.transaction(ORG) as connection:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from assent.store.migrate import load_migrations
-from tests.worker.process import ASSENT, ROOT
+from tests.processes.commands import ASSENT, ROOT
 
 
 @dataclass(frozen=True)

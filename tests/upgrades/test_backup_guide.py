@@ -20,7 +20,7 @@ from assent.store.embedded.server import EmbeddedServer
 from assent.store.errors import StoreError
 from assent.store.migrate import migrate
 from tests.postgres import SETTINGS
-from tests.worker.process import ROOT
+from tests.processes.commands import ROOT
 
 pytestmark = pytest.mark.long
 

@@ -9,10 +9,9 @@ from assent.store.connect import connect
 from assent.store.database import Database
 from assent.store.migrate import Migration, load_migrations, migrate, require_ready
 from tests.postgres import SETTINGS, START, past_the_guards
-from tests.runtime.flows import ORG, drain, rows
-from tests.runtime.invoices import ANN, BEA
 from tests.store.catalogue import difference, read_catalogue
 from tests.upgrades.baseline import APP, DATA, frozen_schema
+from tests.world import ANN, BEA, ORG, drain, rows
 
 
 async def catalogue_of(url: str, migrations: list[Migration]) -> dict[str, str]:

@@ -19,14 +19,13 @@ import pytest
 from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Database
 from assent.store.migrate import code_version
-from tests.effects.receiver import Receiver, receiving
+from tests.authored import END, arrows, call
 from tests.http.process import server, start
 from tests.processes.application import calls, keep_calls
-from tests.runtime.flows import END, arrows, call, publish, rows
-from tests.runtime.invoices import found_company
+from tests.processes.commands import run_worker, worker
+from tests.receiver import Receiver, receiving
 from tests.upgrades.releases import Release
-from tests.worker.process import run as run_worker
-from tests.worker.process import worker
+from tests.world import found_acme, publish_steps, rows
 
 pytestmark = [pytest.mark.long, pytest.mark.without_twin("migrations of the test change every row")]
 APP = ("--app", "tests.processes.application:app")
@@ -87,7 +86,7 @@ class Load:
                 if (await client.get("/readyz")).status_code != 200:
                     continue
                 headers = {"Idempotency-Key": f"order-{number}"}
-                answer = await client.post("/ui/workflows/orders/start", json={"n": number}, headers=headers)
+                answer = await client.post("/api/flows/orders/start", json={"n": number}, headers=headers)
             except httpx.HTTPError:
                 continue  # the server went away; the key makes the next try the same command
             assert answer.status_code in (201, 503), answer.text
@@ -102,7 +101,7 @@ async def _read(client: httpx.AsyncClient, instance: str) -> None:
     """Look at what was started, by every page about it; the server may be on its way out."""
     for page in ("", "/steps"):
         with suppress(httpx.HTTPError):
-            seen = await client.get(f"/ui/workflows/{instance}{page}")
+            seen = await client.get(f"/api/instances/{instance}{page}")
             assert seen.status_code in (200, 503), seen.text
 
 
@@ -121,7 +120,7 @@ async def live(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def shop(live: Database) -> AsyncIterator[Receiver]:
-    await found_company(live)
+    await found_acme(live)
     await keep_calls(live)
     with receiving() as receiver:
         steps = [
@@ -130,7 +129,7 @@ async def shop(live: Database) -> AsyncIterator[Receiver]:
             {"id": "tell", "type": "webhook_out", "url": receiver.url, "body": {"n": "{workflow.n}"}},
             END,
         ]
-        await publish(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
+        await publish_steps(live, "orders", steps, arrows("mark", "wait", "tell", "end"))
         yield receiver
 
 

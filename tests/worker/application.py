@@ -50,6 +50,10 @@ class CompletingApp(App):
 app = CompletingApp()
 
 
+PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, events_lanes=1)
+"""Nothing happens by polling."""
+
+
 def completing_context(database: Database, options: Options) -> WorkerContext:
     """Return a worker context whose events are completed and nothing else."""
     runtime = app.runtime(database)

@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 from tests.postgres import START
+from tests.processes.commands import ASSENT, ROOT, run_worker, worker
 from tests.rows import insert_step
-from tests.worker.process import ASSENT, ROOT, run, worker
-from tests.worker.queues import events
+from tests.workers import events
 
 APP = ("--app", "tests.worker.application:app")
 
@@ -26,7 +26,7 @@ async def test_once_runs_every_duty_until_nothing_is_left_in_an_order_that_makes
     for _ in range(3):
         await due_step(database)
     few = {"ASSENT_WORKER_TIMERS_BATCH_MAX": "2", "ASSENT_WORKER_EVENTS_BATCH_MAX": "1"}
-    code, out, _ = await run(database.url, "--once", "--json", *APP, **few)
+    code, out, _ = await run_worker(database.url, "--once", "--json", *APP, **few)
     told = json.loads(out)
     assert code == 0
     assert list(told) == [
@@ -40,7 +40,7 @@ async def test_once_runs_every_duty_until_nothing_is_left_in_an_order_that_makes
 
 async def test_once_prints_a_table_for_people(database):
     await due_step(database)
-    code, out, _ = await run(database.url, "--once", "--only", "timers", "--only", "prune")
+    code, out, _ = await run_worker(database.url, "--once", "--only", "timers", "--only", "prune")
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
         ["duty", "done"],
@@ -53,7 +53,7 @@ async def test_once_ends_with_one_when_a_duty_failed_and_still_runs_the_others(d
     await due_step(database)
     async with database.transaction(None) as connection:
         await connection.execute("DROP FUNCTION assent.prune_receipts(timestamptz, integer)")
-    code, out, error = await run(database.url, "--once", "--json")
+    code, out, error = await run_worker(database.url, "--once", "--json")
     told = json.loads(out)
     assert code == 1
     assert (told["prune"]["errors"], told["retention"]["errors"], told["timers"]["count"]) == (1, 0, 1)
@@ -72,14 +72,14 @@ async def test_log_is_one_json_object_a_line_with_its_time_and_level(database):
 
 
 async def test_worker_in_a_database_that_is_not_migrated_says_what_to_do(empty_database_url):
-    code, _, error = await run(empty_database_url, "--once")
+    code, _, error = await run_worker(empty_database_url, "--once")
     assert code == 1
     assert "Run `assent migrate` first" in error
     assert "Traceback" not in error
 
 
 async def test_database_that_cannot_be_reached_is_said_plainly():
-    code, _, error = await run("postgresql://nobody@127.0.0.1:1/none", "--once")
+    code, _, error = await run_worker("postgresql://nobody@127.0.0.1:1/none", "--once")
     assert code == 1
     assert "127.0.0.1:1" in error
     assert "Traceback" not in error
@@ -97,7 +97,7 @@ async def test_database_that_cannot_be_reached_is_said_plainly():
     ],
 )
 async def test_wrong_usage_ends_with_two_and_says_what_was_expected(arguments, told):
-    code, _, error = await run("postgresql://127.0.0.1:1/none", *arguments)
+    code, _, error = await run_worker("postgresql://127.0.0.1:1/none", *arguments)
     assert code == 2
     assert told in " ".join(error.replace("│", " ").split())
 
@@ -111,7 +111,7 @@ async def test_wrong_usage_ends_with_two_and_says_what_was_expected(arguments, t
     ],
 )
 async def test_bad_option_is_told_by_its_variable(database, name, value, told):
-    code, _, error = await run(database.url, "--once", **{name: value})
+    code, _, error = await run_worker(database.url, "--once", **{name: value})
     assert code == 1
     assert name in error
     assert told in error

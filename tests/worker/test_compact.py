@@ -14,7 +14,8 @@ from assent.worker.compact import KEPT_KEYS, Compact
 from assent.worker.duty import RunResult
 from tests.postgres import START, past_the_guards
 from tests.rows import insert_instance, insert_step
-from tests.worker.queues import fetch, run_until_done, second_worker, with_options
+from tests.workers import run_until_done, second_worker, with_options
+from tests.world import fetch
 
 YEAR_LATER = datetime(2027, 3, 2, 9, 0, 0, 1, tzinfo=UTC)
 

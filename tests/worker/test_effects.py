@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,12 +12,11 @@ from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects
 from assent.worker.supervisor import Supervisor
-from tests.effects.receiver import Receiver, Reply, receiving
-from tests.effects.sending import LOCAL, Office, publish_webhook
 from tests.plain_sql import WAIT_MAX_S
-from tests.worker.process import run, worker
-from tests.worker.queues import fetch, with_options
-from tests.worker.test_loop import Runs
+from tests.processes.commands import run_worker, worker
+from tests.receiver import Receiver, Reply, wait_until_received
+from tests.workers import LOCAL, EffectsWorker, Runs, with_options
+from tests.world import fetch, publish_webhook
 
 EFFECTS = ("--app", "tests.processes.application:app", "--only", "effects")
 LOCALLY = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
@@ -26,21 +24,9 @@ NEVER_MS = 86_400_000
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
-def office(database: Database) -> Office:
+def effects_worker(database: Database) -> EffectsWorker:
     place = WorkerContext(database, runtime=App().runtime(database), sending=SendingSettings(LOCAL))
-    return Office(with_options(place, effects_interval_ms=NEVER_MS))
-
-
-async def until_received(receiver: Receiver, number: int) -> None:
-    async with asyncio.timeout(WAIT_MAX_S):
-        while len(receiver.received) < number:  # noqa: ASYNC110 - the receiver is a thread of its own
-            await asyncio.sleep(0.01)
+    return EffectsWorker(with_options(place, effects_interval_ms=NEVER_MS))
 
 
 async def statuses(database: Database) -> list[str]:
@@ -52,55 +38,57 @@ async def statuses(database: Database) -> list[str]:
 
 
 async def test_notification_wakes_the_duty_and_stopping_waits_for_what_is_under_way(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """Nothing happens by polling. The attempt hangs when the worker is told to stop, and is marked all the same."""
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database)
     release = threading.Event()
     receiver.will(Reply(wait_for=release))
     runs = Runs()
-    supervisor = Supervisor(office.database, [office.duty], office.place.options, [runs])
+    supervisor = Supervisor(
+        effects_worker.database, [effects_worker.duty], effects_worker.place.options, [runs]
+    )
     running = asyncio.create_task(supervisor.run())
     await runs.next()
-    await office.start("telling", url=receiver.url, order=7)
-    await until_received(receiver, 1)
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await wait_until_received(receiver, 1)
     supervisor.stop()
     asyncio.get_running_loop().call_later(0.15, release.set)
     assert await asyncio.wait_for(running, WAIT_MAX_S) is True
-    assert await statuses(office.database) == ["done"]
+    assert await statuses(effects_worker.database) == ["done"]
 
 
 async def test_worker_process_sends_and_finishes_what_it_has_begun_when_it_is_told_to_stop(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database)
     release = threading.Event()
     receiver.will(Reply(), Reply(wait_for=release))
-    async with worker(office.database.url, *EFFECTS, **LOCALLY) as process:
-        await office.start("telling", url=receiver.url, order=1)
-        await until_received(receiver, 1)
-        await office.start("telling", url=receiver.url, order=2)
-        await until_received(receiver, 2)
+    async with worker(effects_worker.database.url, *EFFECTS, **LOCALLY) as process:
+        await effects_worker.start("telling", url=receiver.url, order=1)
+        await wait_until_received(receiver, 1)
+        await effects_worker.start("telling", url=receiver.url, order=2)
+        await wait_until_received(receiver, 2)
         process.send(signal.SIGTERM)
         await process.line("worker stopping")
         release.set()
         assert await process.ended() == 0
-    assert await statuses(office.database) == ["done", "done"]
+    assert await statuses(effects_worker.database) == ["done", "done"]
 
 
 async def test_attempt_that_outlives_the_grace_period_is_left_to_others(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database)
     receiver.will(receiver.silence())
     async with worker(
-        office.database.url, *EFFECTS, **LOCALLY, ASSENT_WORKER_GRACE_PERIOD_MS="50"
+        effects_worker.database.url, *EFFECTS, **LOCALLY, ASSENT_WORKER_GRACE_PERIOD_MS="50"
     ) as process:
-        await office.start("telling", url=receiver.url, order=1)
-        await until_received(receiver, 1)
+        await effects_worker.start("telling", url=receiver.url, order=1)
+        await wait_until_received(receiver, 1)
         process.send(signal.SIGTERM)
         assert await process.ended() == 3
-    assert await statuses(office.database) == ["running"]
+    assert await statuses(effects_worker.database) == ["running"]
 
 
 async def test_duty_without_an_application_is_refused(database: Database) -> None:
@@ -109,28 +97,28 @@ async def test_duty_without_an_application_is_refused(database: Database) -> Non
 
 
 async def test_bad_setting_ends_the_worker_with_its_name(database: Database) -> None:
-    code, _, error = await run(database.url, *EFFECTS, "--once", ASSENT_EFFECTS_LOG="pigeon")
+    code, _, error = await run_worker(database.url, *EFFECTS, "--once", ASSENT_EFFECTS_LOG="pigeon")
     assert code == 1
     assert "ASSENT_EFFECTS_LOG" in error
 
 
 async def test_worker_that_is_killed_blocks_a_destination_no_longer_than_its_lease(
-    office: Office, receiver: Receiver
+    effects_worker: EffectsWorker, receiver: Receiver
 ) -> None:
     """It had as many calls under way to one host as that may have."""
     lease = {"ASSENT_WORKER_LEASE_MS": "1000", "ASSENT_WORKER_RESCUE_INTERVAL_MS": "100"}
-    await publish_webhook(office.database)
+    await publish_webhook(effects_worker.database)
     receiver.will(*[receiver.silence()] * 8)
-    async with worker(office.database.url, *EFFECTS, **LOCALLY, **lease) as killed:
+    async with worker(effects_worker.database.url, *EFFECTS, **LOCALLY, **lease) as killed:
         for order in range(8):
-            await office.start("telling", url=receiver.url, order=order)
-        await until_received(receiver, 8)
+            await effects_worker.start("telling", url=receiver.url, order=order)
+        await wait_until_received(receiver, 8)
         killed.send(signal.SIGKILL)
         await killed.ended()
-    await office.start("telling", url=receiver.url, order=8)
-    async with worker(office.database.url, *EFFECTS, "--only", "rescue", **LOCALLY, **lease):
-        await until_received(receiver, 17)
+    await effects_worker.start("telling", url=receiver.url, order=8)
+    async with worker(effects_worker.database.url, *EFFECTS, "--only", "rescue", **LOCALLY, **lease):
+        await wait_until_received(receiver, 17)
         async with asyncio.timeout(60):
-            while set(await statuses(office.database)) != {"done"}:  # noqa: ASYNC110
+            while set(await statuses(effects_worker.database)) != {"done"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     assert sorted(receiver.keys.values()) == [1] + [2] * 8

@@ -6,8 +6,8 @@ import pytest
 
 from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES
+from tests.processes.commands import ROOT
 from tests.settings import defaults_of
-from tests.worker.process import ROOT
 
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 

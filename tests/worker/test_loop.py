@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pytest
@@ -12,50 +11,11 @@ import pytest
 from assent.worker.duty import DutyRun, RunResult, Schedule
 from assent.worker.loop import Loop, exhaust
 from assent.worker.options import Options
-from tests.plain_sql import WAIT_MAX_S
-
-NEVER_S = 3_600.0
-"""An interval that is never the reason that a test passes."""
-
-
-@dataclass
-class Scripted:
-    """A duty that does what the script says, run by run, and then finds nothing."""
-
-    script: list[RunResult | Exception] = field(default_factory=list)
-    pace: Schedule = field(default_factory=lambda: Schedule(NEVER_S))
-    name: str = "scripted"
-    before: Callable[[], None] = lambda: None
-    before_once: Callable[[], None] | None = None
-
-    async def run_once(self) -> RunResult:
-        self.before()
-        once, self.before_once = self.before_once, None
-        if once is not None:
-            once()
-        await asyncio.sleep(0)
-        step = self.script.pop(0) if self.script else RunResult()
-        if isinstance(step, Exception):
-            raise step
-        return step
-
-
-class Runs:
-    """Sees every run, and lets a test wait for the next."""
-
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[DutyRun] = asyncio.Queue()
-
-    def __call__(self, run: DutyRun) -> None:
-        self.queue.put_nowait(run)
-
-    async def next(self) -> DutyRun:
-        async with asyncio.timeout(WAIT_MAX_S):
-            return await self.queue.get()
+from tests.workers import NEVER_S, Runs, ScriptedDuty
 
 
 @asynccontextmanager
-async def running(duty: Scripted, **options: int) -> AsyncIterator[tuple[Loop, Runs]]:
+async def running(duty: ScriptedDuty, **options: int) -> AsyncIterator[tuple[Loop, Runs]]:
     runs = Runs()
     loop = Loop(duty, Options(**{"jitter_percent": 0} | options), runs)
     task = asyncio.create_task(loop.run())
@@ -72,7 +32,7 @@ async def let_others_run() -> None:
 
 
 async def test_runs_at_once_and_again_while_there_is_more():
-    duty = Scripted([RunResult(5, more=True), RunResult(5, more=True), RunResult(1)])
+    duty = ScriptedDuty([RunResult(5, more=True), RunResult(5, more=True), RunResult(1)])
     async with running(duty) as (_, runs):
         assert [(await runs.next()).done.count for _ in range(3)] == [5, 5, 1]
         await let_others_run()
@@ -80,7 +40,7 @@ async def test_runs_at_once_and_again_while_there_is_more():
 
 
 async def test_notification_ends_the_wait():
-    async with running(Scripted()) as (loop, runs):
+    async with running(ScriptedDuty()) as (loop, runs):
         await runs.next()
         await let_others_run()
         loop.wake()
@@ -88,7 +48,7 @@ async def test_notification_ends_the_wait():
 
 
 async def test_notification_during_a_run_is_not_lost():
-    duty = Scripted()
+    duty = ScriptedDuty()
     async with running(duty) as (loop, runs):
         await runs.next()
         duty.before_once = loop.wake
@@ -99,13 +59,13 @@ async def test_notification_during_a_run_is_not_lost():
 
 
 async def test_interval_ends_the_wait_where_no_notification_comes():
-    async with running(Scripted(pace=Schedule(0.001))) as (_, runs):
+    async with running(ScriptedDuty(pace=Schedule(0.001))) as (_, runs):
         for _ in range(5):
             await runs.next()
 
 
 async def test_error_is_logged_and_counted_and_the_next_run_comes(caplog: pytest.LogCaptureFixture):
-    duty = Scripted([RuntimeError("no such table"), RuntimeError("still none"), RunResult(3)])
+    duty = ScriptedDuty([RuntimeError("no such table"), RuntimeError("still none"), RunResult(3)])
     async with running(duty, backoff_min_ms=1) as (_, runs):
         seen = [await runs.next() for _ in range(3)]
     assert [str(run.error) for run in seen] == ["no such table", "still none", "None"]
@@ -118,7 +78,7 @@ async def test_error_is_logged_and_counted_and_the_next_run_comes(caplog: pytest
 
 
 async def test_notifications_do_not_hurry_a_duty_that_fails():
-    async with running(Scripted([RuntimeError("away")]), backoff_min_ms=3_600_000) as (loop, runs):
+    async with running(ScriptedDuty([RuntimeError("away")]), backoff_min_ms=3_600_000) as (loop, runs):
         await runs.next()
         for _ in range(5):
             loop.wake()
@@ -126,7 +86,7 @@ async def test_notifications_do_not_hurry_a_duty_that_fails():
         assert runs.queue.empty()
 
 
-async def waits_ms(duty: Scripted, number: int, **options: int) -> list[float]:
+async def waits_ms(duty: ScriptedDuty, number: int, **options: int) -> list[float]:
     """Return how long a duty waited after each of its first runs."""
     started: list[float] = []
     duty.before = lambda: started.append(time.monotonic())
@@ -137,7 +97,7 @@ async def waits_ms(duty: Scripted, number: int, **options: int) -> list[float]:
 
 
 async def test_wait_after_errors_doubles_up_to_its_limit():
-    duty = Scripted([RuntimeError(str(number)) for number in range(6)])
+    duty = ScriptedDuty([RuntimeError(str(number)) for number in range(6)])
     found = await waits_ms(duty, 6, backoff_min_ms=4, backoff_max_ms=32)
     wanted = [4, 8, 16, 32, 32, 32]
     assert all(waited >= least * 0.95 for waited, least in zip(found, wanted, strict=True))
@@ -147,16 +107,16 @@ async def test_wait_after_errors_begins_again_after_a_success():
     # Nine errors, then a success: the next wait is 1 ms. Without the success it would be 512 ms; nothing shorter is
     # asked of the machine.
     script = [RuntimeError(str(number)) for number in range(9)]
-    duty = Scripted([*script, RunResult(1, more=True), RuntimeError("again")])
+    duty = ScriptedDuty([*script, RunResult(1, more=True), RuntimeError("again")])
     found = await waits_ms(duty, 11, backoff_min_ms=1)
     assert found[-1] < 512 * 0.95 <= sum(found[:9])
 
 
 async def test_stop_ends_every_kind_of_wait_at_once():
     for duty in (
-        Scripted(),
-        Scripted([RuntimeError("away")]),
-        Scripted([RunResult(1, more=True)], Schedule(NEVER_S, pause_s=NEVER_S)),
+        ScriptedDuty(),
+        ScriptedDuty([RuntimeError("away")]),
+        ScriptedDuty([RunResult(1, more=True)], Schedule(NEVER_S, pause_s=NEVER_S)),
     ):
         async with running(duty, backoff_min_ms=3_600_000) as (_, runs):
             await runs.next()
@@ -166,7 +126,7 @@ async def test_stop_ends_every_kind_of_wait_at_once():
 async def test_stop_lets_the_run_finish_and_begins_no_other():
     gate, entered = asyncio.Event(), asyncio.Event()
 
-    class Slow(Scripted):
+    class Slow(ScriptedDuty):
         async def run_once(self) -> RunResult:
             entered.set()
             await gate.wait()
@@ -184,22 +144,22 @@ async def test_stop_lets_the_run_finish_and_begins_no_other():
 
 async def test_exhausting_ends_with_nothing_more_or_with_an_error():
     seen: list[DutyRun] = []
-    await exhaust(Scripted([RunResult(2, more=True), RunResult(1), RunResult(9)]), seen.append)
+    await exhaust(ScriptedDuty([RunResult(2, more=True), RunResult(1), RunResult(9)]), seen.append)
     assert [run.done.count for run in seen] == [2, 1]
     seen.clear()
-    await exhaust(Scripted([RunResult(2, more=True), RuntimeError("away"), RunResult(9)]), seen.append)
+    await exhaust(ScriptedDuty([RunResult(2, more=True), RuntimeError("away"), RunResult(9)]), seen.append)
     assert [run.error is None for run in seen] == [True, False]
 
 
 async def test_intervals_vary_so_that_workers_do_not_stay_together():
-    loop = Loop(Scripted(), Options(jitter_percent=50), lambda run: None)
+    loop = Loop(ScriptedDuty(), Options(jitter_percent=50), lambda run: None)
     seen = [loop._varied(100) for _ in range(200)]
     assert min(seen) >= 75
     assert max(seen) <= 125
     assert max(seen) - min(seen) > 10
 
 
-class Holding(Scripted):
+class Holding(ScriptedDuty):
     """A duty that has jobs under way between its runs."""
 
     async def finish(self) -> None:

@@ -7,7 +7,8 @@ import pytest
 from assent.worker.duty import RunResult
 from assent.worker.partitions import Partitions
 from tests.rows import insert_event, insert_step
-from tests.worker.queues import fetch, with_options
+from tests.workers import with_options
+from tests.world import fetch
 
 PLACES = """
 SELECT DISTINCT tableoid::regclass::text AS place FROM assent.workflow_step_executions

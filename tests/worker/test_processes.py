@@ -12,12 +12,13 @@ import pytest
 from assent.model.ids import event_key
 from assent.store.connect import Connection, connect
 from assent.store.database import Database
-from tests.plain_sql import WAIT_MAX_S
+from tests.plain_sql import BLOCKED_PIDS, WAIT_MAX_S, wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS, START
+from tests.processes.commands import RunningCommand, run_worker, worker
 from tests.rows import insert, insert_event, insert_instance, insert_step
 from tests.worker.application import HOLD_GATE
-from tests.worker.process import Process, run, worker
-from tests.worker.queues import BLOCKED_PIDS, count, events, fetch, wait_until_somebody_is_blocked
+from tests.workers import events
+from tests.world import count, fetch
 
 EVENTS = ("--app", "tests.worker.application:app", "--only", "events")
 ONE_LANE = {"ASSENT_WORKER_EVENTS_LANES": "1"}
@@ -27,7 +28,7 @@ ONE_LANE = {"ASSENT_WORKER_EVENTS_LANES": "1"}
 class HeldUp:
     """A worker in the middle of a transaction that cannot go on before a lock is released."""
 
-    process: Process
+    process: RunningCommand
     holding: Connection
     worker_pid: int
 
@@ -52,7 +53,7 @@ async def held_up(database: Database, hold: str, *arguments: str, **variables: s
         await holding.execute("BEGIN")
         await holding.execute(hold)
         async with worker(database.url, *arguments, **variables) as process:
-            await wait_until_somebody_is_blocked(holding)
+            await wait_until_a_connection_is_blocked(holding)
             yield HeldUp(process, holding, await holding.fetchval(BLOCKED_PIDS))
     finally:
         await holding.close()
@@ -96,7 +97,7 @@ async def test_when_the_grace_period_is_over_the_worker_ends_and_its_batch_waits
         assert (await held.process.line("grace period is over, cutting off"))["duties"] == ["events"]
         assert await held.process.ended() == 3
     assert await statuses(database) == ["pending"]
-    assert (await run(database.url, *EVENTS, "--once"))[0] == 0
+    assert (await run_worker(database.url, *EVENTS, "--once"))[0] == 0
     assert await statuses(database) == ["completed"]
 
 
@@ -117,7 +118,7 @@ async def test_killed_worker_loses_no_event_and_none_is_processed_twice(database
     async with held_up(database, HOLD_GATE, *EVENTS, **ONE_LANE) as held:
         await held.release_when_killed()
     assert await statuses(database) == ["pending"] * 3
-    assert (await run(database.url, *EVENTS, "--once"))[0] == 0
+    assert (await run_worker(database.url, *EVENTS, "--once"))[0] == 0
     assert [(event["status"], event["attempts"]) for event in await events(database)] == [
         ("completed", 1)
     ] * 3
@@ -128,7 +129,7 @@ async def test_others_go_on_beside_a_worker_that_is_held_up(database):
     async with held_up(database, HOLD_GATE, *EVENTS, **ONE_LANE) as held:
         async with database.transaction(None) as connection:
             await insert_step(connection, resume_at=START)
-        assert (await run(database.url, "--only", "timers", "--once"))[0] == 0
+        assert (await run_worker(database.url, "--only", "timers", "--once"))[0] == 0
         assert await statuses(database) == ["pending", "pending"]
         await held.release()
 
@@ -152,7 +153,7 @@ async def test_timer_whose_worker_is_killed_between_claim_and_commit_fires_once(
     )
     assert (left["resume_at"], await events(database)) == (START, [])
     for _ in range(2):
-        assert (await run(database.url, "--only", "timers", "--once"))[0] == 0
+        assert (await run_worker(database.url, "--only", "timers", "--once"))[0] == 0
     assert [event["payload_json"] for event in await events(database)] == [payload]
 
 
@@ -165,7 +166,7 @@ async def test_expiry_whose_worker_is_killed_is_told_once(database):
         await held.release_when_killed()
     assert await events(database) == []
     for _ in range(2):
-        assert (await run(database.url, "--only", "timeouts", "--once"))[0] == 0
+        assert (await run_worker(database.url, "--only", "timeouts", "--once"))[0] == 0
     assert [event["payload_json"] for event in await events(database)] == [payload]
 
 
@@ -192,7 +193,7 @@ async def test_sweeps_whose_worker_is_killed_have_done_nothing_and_do_it_later(d
         async with held_up(database, lock, "--only", duty) as held:
             await held.release_when_killed()
         assert [await count(database, table) for table in tables] == before
-        assert (await run(database.url, "--only", duty, "--once"))[0] == 0
+        assert (await run_worker(database.url, "--only", duty, "--once"))[0] == 0
         left.append([await count(database, table) for table in tables])
     assert left == [[0, 0, 1], [0, 1, 1], [0, 1, 0]]
 

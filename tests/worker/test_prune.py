@@ -12,8 +12,8 @@ from assent.worker.prune import Prune
 from tests.plain_sql import APPEND_ONLY, refused
 from tests.postgres import START
 from tests.rows import insert, insert_effect, insert_event, insert_instance
-from tests.runtime.flows import rows
-from tests.worker.queues import count, fetch, run_until_done, second_worker, with_options
+from tests.workers import run_until_done, second_worker, with_options
+from tests.world import count, fetch, rows
 
 RECEIPTS = ("workflow_step_receipts", "workflow_outbox_receipts")
 ENDED = ("completed", "failed", "cancelled")

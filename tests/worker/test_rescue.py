@@ -11,8 +11,8 @@ from assent.store.database import Database
 from assent.worker.duty import RunResult
 from assent.worker.rescue import Rescue
 from tests.rows import insert, insert_delivery, insert_effect, insert_job, insert_step, update
-from tests.runtime.flows import rows
-from tests.worker.queues import count, fetch, run_until_done, second_worker, with_options
+from tests.workers import run_until_done, second_worker, with_options
+from tests.world import count, fetch, rows
 
 LEASE = "60s"
 KINDS = ("tasks", "effects", "results")

@@ -20,7 +20,8 @@ from tests.rows import (
     insert_request,
     insert_step,
 )
-from tests.worker.queues import count, fetch, run_until_done, second_worker, with_options
+from tests.workers import run_until_done, second_worker, with_options
+from tests.world import count, fetch
 
 OF_THE_INSTANCE = (
     "workflow_instances",

@@ -13,7 +13,8 @@ from assent.worker.duty import RunResult
 from assent.worker.stuck import Stuck
 from tests.postgres import START
 from tests.rows import insert_event, insert_instance, insert_step, update
-from tests.worker.queues import fetch, with_options
+from tests.workers import with_options
+from tests.world import fetch
 
 QUARTER = timedelta(minutes=15)
 

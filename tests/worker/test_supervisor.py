@@ -11,16 +11,12 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import Duty, DutyRun, RunResult, Schedule, WorkerContext
-from assent.worker.options import Options
 from assent.worker.supervisor import DUTIES, Supervisor, duties
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS
 from tests.rows import insert_event, insert_step
-from tests.worker.application import HOLD_GATE, completing_context
-from tests.worker.queues import events, wait_until_somebody_is_blocked, with_options
-from tests.worker.test_loop import NEVER_S, Runs, Scripted
-
-PATIENT = Options(events_interval_ms=86_400_000, timers_interval_ms=86_400_000, events_lanes=1)
-"""Nothing happens by polling."""
+from tests.worker.application import HOLD_GATE, PATIENT, completing_context
+from tests.workers import NEVER_S, Runs, ScriptedDuty, events, with_options
 
 
 @pytest.fixture
@@ -103,8 +99,8 @@ async def test_polling_finds_what_no_notification_told(place, database):
 
 
 async def test_notifications_wake_only_those_who_asked_for_the_channel(database):
-    listening = Scripted(pace=Schedule(NEVER_S, ("assent_events",)), name="listening")
-    deaf = Scripted(pace=Schedule(NEVER_S, ("assent_effects",)), name="deaf")
+    listening = ScriptedDuty(pace=Schedule(NEVER_S, ("assent_events",)), name="listening")
+    deaf = ScriptedDuty(pace=Schedule(NEVER_S, ("assent_effects",)), name="deaf")
     place = WorkerContext(database, PATIENT)
     async with supervised(place, [listening, deaf]) as (_, runs):
         assert {(await runs.next()).duty for _ in range(2)} == {"listening", "deaf"}
@@ -130,7 +126,7 @@ async def test_lost_listening_connection_wakes_everybody_once_and_works_again(pl
 
 
 async def test_duty_that_raises_does_not_stop_the_others(place, database):
-    failing = Scripted([RuntimeError("always")] * 1_000, name="failing")
+    failing = ScriptedDuty([RuntimeError("always")] * 1_000, name="failing")
     place = with_options(place, backoff_min_ms=1, backoff_max_ms=1)
     async with supervised(place, [failing, *duties(place, ["events"])]) as (_, runs):
         for _ in range(3):
@@ -167,7 +163,7 @@ async def test_lanes_work_beside_each_other(place, database):
         async with supervised(place, duties(place, ["events"])) as (_, runs):
             blocked = 0
             while blocked < 2:
-                await wait_until_somebody_is_blocked(holding)
+                await wait_until_a_connection_is_blocked(holding)
                 blocked = await holding.fetchval(
                     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
                     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -184,7 +180,7 @@ async def test_stop_waits_for_what_runs(place, database):
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(supervisor.run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         supervisor.stop()
         await insert_pending_event(database)
         assert not task.done()
@@ -199,7 +195,7 @@ async def test_what_is_not_finished_in_the_grace_period_is_cut_off_and_rolled_ba
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(supervisor.run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         supervisor.stop()
         assert await asyncio.wait_for(task, 10) is False
     assert [event["status"] for event in await events(database)] == ["pending"]
@@ -211,8 +207,8 @@ async def test_mistake_of_an_observer_ends_the_worker_instead_of_hiding(database
     def broken(run: DutyRun) -> None:
         raise ZeroDivisionError
 
-    other = Scripted(name="other")
-    supervisor = Supervisor(database, [Scripted([RunResult(1)]), other], PATIENT, [broken])
+    other = ScriptedDuty(name="other")
+    supervisor = Supervisor(database, [ScriptedDuty([RunResult(1)]), other], PATIENT, [broken])
     with pytest.raises(ExceptionGroup) as caught:
         await asyncio.wait_for(supervisor.run(), 10)
     assert {type(error) for error in caught.value.exceptions} == {ZeroDivisionError}
@@ -223,7 +219,7 @@ async def test_cancelling_the_supervisor_cancels_its_duties(place, database):
     async with database.transaction(None) as holding:
         await holding.execute(HOLD_GATE)
         task = asyncio.create_task(Supervisor(database, duties(place, ["events"]), place.options).run())
-        await wait_until_somebody_is_blocked(holding)
+        await wait_until_a_connection_is_blocked(holding)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)

@@ -7,17 +7,11 @@ from assent.model.ids import event_key
 from assent.store.database import Database
 from assent.worker.duty import RunResult
 from assent.worker.timeouts import Timeouts
+from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import START
 from tests.rows import insert, insert_event, insert_instance, update
-from tests.worker.queues import (
-    count,
-    events,
-    fetch,
-    run_until_done,
-    second_worker,
-    wait_until_somebody_is_blocked,
-    with_options,
-)
+from tests.workers import events, run_until_done, second_worker, with_options
+from tests.world import count, fetch
 
 HOUR = timedelta(hours=1)
 
@@ -126,7 +120,7 @@ async def test_second_worker_waits_for_the_first_and_finds_that_it_was_second(pl
     async with database.transaction(None) as first:
         await insert(first, "workflow_outbox_receipts", instance_id=instance["id"], event_idempotency_key=key)
         second = asyncio.create_task(Timeouts(place).run_once())
-        await wait_until_somebody_is_blocked(first)
+        await wait_until_a_connection_is_blocked(first)
     assert await second == RunResult(0)
     assert await events(database) == []
 

@@ -9,7 +9,8 @@ from assent.worker.timers import Timers
 from tests.postgres import START
 from tests.rows import insert_step, update
 from tests.statements import StatementCounter
-from tests.worker.queues import count, events, fetch, run_until_done, second_worker, with_options
+from tests.workers import events, run_until_done, second_worker, with_options
+from tests.world import count, fetch
 
 HOUR = timedelta(hours=1)
 

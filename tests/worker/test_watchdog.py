@@ -22,13 +22,12 @@ from assent.worker.supervisor import Supervisor, duties, require_connections
 from tests.faults.proxy import Fault, Proxy
 from tests.postgres import SETTINGS
 from tests.worker.application import completing_context
-from tests.worker.queues import with_options
-from tests.worker.test_loop import Runs, Scripted
+from tests.workers import Runs, ScriptedDuty, with_options
 
 LIMIT = Options(run_timeout_ms=200, backoff_min_ms=1, backoff_max_ms=1)
 
 
-class Hanging(Scripted):
+class Hanging(ScriptedDuty):
     """A duty whose runs hang until they are let go, cancelled or not."""
 
     def __init__(self, *, stubborn: int = 0) -> None:
@@ -52,7 +51,7 @@ class Hanging(Scripted):
 
 @asynccontextmanager
 async def supervised(
-    database: Database, duty: Scripted, options: Options = LIMIT
+    database: Database, duty: ScriptedDuty, options: Options = LIMIT
 ) -> AsyncIterator[tuple[Supervisor, Runs]]:
     runs = Runs()
     supervisor = Supervisor(database, [duty], options, [runs])
@@ -90,7 +89,7 @@ async def test_run_that_does_not_end_is_cut_off_and_the_loop_goes_on(
 
 async def test_error_of_a_run_is_a_finished_round(database: Database) -> None:
     """A database that is away is no reason to restart the process."""
-    duty = Scripted([RuntimeError("away")] * 1_000, pace=Schedule(0.001))
+    duty = ScriptedDuty([RuntimeError("away")] * 1_000, pace=Schedule(0.001))
     async with supervised(database, duty, LIMIT.replace(run_timeout_ms=50)) as (supervisor, runs):
         for _ in range(60):
             await runs.next()

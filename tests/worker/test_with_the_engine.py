@@ -5,11 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from assent.app import App
 from assent.model.ids import new_id
 from assent.model.mutation import Event
 from assent.outbox.emit import emit_events
-from assent.runtime import Runtime
 from assent.worker.compact import Compact
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.events import Events
@@ -18,16 +16,12 @@ from assent.worker.retention import Retention
 from assent.worker.stuck import Stuck
 from assent.worker.timeouts import Timeouts
 from assent.worker.timers import Timers
+from tests.authored import END, arrows, form, script
 from tests.rows import insert, update
-from tests.runtime.flows import ANN, END, OPS, ORG, arrows, form, publish, script, steps_of
-from tests.worker.queues import count, fetch, run_until_done, with_options
+from tests.workers import run_until_done, with_options
+from tests.world import ANN, OPS, ORG, count, fetch, publish_steps, steps_of
 
 WAIT = {"id": "wait", "type": "wait", "for": "2h"}
-
-
-@pytest.fixture
-def runtime(database) -> Runtime:
-    return App().runtime(database)
 
 
 @pytest.fixture
@@ -49,7 +43,7 @@ async def tell_and_process(place: WorkerContext) -> int:
 
 
 async def test_waiting_flow_goes_on_when_its_time_has_come_and_only_then(place, runtime, database, clock):
-    await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
+    await publish_steps(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     view = await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("119m")
     assert await tell_and_process(place) == 0
@@ -61,7 +55,9 @@ async def test_waiting_flow_goes_on_when_its_time_has_come_and_only_then(place, 
 
 async def test_form_that_nobody_fills_in_takes_its_timeout(place, runtime, database, clock):
     steps = [form("ask", timeout="1h", on_timeout="late"), script("late"), END]
-    await publish(database, "a.form", steps, [*arrows("ask", "end", event="done"), *arrows("late", "end")])
+    await publish_steps(
+        database, "a.form", steps, [*arrows("ask", "end", event="done"), *arrows("late", "end")]
+    )
     view = await runtime.org(ORG, ANN).instances.start("a.form")
     clock.advance("1h")
     assert await tell_and_process(place) == 1
@@ -70,7 +66,7 @@ async def test_form_that_nobody_fills_in_takes_its_timeout(place, runtime, datab
 
 
 async def test_timer_of_a_paused_instance_waits_until_it_goes_on(place, runtime, database, clock):
-    await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
+    await publish_steps(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     view = await runtime.org(ORG, ANN).instances.start("a.wait")
     await runtime.org(ORG, OPS).instances.pause(view.id)
     clock.advance("3h")
@@ -86,7 +82,7 @@ async def test_flow_whose_whole_time_is_over_goes_where_it_says_and_expires_once
 ):
     steps = [form("ask"), form("expired"), END]
     transitions = [*arrows("ask", "end", event="done"), *arrows("expired", "end", event="done")]
-    await publish(database, "a.slow", steps, transitions, timeout="72h", on_timeout="expired")
+    await publish_steps(database, "a.slow", steps, transitions, timeout="72h", on_timeout="expired")
     view = await runtime.org(ORG, ANN).instances.start("a.slow")
     clock.advance("72h")
     assert await tell_and_process(place) == 1
@@ -119,7 +115,7 @@ async def test_instance_that_is_compacted_and_pruned_can_still_be_rebuilt(place,
         {"from": "choice", "to": "last", "priority": 2},
         *arrows("last", "end", event="done"),
     ]
-    await publish(database, "a.loop", steps, transitions)
+    await publish_steps(database, "a.loop", steps, transitions)
     view = await runtime.org(ORG, ANN).instances.start("a.loop")
     for again in (True, False):
         await runtime.org(ORG, ANN).instances.advance(view.id, "done", {"again": again}, step="left")
@@ -136,7 +132,7 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
     place, runtime, database, clock
 ):
     """Why pruning is safe (D27): terminal is final, with or without receipts."""
-    await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
+    await publish_steps(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     view = await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("2h")
     await run_until_done(Timers(place))
@@ -158,7 +154,7 @@ async def test_late_event_for_an_instance_whose_receipts_are_gone_does_nothing(
 async def test_retention_leaves_nothing_of_an_ended_flow(place, runtime, database, clock):
     async with database.transaction(None) as connection:
         await insert(connection, "orgs", org_id=ORG, settings={"retention_days": 30})
-    await publish(database, "a.wait", [WAIT, END], arrows("wait", "end"))
+    await publish_steps(database, "a.wait", [WAIT, END], arrows("wait", "end"))
     for _ in range(2):
         await runtime.org(ORG, ANN).instances.start("a.wait")
     clock.advance("2h")
@@ -183,7 +179,7 @@ async def lose_the_waiting_step(database) -> None:
 
 
 async def test_resting_instance_is_never_called_stuck(place, runtime, database, clock):
-    await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
     await runtime.org(ORG, ANN).instances.start("a.form")
     clock.advance("365d")
     assert (await Stuck(place).run_once()).count == 0
@@ -192,7 +188,7 @@ async def test_resting_instance_is_never_called_stuck(place, runtime, database, 
 async def test_stuck_instance_is_failed_by_the_runtime_where_an_operator_chose_so(
     place, runtime, database, clock
 ):
-    await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
     view = await runtime.org(ORG, ANN).instances.start("a.form")
     await lose_the_waiting_step(database)
     clock.advance(timedelta(hours=1))
@@ -205,7 +201,7 @@ async def test_stuck_instance_is_failed_by_the_runtime_where_an_operator_chose_s
 async def test_stuck_instance_is_put_to_work_again_where_an_operator_chose_so(
     place, runtime, database, clock
 ):
-    await publish(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
+    await publish_steps(database, "a.form", [form("ask"), END], arrows("ask", "end", event="done"))
     await runtime.org(ORG, ANN).instances.start("a.form")
     await lose_the_waiting_step(database)
     clock.advance(timedelta(hours=1))

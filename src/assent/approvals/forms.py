@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.approvals.requests import plain_number, seat_from, write_seats
 from assent.model.form import FormChanges, FormRequest
-from assent.model.keys import RequestKey
+from assent.model.ids import RequestKey
 from assent.model.values import plain_decimal
 from assent.store.connect import Connection
 from assent.store.queries import load_queries

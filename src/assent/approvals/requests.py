@@ -19,7 +19,7 @@ from assent.model.approval import (
     Seat,
     SeatedRequest,
 )
-from assent.model.keys import RequestKey
+from assent.model.ids import RequestKey
 from assent.model.values import plain_decimal
 from assent.store.connect import Connection
 from assent.store.queries import load_queries

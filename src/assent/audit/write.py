@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Origin
 from assent.model.ids import new_id
-from assent.model.origin import Origin
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

@@ -10,10 +10,9 @@ from pydantic import AliasChoices, Field
 
 from assent.bodies.body import ResponseModel
 from assent.bodies.problems import PlacedProblem
-from assent.compiler.changes import Diff
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
-from assent.compiler.diff import diff
+from assent.compiler.diff import Diff, diff
 from assent.definitions.definition import DefinitionVersion, Kind, Publication, Status
 from assent.definitions.recompile import Recompiled
 from assent.model.problems import Problem

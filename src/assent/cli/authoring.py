@@ -90,7 +90,7 @@ def schema(kind: Annotated[SchemaKind, typer.Argument(help="What the schema is o
     from assent.compiler.schemas import schema_text, text_of
 
     if kind is SchemaKind.SCENARIO:
-        from assent.testing.scenarios.schema import scenario_schema
+        from assent.testing.scenarios.scenario import scenario_schema
 
         typer.echo(text_of(scenario_schema()), nl=False)
     else:

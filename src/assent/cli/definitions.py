@@ -13,7 +13,7 @@ from assent.cli.session import migrated_database, operator
 if TYPE_CHECKING:
     from assent.compiler.source import Source
     from assent.definitions import DefinitionVersion, Publication, Recompiled
-    from assent.definitions.publish_sources import PublishedSources
+    from assent.definitions.publish import PublishedSources
     from assent.model.problems import Problem
 
 
@@ -108,7 +108,7 @@ def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *
 
 
 async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
-    from assent.definitions.publish_sources import publish_sources
+    from assent.definitions.publish import publish_sources
     from assent.model.actor import SYSTEM
     from assent.store.connect import Connection
 

@@ -80,9 +80,7 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
 
 
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
-    from assent.demo.application import app
-    from assent.demo.company import ORG, change_keys, is_founded, read_keys
-    from assent.demo.welcome import welcome
+    from assent.demo.company import ORG, app, change_keys, is_founded, read_keys, welcome
     from assent.effects.sending_settings import SendingSettings
     from assent.effects.settings import CHANNELS, EffectSettings
     from assent.running import serving
@@ -112,8 +110,7 @@ async def _found(database: "Database", screen: Console) -> None:
     """The company, and nine days of its work, on a clock of their own."""
     from rich.progress import Progress
 
-    from assent.demo.application import app
-    from assent.demo.company import finish, found
+    from assent.demo.company import app, finish, found
     from assent.demo.documents import DAYS, Office
     from assent.store.clock import MovedClock
     from assent.store.database import Database

@@ -26,7 +26,7 @@ from assent.cli.output import (
     table,
 )
 from assent.cli.session import ActorSession, CommandTarget, find_meant
-from assent.kernel.read import read_entity
+from assent.kernel.entities import read_entity
 from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
 from assent.runtime.description import Description, describe

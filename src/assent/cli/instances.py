@@ -219,7 +219,7 @@ def advance(  # noqa: PLR0913, PLR0917
 async def _advance(
     session: ActorSession, given: GivenId, event: str, data: dict[str, Any], step: str | None
 ) -> "InstanceView | None":
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import read_entity
 
     commands = session.commands
     async with session.reading() as connection:

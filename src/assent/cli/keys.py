@@ -112,8 +112,8 @@ def revoke(
 
 
 def _length(text: str | None) -> timedelta | None:
-    from assent.model.duration import parse_duration
     from assent.model.problems import Problem
+    from assent.model.timing import parse_duration
 
     found = parse_duration(text) if text else None
     if isinstance(found, Problem):

@@ -58,8 +58,8 @@ def rebuild(  # noqa: PLR0913, PLR0917
 
 
 def _length(text: str) -> "timedelta":
-    from assent.model.duration import parse_duration
     from assent.model.problems import Problem
+    from assent.model.timing import parse_duration
 
     found = parse_duration(text)
     if isinstance(found, Problem):

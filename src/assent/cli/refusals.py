@@ -9,7 +9,6 @@ from assent import refusals
 from assent.cli.output import console, print_json, safe
 from assent.model.mutation import Rejection
 from assent.model.problems import format_path
-from assent.store.errors import OutcomeUnknown
 
 FAILED: Final = 1
 UNKNOWN: Final = 3
@@ -18,9 +17,6 @@ UNKNOWN: Final = 3
 
 def rejection_from(error: Exception) -> Rejection | None:
     """Return what an error means for the operator, with its text; None for an unexpected error."""
-    if isinstance(error, OutcomeUnknown):
-        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
-        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
     return refusals.rejection_from(error, reveals_errors=True)
 
 

@@ -11,7 +11,7 @@ from rich.table import Column
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from assent.testing.scenarios.run import ScenarioResult
+    from assent.testing.scenarios.suite import ScenarioResult
 
 NAME_CELLS_MAX: Final = 90
 

@@ -19,9 +19,8 @@ from assent.cli.options import GivenId, find_one, given_id, load_app, named
 
 if TYPE_CHECKING:
     from assent.app import App
-    from assent.model.actor import Actor
+    from assent.model.actor import Actor, By, Origin
     from assent.model.contract import Contract
-    from assent.model.origin import By, Origin
     from assent.runtime import InstanceView, Runtime
     from assent.runtime.runtime import OrgRuntime
     from assent.store.database import Connection, Database
@@ -43,15 +42,14 @@ async def migrated_database() -> "AsyncIterator[Database]":
 
 def origin() -> "Origin":
     """Return this host and the user who is logged in, for the audit log."""
-    from assent.model.origin import Origin
+    from assent.model.actor import Origin
 
     return Origin("cli", f"{getuser()}@{gethostname()}")
 
 
 def operator() -> "By":
     """Return the operator, who acts without being a member because the database is open to them."""
-    from assent.model.actor import SYSTEM
-    from assent.model.origin import By
+    from assent.model.actor import SYSTEM, By
 
     return By(SYSTEM, origin())
 
@@ -143,7 +141,7 @@ async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSessi
 
 
 async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
-    from assent.kernel.read import read_actor
+    from assent.kernel.entities import read_actor
     from assent.model.actor import SYSTEM
     from assent.model.mutation import Refused, Rejection
 
@@ -204,8 +202,7 @@ async def find_seen_instance(session: ActorSession, connection: "Connection", gi
 
 async def find_meant(session: ActorSession, connection: "Connection", given: GivenId) -> CommandTarget:
     """Return what an id names; refuse what does not exist, and what the reader may not see."""
-    from assent.kernel.lookup import find_entities
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import find_entities, read_entity
     from assent.model.mutation import Refused, Rejection
     from assent.runtime.rights import may_read
 
@@ -221,7 +218,7 @@ async def find_meant(session: ActorSession, connection: "Connection", given: Giv
 
 async def find_instance_meant(session: ActorSession, connection: "Connection", given: GivenId) -> UUID:
     """Return the instance that an id names, or the one that runs for the entity that it names."""
-    from assent.kernel.read import read_entity
+    from assent.kernel.entities import read_entity
     from assent.model.mutation import Refused, Rejection
 
     meant = await find_meant(session, connection, given)

@@ -11,9 +11,8 @@ from pathlib import Path
 import typer
 
 from assent.cli.output import counted, print_problems, print_summary
-from assent.compiler.changes import Diff
 from assent.compiler.declarations import Compiled, compile_sources
-from assent.compiler.diff import diff
+from assent.compiler.diff import Diff, diff
 from assent.compiler.source import Source, SourceLimits, read_sources
 from assent.model.workflow import Workflow
 

@@ -12,8 +12,7 @@ from assent.cli.options import JsonOption, OptionalAppOption, load_app
 
 if TYPE_CHECKING:
     from assent.app import App
-    from assent.testing.scenarios.run import ScenarioResult
-    from assent.testing.scenarios.suite import FoundScenario
+    from assent.testing.scenarios.suite import FoundScenario, ScenarioResult
 
 PathsArgument = Annotated[
     list[Path] | None, typer.Argument(help="Files, or folders with scenarios in them; unsaid, this folder.")

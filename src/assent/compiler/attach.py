@@ -7,12 +7,10 @@ A rejection that has no edge of its own leaves by the out-proxy (D20).
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from assent.compiler.arrows import Arrow, written_edges
 from assent.compiler.draft import Filling, WorkflowDraft, node_of, on_timeout
-from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
+from assent.compiler.edges import PRIORITY_UNCONDITIONAL, Arrow, stem_of, written_edges
 from assent.compiler.namespace import proxy_id
-from assent.model.envelope import Envelope
-from assent.model.graph import ENVELOPE, Edge, Node, NodeKind, Outcome, Slot
+from assent.model.graph import ENVELOPE, Edge, Envelope, Node, NodeKind, Outcome, Slot
 from assent.model.nodes import Join, NodeDeclaration
 from assent.model.patch import IN, OUT
 from assent.model.people import ONLY_GROUP

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from assent.compiler.draft import WorkflowDraft
 from assent.compiler.publish_rights import capabilities_of, required_capabilities
-from assent.compiler.walk import topological_order
+from assent.compiler.structure import topological_order
 from assent.model.terms import seconds_of
 from assent.model.workflow import Expiry, GateIntegrity, Workflow
 

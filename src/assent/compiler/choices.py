@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from assent.compiler.blocks import roots
 from assent.compiler.draft import WorkflowDraft
-from assent.compiler.walk import reached
+from assent.compiler.structure import reached, roots
 from assent.model.graph import Edge, Node, NodeKind, Outcome
 from assent.model.nodes import KINDS
 from assent.model.patch import IN

@@ -4,26 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from assent.compiler.approval_defaults import complete_approvals
-from assent.compiler.approvals import require_approvals
+from assent.compiler.approvals import complete_approvals, require_approvals
 from assent.compiler.attach import attach_slots, begin_effective
-from assent.compiler.blocks import match_joins
 from assent.compiler.build import build, note_capabilities, put_in_order
 from assent.compiler.choices import check_choices, check_reach
 from assent.compiler.credentials import check_credentials
 from assent.compiler.draft import Pass, WorkflowDraft, run_passes
-from assent.compiler.envelope import envelope_of
+from assent.compiler.envelope import check_generated, check_integrity, envelope_of
 from assent.compiler.expressions import check_expressions
 from assent.compiler.flow import begin_flow
-from assent.compiler.integrity import check_generated, check_integrity
-from assent.compiler.loops import mark_loops, refuse_circles
 from assent.compiler.namespace import fill_slots
-from assent.compiler.own_writes import check_writes
-from assent.compiler.windows import assign_windows
+from assent.compiler.structure import mark_loops, match_joins, refuse_circles
+from assent.compiler.windows import assign_windows, check_writes
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.contract import Contract, parse_contract
-from assent.model.envelope import Envelope
 from assent.model.flow import Flow, parse_flow
+from assent.model.graph import Envelope
 from assent.model.patch import Patch, parse_patch
 from assent.model.problems import Invalid, Path, Problem
 from assent.model.workflow import Workflow

@@ -1,18 +1,84 @@
-"""What differs between two workflows, slot by slot: for auditors and publishers.
+"""What differs between two workflows, slot by slot: for auditors and publishers, as a value, as JSON, as text.
 
 Compared with the bare envelope it answers "what did this org change, and where"; compared with an older
 version, "what will be different".
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal
 
-from assent.compiler.changes import Detail, Diff, WorkflowChange
 from assent.compiler.edges import success_of
 from assent.model.contract import EditWindow
 from assent.model.graph import ENVELOPE, FLOW, Edge, Node, NodeKind
 from assent.model.workflow import Workflow
+
+Sort = Literal["added", "removed", "changed", "tightened", "loosened"]
+
+_SIGNS: Final[Mapping[Sort, str]] = {
+    "added": "+",
+    "removed": "-",
+    "changed": "~",
+    "tightened": "!",
+    "loosened": "?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One setting that is not what it was; None stands for absent."""
+
+    key: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.before)} → {_shown(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowChange:
+    sort: Sort
+    what: Literal["node", "edge", "window", "setting"]
+    id: str
+    text: str
+    """The same for people."""
+    group: str
+    """The slot that it concerns, or `envelope`, or `flow`."""
+    provenance: str
+    """Who brought what changed: the envelope, a slot's patch, a flow."""
+    details: tuple[Detail, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        yield f"  {_SIGNS[self.sort]} {self.what} {self.text}"
+        for detail in self.details:
+            yield f"      {detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    before: str
+    after: str
+    """Which workflows were compared."""
+    groups: Mapping[str, tuple[WorkflowChange, ...]]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.groups
+
+    def to_json(self) -> dict[str, Any]:
+        groups = {name: [asdict(change) for change in group] for name, group in self.groups.items()}
+        return {"before": self.before, "after": self.after, "groups": groups}
+
+    def to_text(self) -> str:
+        lines = [f"{self.before} → {self.after}"]
+        for name, group in self.groups.items():
+            lines += ["", name, *(line for change in group for line in change.lines())]
+        return "\n".join(lines if self.groups else [*lines, "", "nothing changed"]) + "\n"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else repr(value)
 
 
 def diff(before: Workflow, after: Workflow) -> Diff:

@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from assent.language import Expression
 from assent.model.contract import Contract, EditWindow
-from assent.model.envelope import Envelope
 from assent.model.flow import Flow
-from assent.model.graph import Edge, Node, Slot
+from assent.model.graph import Edge, Envelope, Node, Slot
 from assent.model.nodes import NodeDeclaration, Timed
 from assent.model.patch import SlotPatch
 from assent.model.problems import Path, Problem

@@ -2,31 +2,131 @@
 
 The nodes are the lifecycle's: a state that rests, a gate that makes a transition, a start and an end. A state
 is left by an edge labelled with the transition's name (a command), or by `completed` where the workflow sets
-out by itself or ends.
+out by itself or ends. First comes what keeps a sound contract from having an envelope: states out of reach, circles
+without rest.
+
+WF-08: the envelope is whole. Every system node and edge is there, as the contract generates it, in order. That is asked
+first of the envelope itself, which may come from a database that was changed by hand, then of the result.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
+from assent.compiler.draft import WorkflowDraft
 from assent.compiler.edges import default_priority, stem_of
-from assent.compiler.envelope_check import check_envelope
 from assent.compiler.lifecycle import (
     AMEND,
     AMENDED,
     PREFIX,
     Gap,
     automatic,
+    ending_states,
     has_amendment,
     is_final,
+    reachable_states,
     resting_states,
     slot_ids,
     ways,
 )
 from assent.model.contract import Contract, EditWindow, TransitionSpec, check_contract, strictest
-from assent.model.envelope import Envelope
-from assent.model.graph import Edge, Node, NodeKind, Outcome, Slot
-from assent.model.problems import Invalid, Problem
+from assent.model.graph import Edge, Envelope, Node, NodeKind, Outcome, Slot
+from assent.model.parse import listed
+from assent.model.problems import Invalid, Path, Problem
+
+STATES: Final[Path] = ("lifecycle", "states")
+TRANSITIONS: Final[Path] = ("lifecycle", "transitions")
+
+
+def check_envelope(contract: Contract) -> Iterator[Problem]:
+    if contract.workflow == "none":
+        yield Problem("NO_ENVELOPE", "this contract runs without a workflow", ("workflow",))
+        return
+    yield from _check_names(contract)
+    yield from _check_amendment(contract)
+    yield from _check_automatic(contract)
+    yield from _check_ways(contract)
+    yield from _check_slots(contract)
+
+
+def _check_names(contract: Contract) -> Iterator[Problem]:
+    for name in contract.lifecycle.transitions:
+        if name in set(Outcome):
+            yield Problem("RESERVED_NAME", f"`{name}` is an outcome of steps", (*TRANSITIONS, name))
+
+
+def _check_amendment(contract: Contract) -> Iterator[Problem]:
+    resting = resting_states(contract)
+    if contract.on_drift == "amend" and resting and not has_amendment(contract):
+        yield Problem(
+            "MISSING_STATE",
+            f"an edit in state `{resting[0]}` leads to state `{AMENDED}`, which is not there",
+            ("on_drift",),
+            hint=f"declare a state `{AMENDED}`, or say `on_drift: fail`",
+        )
+
+
+def _check_automatic(contract: Contract) -> Iterator[Problem]:
+    for state in contract.lifecycle.states:
+        names = automatic(contract, state)
+        for name in names[1:]:
+            message = (
+                f"state `{state}` sets out on `{names[0]}` already; only one transition can be automatic"
+            )
+            yield Problem("AMBIGUOUS_AUTO", message, (*TRANSITIONS, name, "auto"))
+        if names and is_final(contract, state):
+            message = f"a workflow cannot end in `{state}` and set out on `{names[0]}` from there"
+            yield Problem("FINAL_AND_AUTO", message, (*STATES, state, "final"))
+        for name in names:
+            if contract.lifecycle.transitions[name].on_reject is None:
+                message = f"`{name}` sets out by itself, so a rejection would ask again at once"
+                yield Problem(
+                    "MISSING_REJECTION", message, (*TRANSITIONS, name), hint="add `on_reject: <state>`"
+                )
+    yield from _check_endless(contract)
+
+
+def _check_endless(contract: Contract) -> Iterator[Problem]:
+    """Refuse automatic transitions that run in a circle."""
+    transitions = contract.lifecycle.transitions
+    follows = {
+        state: names[0]
+        for state in contract.lifecycle.states
+        if (names := automatic(contract, state)) and transitions[names[0]].approval == "none"
+    }
+    for first in sorted(follows):
+        seen, state = [], first
+        while state in follows and state not in seen:
+            seen.append(state)
+            state = transitions[follows[state]].to
+        if state == first and first == min(seen):
+            message = f"states {listed(seen)} follow each other by themselves for ever"
+            yield Problem("ENDLESS_LOOP", message, (*TRANSITIONS, follows[first], "auto"))
+
+
+def _check_ways(contract: Contract) -> Iterator[Problem]:
+    reachable, ending = reachable_states(contract), ending_states(contract)
+    for state in contract.lifecycle.states:
+        if state not in reachable:
+            message = f"nothing leads from `{contract.lifecycle.initial}` to state `{state}`"
+            yield Problem("UNREACHABLE", message, (*STATES, state))
+        elif state not in ending:
+            message = f"no end can be reached from state `{state}`"
+            yield Problem("CANNOT_END", message, (*STATES, state), hint="mark a state `final: true`")
+
+
+def _check_slots(contract: Contract) -> Iterator[Problem]:
+    derived = slot_ids(contract)
+    taken: set[str] = set(derived) - set(contract.slots)
+    for slot_id, said in contract.slots.items():
+        if slot_id not in derived:
+            message = f"`{slot_id}` is not one of the slots: {listed(sorted(derived))}"
+            yield Problem("UNKNOWN_SLOT", message, ("slots", slot_id))
+        name = PREFIX + said.name if said.name else slot_id
+        if name in taken:
+            yield Problem("DUPLICATE", f"two slots are called `{name}`", ("slots", slot_id, "name"))
+        taken.add(name)
+
 
 START, END = "sys:start", "sys:end"
 
@@ -191,3 +291,63 @@ def _leads(follows: dict[str, set[str]], source: str, target: str) -> bool:
             seen.add(node)
             waiting.extend(follows.get(node, ()))
     return False
+
+
+def check_generated(envelope: Envelope) -> Iterator[Problem]:
+    """What differs from the envelope that its own contract generates."""
+    generated, problems = envelope_of(envelope.contract)
+    if generated is None:
+        yield from (problem.under("contract") for problem in problems)
+        return
+    yield from _differences("node", envelope.nodes, generated.nodes)
+    yield from _differences("edge", envelope.edges, generated.edges)
+    yield from _differences("slot", envelope.slots, generated.slots)
+    if envelope.amendment != generated.amendment:
+        message = f"the amendment gate is {envelope.amendment}, not {generated.amendment}"
+        yield Problem("SYSTEM_ALTERED", message, ("amendment",))
+
+
+def _differences(
+    what: str, found: Mapping[str, Node | Edge | Slot], expected: Mapping[str, Node | Edge | Slot]
+) -> Iterator[Problem]:
+    for key in sorted(expected.keys() | found.keys()):
+        if key not in found:
+            yield Problem("SYSTEM_MISSING", f"the system {what} `{key}` is missing", (f"{what}s", key))
+        elif key not in expected:
+            yield Problem("SYSTEM_ALTERED", f"the contract has no system {what} `{key}`", (f"{what}s", key))
+        elif found[key] != expected[key]:
+            yield Problem("SYSTEM_ALTERED", f"the system {what} `{key}` was altered", (f"{what}s", key))
+
+
+def check_integrity(draft: WorkflowDraft) -> WorkflowDraft:
+    """The nodes and edges of the envelope in the draft."""
+    if draft.envelope is None or not draft.is_walkable:
+        return draft
+    nodes = {node_id: node for node_id, node in draft.nodes.items() if node_id in draft.envelope.nodes}
+    problems = [*_differences("node", nodes, draft.envelope.nodes), *_check_edges(draft, draft.envelope)]
+    return draft.noting(problems or _check_order(draft, draft.envelope))
+
+
+def _check_edges(draft: WorkflowDraft, envelope: Envelope) -> Iterator[Problem]:
+    """An envelope's edge is still there, or its slot leads from its source to its target and nowhere else."""
+    present = {edge.id: edge for edge in draft.edges}
+    slots = {(slot.entry, slot.exit): slot.id for slot in envelope.slots.values()}
+    follows: dict[str, list[str]] = {}
+    for edge in draft.edges:
+        follows.setdefault(edge.source, []).append(edge.target)
+    for edge in envelope.edges.values():
+        if present.get(edge.id) == edge:
+            continue
+        slot_id = slots.get((edge.source, edge.target))
+        inside = {node for node, owner in draft.slot_map.items() if owner == slot_id}
+        ways = {target for node in inside for target in follows.get(node, ())} - inside
+        if ways != {edge.target} or not inside & set(follows.get(edge.source, ())):
+            yield Problem("SYSTEM_MISSING", f"the system edge `{edge.id}` is missing", ("edges", edge.id))
+
+
+def _check_order(draft: WorkflowDraft, envelope: Envelope) -> Iterator[Problem]:
+    rank = {node_id: number for number, node_id in enumerate(draft.order)}
+    for edge in envelope.edges.values():
+        if not edge.loop and rank[edge.source] >= rank[edge.target]:
+            message = f"`{edge.target}` comes before `{edge.source}`"
+            yield Problem("SYSTEM_REORDERED", message, ("edges", edge.id))

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from assent.compiler.arrows import Arrow, written_edges
 from assent.compiler.draft import WorkflowDraft, node_of, on_timeout
-from assent.compiler.edges import PRIORITY_UNCONDITIONAL, stem_of
+from assent.compiler.edges import PRIORITY_UNCONDITIONAL, Arrow, stem_of, written_edges
 from assent.model.contract import Contract
 from assent.model.flow import Flow
 from assent.model.graph import FLOW, Edge, Node, NodeKind, Outcome

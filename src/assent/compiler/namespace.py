@@ -9,8 +9,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from assent.compiler.draft import Filling, WorkflowDraft
-from assent.model.envelope import Envelope
-from assent.model.graph import Slot
+from assent.model.graph import Envelope, Slot
 from assent.model.parse import NAME_PATTERN, listed, shown
 from assent.model.patch import IN, OUT, Patch, SlotPatch
 from assent.model.problems import Path, Problem

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from assent.compiler.characters import bad_characters, name_characters
-from assent.compiler.frames import SourcePlace
-from assent.compiler.tree import SourceLimits, YamlDocument, read_documents
+from assent.compiler.tree import SourceLimits, SourcePlace, YamlDocument, read_documents
 from assent.model.canonical import JsonValue
 from assent.model.problems import Path, Position, Problem
 

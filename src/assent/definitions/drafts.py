@@ -13,7 +13,6 @@ from assent.definitions.patches import check_patches, publish_patches_by
 from assent.definitions.publish import check_flow, publish_flow_by
 from assent.definitions.publisher import SQL, Publisher, require_another_editor
 from assent.definitions.sources import Columns, declared, patches_in
-from assent.definitions.views import SQL as LISTING
 from assent.model.actor import Actor
 from assent.model.canonical import NotCanonical, canonical_hash, require_canonical
 from assent.model.flow import Flow, parse_flow
@@ -161,7 +160,7 @@ async def _lock_draft(publisher: Publisher, source: Mapping[str, Any]) -> UUID |
         raise Invalid(problems)
     kind, key, columns = _columns(source)
     await publisher.lock_for({"definition_kind": kind, "key": key, **columns})
-    there: UUID | None = await publisher.connection.fetchval(LISTING.find_draft, publisher.org_id, kind, key)
+    there: UUID | None = await publisher.connection.fetchval(SQL.find_draft, publisher.org_id, kind, key)
     return there
 
 

@@ -6,8 +6,13 @@ from uuid import UUID
 
 from assent.compiler import compile_effective
 from assent.definitions.definition import EVERYBODY, DefinitionVersion, Kind, Publication
-from assent.definitions.effective import keep_effective, published_patches, read_envelope, settle_effective
-from assent.definitions.patches import publish_patches_by
+from assent.definitions.patches import (
+    keep_effective,
+    publish_patches_by,
+    published_patches,
+    read_envelope,
+    settle_effective,
+)
 from assent.definitions.publish import publish_flow_by
 from assent.definitions.publisher import SQL, Publisher
 from assent.definitions.sources import patches_in

@@ -12,9 +12,9 @@ from typing import Any, Final
 from assent.compiler import COMPILER_VERSION, is_stale
 from assent.definitions.definition import EVERYBODY, Definition, DefinitionRef, Pin
 from assent.model.canonical import NotCanonical, canonical_hash
-from assent.model.clock import Clock
-from assent.model.keys import DefinitionKey
+from assent.model.ids import DefinitionKey
 from assent.model.mutation import Refused, Rejection
+from assent.model.timing import Clock
 from assent.model.workflow import Workflow
 from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Connection

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from assent.compiler import COMPILER_VERSION, compile_effective
 from assent.definitions.definition import DefinitionVersion, Pin
-from assent.definitions.effective import read_envelope
 from assent.definitions.history import read_definition
+from assent.definitions.patches import read_envelope
 from assent.definitions.publish import compile_kept_flow
 from assent.definitions.publisher import SQL, Publisher, require_rights
 from assent.definitions.sources import Columns, declared, effective_columns, flow_columns, patches_in

@@ -1,20 +1,26 @@
-"""What authors wrote, between its values and the columns that keep it, so that it can be compiled again.
+"""What authors wrote: checked before it is kept, and between its values and the columns that keep it.
 
-Sources are kept in one form whether they came as data or as values: what says the same is the same row.
+Sources are kept in one form whether they came as data or as values, so that they can be compiled again: what says the
+same is the same row. Sources are checked beside the published contracts.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from assent.compiler import COMPILER_VERSION, generate_envelope
-from assent.model.canonical import NotCanonical, require_canonical
+from assent.compiler.declarations import CompiledSources, DeclarationKind, compile_sources, kind_of
+from assent.compiler.source import Source
+from assent.definitions.publisher import SQL
+from assent.model.canonical import JsonValue, NotCanonical, require_canonical
 from assent.model.contract import Contract
-from assent.model.envelope import Envelope
 from assent.model.flow import Flow
-from assent.model.parse import Declaration
+from assent.model.graph import Envelope
+from assent.model.parse import NAME_PATTERN, Declaration
 from assent.model.patch import Patch
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
+from assent.store.connect import Connection
 from assent.store.rows import Row
 
 D = TypeVar("D", bound=Declaration)
@@ -99,3 +105,39 @@ def compiled_columns(workflow: Workflow) -> Columns:
         "compiled_hash": workflow.hash,
         "compiler_version": workflow.compiler_version,
     }
+
+
+async def published_contracts(connection: Connection, sources: Sequence[Source]) -> list[Source]:
+    """The contracts that the sources speak of and do not bring, of every version, as they are published."""
+    brought = {
+        source.value(("contract",)) for source in sources if kind_of(source) is DeclarationKind.CONTRACT
+    }
+    wanted = {name for source in sources if _is_a_name(name := _about(source))} - brought
+    rows = await connection.fetch(SQL.read_contracts, sorted(map(str, wanted)))
+    return [
+        Source(f"contract {row['key']} version {row['version']}, as published", row["contract"])
+        for row in rows
+    ]
+
+
+def check_sources(sources: Sequence[Source], contracts: Sequence[Source]) -> CompiledSources:
+    """What the sources come to beside these contracts; of the contracts alone nothing is shown."""
+    found = compile_sources([*sources, *contracts])
+    names = {source.name for source in sources}
+    shown = tuple(one for one in found.compiled if any(source.name in names for source in one.sources))
+    problems = tuple(problem for problem in found.problems if problem.source in (None, *names))
+    return CompiledSources(shown, problems, found.scenarios)
+
+
+def _is_a_name(found: JsonValue) -> bool:
+    return isinstance(found, str) and re.fullmatch(NAME_PATTERN, found) is not None
+
+
+def _about(source: Source) -> JsonValue:
+    match kind_of(source):
+        case DeclarationKind.PATCH:
+            return source.value(("base", "entity_type"))
+        case DeclarationKind.FLOW:
+            return source.value(("entity",))
+        case _:
+            return None

@@ -1,18 +1,15 @@
 """Definitions that an org sees: its own and those of all orgs. Reads, and never writes."""
 
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from assent.definitions.definition import Definition, DefinitionVersion, Kind, Status
 from assent.definitions.load import verified
+from assent.definitions.publisher import SQL
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
 from assent.store.connect import Connection
-from assent.store.queries import load_queries
 from assent.store.rows import Row
-
-SQL: Final = load_queries("assent.definitions", "views.sql")
 
 
 @dataclass(frozen=True, slots=True)

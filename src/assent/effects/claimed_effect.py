@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.jobs.job import ClaimedJob
-from assent.model.effect import EffectType
+from assent.model.job import EffectType
 from assent.model.outside_request import REQUEST_KEY
 
 

@@ -18,7 +18,7 @@ import orjson
 from assent.effects.claimed_effect import NamedSecret
 from assent.effects.requests import HttpResponse
 from assent.jobs.job import Failed, JobOutcome, Succeeded
-from assent.language.secrets import NAME_PATTERN
+from assent.language.templates import NAME_PATTERN
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries

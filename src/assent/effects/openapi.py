@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from assent.effects.requests import read_url
 from assent.jobs.job import Failed
-from assent.model.effect import OutsideWork
+from assent.model.job import OutsideWork
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid, Problem
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from assent.effects.claimed_effect import ClaimedEffect, NamedSecret
 from assent.jobs.job import LANE_CHARACTERS_MAX, ClaimedJob
-from assent.model.effect import Effect
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

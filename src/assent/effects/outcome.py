@@ -7,7 +7,7 @@ from typing import Any, Final
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import AttemptResult, Failed, JobOutcome, RetryPolicy, next_state
-from assent.model.error_text import clean_error_text
+from assent.model.problems import clean_error_text
 
 BACKOFF_FACTOR: Final = 3
 UNANSWERED: Final = " (sent, and no answer came)"

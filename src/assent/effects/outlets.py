@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from assent.effects.openapi import Service
-from assent.model.effect import OutsideWork
+from assent.model.job import OutsideWork
 
 
 @dataclass(frozen=True, slots=True)

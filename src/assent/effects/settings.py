@@ -3,13 +3,13 @@
 import re
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import SettingsConfigDict
 
 from assent.effects.addresses import Allowed
-from assent.model.effect import Channel
+from assent.model.job import Channel
 from assent.model.parse import shown
-from assent.store.environment import EnvironmentSettings, number, split_list
+from assent.store.environment import EnvironmentSettings, number, read_secret, split_list
 
 CHANNELS: Final[tuple[str, ...]] = get_args(Channel)
 
@@ -72,6 +72,6 @@ class SmtpSettings(EnvironmentSettings):
     tls: Literal["none", "starttls", "tls"] = "starttls"
     """`starttls` (port 587), `tls` from the first byte (port 465), or `none`."""
     user: str = ""
-    password: str = Field(default="", repr=False)
+    password: Annotated[str, AfterValidator(read_secret)] = Field(default="", repr=False)
     sender: str = ""
     """The address that mails come from: `ASSENT_SMTP_SENDER`."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from assent.engine.edges import choose
-from assent.engine.forms import claim_form, reassign_form, release_form, save_draft
 from assent.engine.inputs import (
     Advance,
     Cancel,
@@ -35,7 +34,16 @@ from assent.engine.inputs import (
 )
 from assent.engine.instance import Token, parent_id
 from assent.engine.plan import PlannedEdge
-from assent.engine.requests import claim, decide, reassign, release
+from assent.engine.requests import (
+    claim,
+    claim_form,
+    decide,
+    reassign,
+    reassign_form,
+    release,
+    release_form,
+    save_draft,
+)
 from assent.engine.rights import denied
 from assent.engine.run import ACCEPTED, DEFERRED, IGNORED, Offered, Run, incident
 from assent.engine.visit import Visit

@@ -29,13 +29,12 @@ from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.visit import Visit, World
 from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.approval import Seat, SeatedRequest
-from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
+from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
-from assent.model.task import TaskSpec
 
 CHAIN_STEPS_MAX: Final = 10
 

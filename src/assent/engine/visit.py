@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from assent.engine.consent import round_of
 from assent.engine.instance import Instance, Token, root_id
-from assent.engine.rounds import round_of
 from assent.model.actor import Actor, Principal
 from assent.model.approval import ApprovalRequest, Delegation, Presence, RequestChanges, SeatedRequest
 from assent.model.form import FormChanges, FormRequest
-from assent.model.mutation import Entity
-from assent.model.views import actor_view, entity_view
+from assent.model.mutation import Entity, actor_view, entity_view
 
 if TYPE_CHECKING:
     from assent.engine.plan import Plan, PlannedNode

@@ -16,11 +16,9 @@ from assent.http.auth.throttle import Rates, SignInThrottle
 from assent.http.changes import ChangeFeed
 from assent.http.replies import RepeatKey, Reply, request_hash
 from assent.http.settings import HttpSettings
-from assent.model.actor import Actor
+from assent.model.actor import Actor, By, Origin, Reader
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
-from assent.model.origin import By, Origin
-from assent.model.reader import Reader
 from assent.operations.metrics_page import MetricsPage
 from assent.runtime import rights
 from assent.runtime.core import Core

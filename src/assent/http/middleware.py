@@ -13,8 +13,7 @@ from assent.http.problems import problem_reply
 from assent.http.settings import HttpSettings
 from assent.model.mutation import Rejection
 from assent.model.parse import shown
-from assent.telemetry.spans import span
-from assent.telemetry.traceparent import is_traceparent
+from assent.telemetry.spans import is_traceparent, span
 
 _log = logging.getLogger(__name__)
 

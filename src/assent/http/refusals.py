@@ -12,8 +12,8 @@ from fastapi import Request
 
 from assent.audit.write import RefusalEntry, write_refusals
 from assent.http.auth.callers import Caller
+from assent.model.actor import Origin
 from assent.model.mutation import Rejection
-from assent.model.origin import Origin
 from assent.refusals import status_of
 from assent.store.database import Database
 from assent.store.errors import StoreError

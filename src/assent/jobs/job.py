@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Literal, TypeVar
 from uuid import UUID
 
-from assent.model.backoff import backoff, jittered
-from assent.model.error_text import clean_error_text
+from assent.model.problems import clean_error_text
+from assent.model.timing import backoff, jittered
 
 JobKind = Literal["task", "effect", "result"]
 JOB_KINDS: Final[tuple[JobKind, ...]] = ("task", "effect", "result")

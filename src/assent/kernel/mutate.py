@@ -3,10 +3,11 @@
 The order in which a command is checked, and so the order of its rejections: names → policy → payload →
 existence, version → edit window → lifecycle → rules before → the action and its result → rules after.
 Everything is decided in memory under the locks; then entities with versions and audit, events, and evidence
-are written, one statement for each, however many commands there are.
+are written, one statement for each, however many commands there are. One span is around all of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -18,24 +19,21 @@ from assent.kernel.changes import (
     check_access,
     check_locked_edit,
     check_result,
+    events_of,
     requested_change,
 )
-from assent.kernel.events import events_of
-from assent.kernel.locked_rows import Kind, LockedRows
+from assent.kernel.entities import Kind, LockedRows, change_rows, entity_from
 from assent.kernel.registry import Registry
 from assent.kernel.resolve import ResolvedCommand, resolve_command
-from assent.kernel.rows import change_rows, entity_from
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
-from assent.kernel.tracing import traced
-from assent.model.ids import new_id
-from assent.model.keys import EntityKey
+from assent.model.ids import EntityKey, new_id
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
 from assent.outbox.emit import emit_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.group_commit import GroupCommit
 from assent.store.queries import load_queries
-from assent.telemetry import Span
+from assent.telemetry import Span, current_trace, hooks, scope, span, trace_id_of
 
 Outcome = Mutation | Rejection
 
@@ -292,3 +290,36 @@ async def _write(connection: Connection, batch: MutationBatch) -> None:
     await emit_events(connection, batch.events, batch.now)
     if batch.evidence:
         await connection.execute(_SQL.record_rule_evaluations, batch.evidence)
+
+
+@contextmanager
+def traced(commands: Sequence[Command]) -> Iterator[tuple[Sequence[Command], Span | None]]:
+    """Yield the commands, each with its trace, and the span around them, if there is a tracer.
+
+    What steps want brings the trace of their node, which has a span already.
+    """
+    if not commands or commands[0].by_step:
+        yield commands, None
+        return
+    first = commands[0]
+    with scope(org_id=first.org_id):
+        if hooks.tracer is None:
+            yield _carrying(commands, first.trace_id or current_trace()), None
+            return
+        about = {"org_id": first.org_id, "action": first.action, "commands": len(commands)}
+        with span("mutate", parent=first.trace_id, attributes=about) as opened:
+            yield _carrying(commands, opened.trace if opened else None), opened
+
+
+def _carrying(commands: Sequence[Command], trace: str | None) -> Sequence[Command]:
+    """Commands of the same trace, or of none, go on from here; those of another keep theirs."""
+    if trace is None:
+        return commands
+    return [_goes_on(command, trace) for command in commands]
+
+
+def _goes_on(command: Command, trace: str) -> Command:
+    own = command.trace_id
+    if own == trace or (own is not None and trace_id_of(own) != trace_id_of(trace)):
+        return command
+    return replace(command, trace_id=trace)

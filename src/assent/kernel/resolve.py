@@ -9,13 +9,12 @@ from uuid import UUID
 from assent.kernel.registry import RegisteredAction, Registry
 from assent.model.canonical import NotCanonical, canonical_json
 from assent.model.contract import Contract, FieldSpec, FieldType
-from assent.model.hints import nearest
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Rejection
 from assent.model.names import is_blank
 from assent.model.parse import shown
 from assent.model.policy import check_policy
-from assent.model.problems import Problem
+from assent.model.problems import Problem, nearest
 from assent.model.values import check_changes, check_required
 
 TEXT_LENGTH_MAX: Final = 2_000

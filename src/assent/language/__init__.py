@@ -13,8 +13,6 @@ from assent.language.program import (
     prepare,
 )
 from assent.language.render import render, tree
-from assent.language.scope import OPEN, Scope, entity_type, event_scope, scope_of
-from assent.language.secrets import check_secrets, secret_in, secrets_in, with_secrets
 from assent.language.syntax import (
     EXPRESSION_CHARACTERS_MAX,
     EXPRESSION_DEPTH_LEVELS_MAX,
@@ -26,12 +24,25 @@ from assent.language.templates import (
     TEMPLATE_CHARACTERS_MAX,
     TEMPLATE_EXPRESSIONS_MAX,
     Template,
+    check_secrets,
     check_template,
     compile_template,
     parse_template,
     render_template,
+    secret_in,
+    secrets_in,
+    with_secrets,
 )
-from assent.language.types import Type, TypeKind, type_of_field
+from assent.language.types import (
+    OPEN,
+    Scope,
+    Type,
+    TypeKind,
+    entity_type,
+    event_scope,
+    scope_of,
+    type_of_field,
+)
 from assent.language.urls import UrlProgram, check_url
 from assent.language.values import as_json
 from assent.language.verb_syntax import VerbCall, parse_verb, render_verb

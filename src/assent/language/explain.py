@@ -7,8 +7,8 @@ from typing import Any, Final
 from assent.language.closures import Read, Variables
 from assent.language.lowering import Lowering
 from assent.language.render import render_node, render_value
-from assent.language.scope import OPEN, Scope
 from assent.language.syntax import ORDERING, And, Compare, Expression, Node, Not, Or
+from assent.language.types import OPEN, Scope
 from assent.language.values import alike
 
 _SHOWN_CHARACTERS_MAX: Final = 80

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from assent.language.literals import exact_number
-from assent.language.parse import parse
+from assent.language.parse import exact_number, parse
 from assent.language.render import render_node
 from assent.language.syntax import (
     EXPRESSION_CHARACTERS_MAX,

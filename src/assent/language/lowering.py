@@ -9,7 +9,6 @@ from assent.language import closures, values
 from assent.language.check import infer
 from assent.language.closures import Run, Test
 from assent.language.render import render_node
-from assent.language.scope import Scope
 from assent.language.syntax import (
     EQUALITY,
     And,
@@ -23,7 +22,7 @@ from assent.language.syntax import (
     Or,
     Variable,
 )
-from assent.language.types import TIMES, Type, TypeKind
+from assent.language.types import TIMES, Scope, Type, TypeKind
 
 Convert = Callable[[Any], Any]
 

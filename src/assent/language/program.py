@@ -1,21 +1,67 @@
 """Programs: checked expressions made ready to run.
 
 A program never raises: absent variables and values of unexpected types have defined results. Each run tells
-which variables it read and what they were, which is the evidence that a step keeps. There is no `eval`.
+which variables it read and what they were, in JSON, and never more of it than a step should keep: that is its
+evidence. There is no `eval`.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from assent.language.check import check_condition
 from assent.language.closures import Run, Variables
-from assent.language.evidence import as_evidence
 from assent.language.json_form import from_json
 from assent.language.lowering import Lowering
 from assent.language.parse import parse
-from assent.language.scope import OPEN, Scope
 from assent.language.syntax import Expression
+from assent.language.types import OPEN, Scope
+from assent.model.canonical import INTEGER_MAX
 from assent.model.problems import Problem
+
+EVIDENCE_ITEMS_MAX: Final = 50
+"""A list of ten thousand trusted vendors is not copied into every step that looked into it."""
+EVIDENCE_CHARACTERS_MAX: Final = 1000
+
+
+def as_evidence(value: object) -> Any:
+    """`value` as JSON; what is too long is cut, and says how much is missing."""
+    if value is None or isinstance(value, bool) or _is_kept(value):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return _object(value)
+    if isinstance(value, set | frozenset):
+        # Sets come in another order in every process; evidence must not.
+        return _list(sorted(value, key=str))
+    return _list(value) if isinstance(value, list | tuple) else _text(str(value))
+
+
+def _is_kept(value: object) -> bool:
+    """Whether this is a number that every JSON reader gives back unchanged."""
+    if isinstance(value, int):
+        return abs(value) <= INTEGER_MAX
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
+    kept = {str(key): as_evidence(item) for key, item in islice(value.items(), EVIDENCE_ITEMS_MAX)}
+    missing = len(value) - len(kept)
+    return kept | {"…": f"{missing} more"} if missing > 0 else kept
+
+
+def _list(value: Sequence[Any]) -> list[Any]:
+    kept = [as_evidence(item) for item in islice(value, EVIDENCE_ITEMS_MAX)]
+    missing = len(value) - len(kept)
+    return [*kept, f"… {missing} more"] if missing > 0 else kept
+
+
+def _text(text: str) -> str:
+    missing = len(text) - EVIDENCE_CHARACTERS_MAX
+    return f"{text[:EVIDENCE_CHARACTERS_MAX]}… {missing} more" if missing > 0 else text
 
 
 class Evaluation(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from assent.language.build import is_name
+from assent.language.parse import is_name
 from assent.language.syntax import (
     And,
     Compare,

@@ -1,16 +1,17 @@
-"""The syntax tree of expressions.
+"""The syntax tree of expressions, and where in a text a problem is.
 
 Every node knows its span in the source text; spans do not take part in equality, so that two spellings of one
 expression are equal trees.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
 from assent.language.types import TypeKind
+from assent.model.problems import Position, Problem
 
 EXPRESSION_CHARACTERS_MAX: Final = 500
 EXPRESSION_DEPTH_LEVELS_MAX: Final = 10
@@ -158,3 +159,35 @@ def variables_in(expression: Expression) -> tuple[str, ...]:
     """The names of the variables that the expression may read, in order of appearance."""
     names = (".".join(node.path) for node in walk(expression.root) if isinstance(node, Variable))
     return tuple(dict.fromkeys(names))
+
+
+_CONTEXT_CHARACTERS: Final = 40
+
+
+def position_at(text: str, offset: int) -> Position:
+    before = text[:offset]
+    return Position(before.count("\n") + 1, offset - before.rfind("\n"))
+
+
+def marked(code: str, message: str, text: str, span: TextSpan, hint: str | None = None) -> Problem:
+    """A problem whose message shows the part of `text` that it is about."""
+    shown = f"{message}, here: {_excerpt(text, span)}"
+    return Problem(code, shown, hint=hint, position=position_at(text, span.start))
+
+
+def _excerpt(text: str, span: TextSpan) -> str:
+    before, culprit, after = text[: span.start], text[span.start : span.end], text[span.end :]
+    if len(before) > _CONTEXT_CHARACTERS:
+        before = f"…{before[-_CONTEXT_CHARACTERS:]}"
+    if len(after) > _CONTEXT_CHARACTERS:
+        after = f"{after[:_CONTEXT_CHARACTERS]}…"
+    if len(culprit) > _CONTEXT_CHARACTERS:
+        culprit = f"{culprit[:_CONTEXT_CHARACTERS]}…"
+    return " ".join(f"`{before}»{culprit}«{after}`".split())
+
+
+def moved(problem: Problem, origin: Position) -> Problem:
+    """A problem of a text that begins at `origin` of a larger text, as a problem of the larger one."""
+    at = problem.position or Position(1, 1)
+    column = at.column + (origin.column - 1 if at.line == 1 else 0)
+    return replace(problem, position=Position(at.line + origin.line - 1, column))

@@ -2,6 +2,9 @@
 
 `{{` and `}}` are plain braces. A template that is one expression and nothing else yields the value itself, of
 whatever type; any other yields text, in which a missing value is empty.
+
+`{secret.erp}` names a secret and is never its value, which only the effects worker reads. A secret stands alone in its
+braces. Nothing is computed from it, so that nothing of it is kept.
 """
 
 import re
@@ -15,15 +18,21 @@ import orjson
 
 from assent.language.check import check
 from assent.language.closures import Read, Run, Variables
-from assent.language.evidence import as_evidence
 from assent.language.lowering import Lowering
-from assent.language.marks import marked, moved, position_at
 from assent.language.parse import parse
-from assent.language.program import Program
+from assent.language.program import Program, as_evidence
 from assent.language.render import render
-from assent.language.scope import OPEN, Scope
-from assent.language.syntax import CANONICAL_GROWTH_MAX, Expression, TextSpan
-from assent.language.types import TypeKind
+from assent.language.syntax import (
+    CANONICAL_GROWTH_MAX,
+    Expression,
+    TextSpan,
+    Variable,
+    marked,
+    moved,
+    position_at,
+    walk,
+)
+from assent.language.types import OPEN, Scope, TypeKind, object_of
 from assent.model.problems import Position, Problem
 
 TEMPLATE_CHARACTERS_MAX: Final = 10_000
@@ -182,3 +191,48 @@ def render_template(template: Template) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
+
+
+ROOT_OF_SECRETS: Final = "secret"
+NAME_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
+
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+def with_secrets(scope: Scope) -> Scope:
+    """The scope of texts that may name secrets."""
+    return scope.with_roots(secret=object_of({}, open=True))
+
+
+def secret_in(hole: Hole) -> str | None:
+    """The name of the secret that a hole is, if it is one."""
+    root = hole.expression.root
+    if isinstance(root, Variable) and root.path[0] == ROOT_OF_SECRETS and len(root.path) == 2:
+        return root.path[1]
+    return None
+
+
+def secrets_in(template: Template) -> list[str]:
+    """The secrets that a template names, each once."""
+    names = (secret_in(hole) for hole in template.holes)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def check_secrets(template: Template) -> list[Problem]:
+    """What is wrong with how a template names secrets."""
+    return [_misplaced(hole) for hole in template.holes if _reads_a_secret(hole) and not _is_well_named(hole)]
+
+
+def _reads_a_secret(hole: Hole) -> bool:
+    parts = walk(hole.expression.root)
+    return any(isinstance(part, Variable) and part.path[0] == ROOT_OF_SECRETS for part in parts)
+
+
+def _is_well_named(hole: Hole) -> bool:
+    name = secret_in(hole)
+    return name is not None and _NAME.fullmatch(name) is not None
+
+
+def _misplaced(hole: Hole) -> Problem:
+    message = "a secret stands alone in its braces, by a name of small letters, digits and _: `{secret.erp}`"
+    return moved(Problem("MISPLACED_SECRET", message, position=Position(1, 1)), hole.origin)

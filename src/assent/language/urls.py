@@ -9,11 +9,10 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Self
 
-from assent.language.marks import moved
 from assent.language.program import Program, compile_expression
-from assent.language.scope import OPEN, Scope
-from assent.language.syntax import Variable
+from assent.language.syntax import Variable, moved
 from assent.language.templates import Hole, Template, as_text, compile_template
+from assent.language.types import OPEN, Scope
 from assent.model.problems import Position, Problem
 
 _RECEIVER: Final = re.compile(r"https?://(?P<authority>[^/?#]*)(?P<rest>.?)", re.IGNORECASE | re.DOTALL)

@@ -9,11 +9,17 @@ from typing import Any, Final, cast
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from assent.language.complaints import SyntaxRefused
-from assent.language.literals import constant_literal, number_literal, span_of, text_literal
-from assent.language.marks import marked
+from assent.language.parse import SyntaxRefused, constant_literal, number_literal, span_of, text_literal
 from assent.language.render import render_value
-from assent.language.syntax import CANONICAL_GROWTH_MAX, Literal, LiteralValue, Located, TextSpan, Variable
+from assent.language.syntax import (
+    CANONICAL_GROWTH_MAX,
+    Literal,
+    LiteralValue,
+    Located,
+    TextSpan,
+    Variable,
+    marked,
+)
 from assent.language.types import TypeKind
 from assent.model.canonical import NotCanonical, require_canonical
 from assent.model.problems import Problem

@@ -12,8 +12,7 @@ from typing import Literal as OneOf
 
 from pydantic import Field, StringConstraints
 
-from assent.language.marks import marked
-from assent.language.syntax import Literal, Variable
+from assent.language.syntax import Literal, Variable, marked
 from assent.language.values import as_decimal, as_time, is_number, looked_up
 from assent.language.verb_syntax import (
     UUID_FORM,
@@ -25,9 +24,8 @@ from assent.language.verb_syntax import (
     VerbCall,
     variables_of,
 )
-from assent.model.hints import nearest
 from assent.model.parse import Declaration, parse_declaration, shown
-from assent.model.problems import Problem
+from assent.model.problems import Problem, nearest
 
 
 class ArgumentType(StrEnum):

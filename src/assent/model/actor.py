@@ -1,9 +1,15 @@
-"""Who acts, and on whose behalf: actors with their rights, and the authority that travels with a token."""
+"""Who acts, on whose behalf, by which way, and who reads.
 
-from collections.abc import Iterable, Mapping
+Actors have rights; the authority travels with a token; the origin of a command is for the audit log. A reader is a
+person with what lists may show to that person.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, Self
+from uuid import UUID
 
 ActorKind = Literal["user", "service_account", "system"]
 
@@ -147,3 +153,61 @@ def _json_of(authority: Authority) -> dict[str, Any]:
     # Written with every token and every start; the people of a batch are few.
     command = {"command": authority.command} if authority.command is not None else {}
     return {"principals": [principal.to_json() for principal in authority.principals], **command}
+
+
+BY_WORKFLOWS: Final = "workflow"
+"""The channel of steps that a timer or an event moves, and no command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The way in that a command took."""
+
+    channel: str = "python"
+    """`http`, `cli`, `python`, `workflow`; `sql` by default."""
+    place: str | None = None
+    """An address, a host."""
+    reason: str | None = None
+    """Why, where the command itself does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who acts in a transaction, and by which way: what the database notes when they administer something."""
+
+    actor: Actor
+    origin: Origin = Origin()
+    trace: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "actor_id": self.actor.id,
+            "actor_kind": self.actor.kind,
+            "actor_roles": sorted(self.actor.roles),
+            "channel": self.origin.channel,
+            "place": self.origin.place,
+            "reason": self.origin.reason,
+            "trace_id": self.trace,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A person who reads a list, as `assent.is_readable` in the database takes it."""
+
+    person: str
+    at: datetime
+    """The time at which delegations are read."""
+    hidden_types: Sequence[str] = ()
+    """The entity types that they may not see."""
+    all_flows: bool = False
+    definitions: Sequence[UUID] = ()
+    """The flows that they may read without taking part."""
+
+
+def reader_columns(reader: Reader | None) -> tuple[Any, ...]:
+    """Return the arguments of list statements; the first is whether there is a reader, else all rows are seen."""
+    if reader is None:
+        return False, [], True, [], "", None
+    hidden, definitions = list(reader.hidden_types), list(reader.definitions)
+    return True, hidden, reader.all_flows, definitions, reader.person, reader.at

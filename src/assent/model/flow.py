@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from assent.model.contract import EditWindow, Name, Role, SeparationSpec, Version
-from assent.model.kinds import one_of, parse_graph, type_of
 from assent.model.nodes import (
     Action,
     EndNode,
@@ -20,7 +19,7 @@ from assent.model.nodes import (
     WaitTimer,
 )
 from assent.model.parse import Declaration, shown
-from assent.model.patch import EDGES_MAX, NODES_MAX, PATCH_KINDS, PRIORITY_MAX
+from assent.model.patch import EDGES_MAX, NODES_MAX, PATCH_KINDS, PRIORITY_MAX, one_of, parse_graph, type_of
 from assent.model.problems import Problem
 from assent.model.requirements import OnFail, Requirement
 from assent.model.terms import Capability, Condition, DottedName, Duration, Label, refuse

@@ -1,4 +1,7 @@
-"""Identities: UUIDv7 ids that sort by time, and the keys that make things happen once."""
+"""Identities: UUIDv7 ids that sort by time, the keys that make things happen once, and the keys of rows.
+
+An org comes first in the key of a row: no id means anything without its org.
+"""
 
 import hashlib
 import os
@@ -108,3 +111,22 @@ def _digest(*parts: str) -> str:
     # Each part carries its length: without it, ("a", "bc") and ("ab", "c") would be one key.
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+InstanceKey = tuple[str, UUID]
+"""An org and one of its instances."""
+
+EntityKey = tuple[str, UUID]
+"""An org and one of its entities."""
+
+RequestKey = tuple[str, UUID]
+"""An org and one of its approval requests, forms or outside requests."""
+
+DefinitionKey = tuple[str, UUID]
+"""The owner of a definition, which is an org or `*`, and the definition."""
+
+EventKey = tuple[str, str]
+"""An org and the key of an event."""
+
+Cursor = tuple[datetime, UUID]
+"""The last row of a page: its time and its id."""

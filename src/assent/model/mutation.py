@@ -1,8 +1,12 @@
-"""What goes into the kernel and what comes out: commands, entities, mutations, rejections, events."""
+"""What goes into the kernel and what comes out: commands, entities, mutations, rejections, events.
+
+Expressions see actors and entities as `actor_view` and `entity_view` return them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
@@ -181,3 +185,19 @@ class Event:
         if self.instance_id is None and self.event_type == ON_EVENT and isinstance(under, str):
             return arrival_key(under, self.payload["cause"], self.payload.get(PARTITION))
         return event_key(self.instance_id or NIL_ID, self.event_type, self.payload, self.entity_version)
+
+
+@lru_cache(maxsize=256)
+def actor_view(actor: Actor) -> dict[str, Any]:
+    return {
+        "id": actor.id,
+        "kind": actor.kind,
+        "roles": sorted(actor.roles),
+        "capabilities": sorted(actor.capabilities),
+    }
+
+
+def entity_view(entity: Entity) -> dict[str, Any]:
+    """Its content, and what is the entity's own."""
+    own = {"id": str(entity.id), "type": entity.type, "state": entity.state, "version": entity.version}
+    return {**entity.data, **own}

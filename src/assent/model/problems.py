@@ -1,11 +1,14 @@
 """What is wrong with something that a person or a program handed in.
 
 A problem is a value: a stable code, where it is, what was expected, and what to do about it. Passes collect
-problems; only the outermost door turns a list of them into an exception or an exit code.
+problems; only the outermost door turns a list of them into an exception or an exit code. Hints name what was probably
+meant. Texts of errors that events and jobs keep are cleaned here as well.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
 from typing import Final, Self
 
 Path = tuple[str | int, ...]
@@ -118,3 +121,33 @@ class Invalid(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+NAME_LENGTH_MAX: Final = 64
+KNOWN_MAX: Final = 200
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """The known name that is most like this one, if one is."""
+    if len(name) > NAME_LENGTH_MAX:
+        return None
+    near = get_close_matches(name, list(islice(known, KNOWN_MAX)), n=1)
+    return near[0] if near else None
+
+
+ERROR_CHARACTERS_MAX: Final = 2_000
+
+
+def clean_error_text(text: str) -> str:
+    """Return a text that PostgreSQL can keep: no NUL, no half of a surrogate pair, and not too long."""
+    return text.replace("\0", "\ufffd").encode("utf-8", errors="replace").decode()[:ERROR_CHARACTERS_MAX]
+
+
+def error_text(error: BaseException) -> str:
+    """Return the message of an error, cleaned; its type where it has none."""
+    return clean_error_text(str(error) or type(error).__name__)
+
+
+def typed_error_text(error: BaseException) -> str:
+    """Return the type and the message of an error, cleaned."""
+    return clean_error_text(f"{type(error).__name__}: {error}")

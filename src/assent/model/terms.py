@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from assent.model.contract import Name
-from assent.model.duration import parse_duration
 from assent.model.parse import shown
 from assent.model.problems import Problem
+from assent.model.timing import parse_duration
 
 _CAPABILITY: Final = re.compile(r"(\*|[a-z0-9][a-z0-9_.-]*(:[a-z0-9][a-z0-9_.-]*)*(:\*)?)", re.ASCII)
 _DOTTED: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*", re.ASCII)

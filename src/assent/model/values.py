@@ -12,9 +12,8 @@ from uuid import UUID
 
 from assent.model.canonical import INTEGER_MAX, JsonValue, NotCanonical, require_canonical
 from assent.model.contract import FieldSpec, FieldType, limit_of
-from assent.model.hints import nearest
 from assent.model.parse import shown
-from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem
+from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem, nearest
 
 Fields = Mapping[str, FieldSpec]
 Checked = tuple[JsonValue, list[Problem]]

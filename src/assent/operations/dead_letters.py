@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from assent.model.keys import Cursor
+from assent.model.ids import Cursor
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

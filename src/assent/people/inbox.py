@@ -72,7 +72,7 @@ class InboxQuery:
     workflow: str | None = None
     overdue: bool | None = None
     due_before: datetime | None = None
-    claimed: Literal["me", "nobody", "others"] | None = None
+    claimed: Literal["me", "unclaimed", "others"] | None = None
     text: str | None = None
     """A part of the title, in whatever case."""
     partition_id: str | None = None

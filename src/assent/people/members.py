@@ -13,9 +13,9 @@ import asyncpg
 
 from assent.model.actor import Actor
 from assent.model.contract import Contract
-from assent.model.grants import refuse_for_oneself, refuse_not_held, refuse_rights_not_held
-from assent.model.member_ids import refuse_bad_id
 from assent.model.mutation import Refused, Rejection
+from assent.model.names import refuse_bad_id
+from assent.model.policy import refuse_for_oneself, refuse_not_held, refuse_rights_not_held
 from assent.people.roles import keeping_an_administrator, lock_grants, read_carried
 from assent.store.connect import Connection
 from assent.store.queries import load_queries

@@ -1,6 +1,6 @@
 """Roles and the capabilities that they carry. A role is a name that members hold; there is nothing else to it.
 
-A member gives or takes only what the member holds (`assent.model.grants`), and the last active holder of `*` keeps it.
+A member gives or takes only what the member holds (`assent.model.policy`), and the last active holder of `*` keeps it.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from assent.model.actor import Actor
-from assent.model.grants import EVERYTHING, refuse_not_held
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
+from assent.model.policy import EVERYTHING, refuse_not_held
 from assent.store.connect import Connection
 from assent.store.queries import load_queries
 

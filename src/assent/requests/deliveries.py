@@ -18,10 +18,9 @@ from assent.jobs.job import (
     next_state,
 )
 from assent.jobs.queue import hold_if_claimed, settle_if_claimed
-from assent.model.bundle import Bundle, read_bundle
-from assent.model.error_text import typed_error_text
-from assent.model.ids import new_id
-from assent.model.keys import RequestKey
+from assent.model.ids import RequestKey, new_id
+from assent.model.outside_request import Bundle, read_bundle
+from assent.model.problems import typed_error_text
 from assent.requests.fold import Delivery, Folded, NewItem, fold
 from assent.requests.notify import notify_steps
 from assent.store.clock import transaction_time

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from assent.model.bundle import Bundle, BundleItem, ResultStatus
-from assent.model.outside_request import OPEN, OutsideStatus
+from assent.model.outside_request import OPEN, Bundle, BundleItem, OutsideStatus, ResultStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from typing import Final, Literal
 from uuid import UUID
 
-from assent.model.bundle import Bundle
+from assent.model.outside_request import Bundle
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from assent.model.keys import Cursor
+from assent.model.actor import Reader, reader_columns
+from assent.model.ids import Cursor
 from assent.model.outside_request import OutsideStatus
-from assent.model.reader import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

@@ -17,7 +17,7 @@ from assent.engine.apply import next_visit
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
-from assent.kernel.locked_rows import LockedRows
+from assent.kernel.entities import LockedRows
 from assent.model.actor import SYSTEM_ID
 from assent.model.mutation import Rejection
 from assent.runtime.batch import BatchItem, Execution

@@ -8,7 +8,7 @@ from uuid import UUID
 from assent.definitions import Definition, DefinitionRef
 from assent.engine.inputs import Input
 from assent.engine.run import Run
-from assent.model.origin import BY_WORKFLOWS, Origin
+from assent.model.actor import BY_WORKFLOWS, Origin
 
 BY_ITSELF: Final = Origin(BY_WORKFLOWS)
 

@@ -10,9 +10,8 @@ from assent.audit.write import AuditEntry, SubjectKind, write_entries
 from assent.definitions import Definitions
 from assent.engine.inputs import Input
 from assent.kernel import Kernel
-from assent.model.actor import SYSTEM, Actor
+from assent.model.actor import SYSTEM, Actor, Origin
 from assent.model.ids import new_id
-from assent.model.origin import Origin
 from assent.people.directory import Directory
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import Execution, NewInstance

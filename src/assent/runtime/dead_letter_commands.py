@@ -8,7 +8,7 @@ from uuid import UUID
 from assent.engine.inputs import RetryInstance
 from assent.jobs.dead_letters import revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
-from assent.model.keys import Cursor
+from assent.model.ids import Cursor
 from assent.model.mutation import Refused, Rejection
 from assent.operations.dead_letters import DeadLetter, LetterKind, page_of_dead_letters
 from assent.runtime.batch import BatchItem

@@ -9,8 +9,8 @@ from uuid import UUID
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source, read_sources
 from assent.definitions import DefinitionVersion, Publication, archive, list_versions, rollback
-from assent.definitions.publish_sources import PublishedSources, publish_sources
-from assent.model.origin import By
+from assent.definitions.publish import PublishedSources, publish_sources
+from assent.model.actor import By
 from assent.runtime.core import OrgScope
 from assent.store.database import Connection
 from assent.telemetry import current_trace

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from assent.model.bundle import Bundle, ResultStatus, read_bundle
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
+from assent.model.outside_request import Bundle, ResultStatus, read_bundle
 from assent.outbox.emit import emit_events
 from assent.requests.push import Pushed, Source, push_delivery
 from assent.runtime.commands import check_data

@@ -17,7 +17,7 @@ from assent.engine.inputs import (
     Unreadable,
 )
 from assent.model.actor import SYSTEM, Actor, Authority
-from assent.model.keys import InstanceKey
+from assent.model.ids import InstanceKey
 from assent.model.mutation import ON_AMENDMENT, ON_CREATE, ON_EVENT, ON_MUTATION, ON_SUPERSEDED
 from assent.model.outside_request import ON_RESULT
 from assent.runtime.batch import BatchItem, NewInstance

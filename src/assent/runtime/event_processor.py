@@ -17,8 +17,7 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.model.ids import new_id
-from assent.model.keys import InstanceKey
+from assent.model.ids import InstanceKey, new_id
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
 from assent.runtime.event_inputs import load_events

@@ -6,10 +6,10 @@ from typing import Any, Final
 from assent.engine.apply import EVENT_FAILED
 from assent.engine.inputs import Input, Pause
 from assent.model.actor import SYSTEM
-from assent.model.backoff import backoff, jittered
-from assent.model.error_text import error_text, typed_error_text
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
+from assent.model.problems import error_text, typed_error_text
+from assent.model.timing import backoff, jittered
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed

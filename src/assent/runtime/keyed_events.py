@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from assent.engine.inputs import EventArrived
 from assent.engine.instance import Step
-from assent.model.ids import new_id
-from assent.model.keys import EventKey
+from assent.model.ids import EventKey, new_id
 from assent.model.mutation import ON_EVENT, PARTITION, Event
 from assent.outbox.emit import emit_events
 from assent.runtime.batch import Execution

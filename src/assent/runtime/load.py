@@ -25,11 +25,9 @@ from assent.engine.plan import Plan, plan_of
 from assent.engine.run import CHAIN_STEPS_MAX, Run
 from assent.engine.visit import World
 from assent.kernel import Kernel
-from assent.kernel.locked_rows import LockedRows
-from assent.kernel.read import read_entity
-from assent.kernel.rows import entity_from
+from assent.kernel.entities import LockedRows, entity_from, read_entity
 from assent.model.graph import NodeKind
-from assent.model.keys import InstanceKey
+from assent.model.ids import InstanceKey
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.people.delegations import load_delegations
 from assent.people.directory import Directory

@@ -11,15 +11,14 @@ from assent.approvals.resolve import PeopleQuery, find_people
 from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
-from assent.kernel.locked_rows import LockedRows
-from assent.kernel.programs import programs_of
+from assent.kernel.entities import LockedRows
+from assent.kernel.rules import programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
-from assent.model.effect import OutsideWork
+from assent.model.job import OutsideWork, Submittable
 from assent.model.mutation import Command, Mutation, Refused, Rejection
 from assent.model.problems import Invalid
-from assent.model.task import Submittable
 from assent.people.directory import Directory
 from assent.runtime.batch import Execution
 from assent.runtime.errors import InstanceBusy, StepFailed

@@ -9,11 +9,10 @@ from uuid import UUID
 
 from assent.engine.answers_open import possible_answers
 from assent.engine.inputs import Advance
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Reader
 from assent.model.approval import ApprovalRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.reader import Reader
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow

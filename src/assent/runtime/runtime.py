@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from assent.model.actor import Actor
+from assent.model.actor import Actor, Origin
 from assent.model.names import require_name
-from assent.model.origin import Origin
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
 from assent.runtime.core import Core, OrgScope
 from assent.runtime.dead_letter_commands import DeadLetterCommands

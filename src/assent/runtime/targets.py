@@ -8,9 +8,9 @@ from uuid import UUID
 
 from assent.definitions import DefinitionRef
 from assent.engine.inputs import Advance, Input, Start
+from assent.model.actor import Origin
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
-from assent.model.origin import Origin
 from assent.runtime.batch import BatchItem, NewInstance
 from assent.store.database import Connection
 from assent.store.queries import load_queries

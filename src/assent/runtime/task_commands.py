@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from assent.jobs.dead_letters import revive, revive_all
+from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
 from assent.model.problems import Invalid
-from assent.model.task import PRIORITY_MAX
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.store.database import Connection
 from assent.tasks.settle import cancel_if_open

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from assent.model.keys import Cursor
-from assent.model.reader import Reader, reader_columns
+from assent.model.actor import Reader, reader_columns
+from assent.model.ids import Cursor
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row

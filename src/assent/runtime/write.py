@@ -15,9 +15,9 @@ from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
+from assent.model.job import TaskSpec
 from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
-from assent.model.task import TaskSpec
 from assent.outbox.emit import emit_events
 from assent.requests.open import Asked, open_requests
 from assent.runtime.batch import BatchItem, Execution

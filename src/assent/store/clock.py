@@ -9,9 +9,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from assent.model.clock import Clock
-from assent.model.duration import parse_duration
 from assent.model.problems import Invalid, Problem
+from assent.model.timing import Clock, parse_duration
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.store", "store.sql")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 import asyncpg
 import orjson
 
-from assent.model.clock import Clock
+from assent.model.actor import By
 from assent.model.names import is_blank
-from assent.model.origin import By
+from assent.model.timing import Clock
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.commit import CommitProof, LostCommit, commit, outage_after_goodbye, resolve, roll_back
 from assent.store.connect import FRESH_PLANS, Connection, connect

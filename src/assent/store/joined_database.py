@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 from uuid import UUID
 
-from assent.model.origin import By
+from assent.model.actor import By
 from assent.store.commit import CommitProof
 from assent.store.connect import Connection
 from assent.store.database import Database, Isolation, Plans

@@ -15,8 +15,9 @@ from typing import Final, TypeVar
 
 import asyncpg
 
+from assent.store.commit import LostCommit, commit, roll_back
 from assent.store.connect import Connection, connect
-from assent.store.errors import StoreError
+from assent.store.errors import OutcomeUnknown, StoreError
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 
@@ -102,7 +103,7 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
         attempt += 1
         blockers: list[BlockingSession] = []
         try:
-            async with connection.transaction():
+            async with _transaction(connection, settings):
                 pid = await connection.fetchval(
                     _SQL.limit_lock_waits, f"{settings.migration_lock_timeout_ms}ms"
                 )
@@ -120,6 +121,26 @@ async def run_with_short_lock_waits(  # noqa: PLR0913
                 ) from error
             on_wait(wait)
         await asyncio.sleep(timeout_s * min(attempt, PAUSES_MAX))
+
+
+@asynccontextmanager
+async def _transaction(connection: Connection, settings: Settings) -> AsyncIterator[None]:
+    """A transaction whose COMMIT has a deadline, also where its statements have none.
+
+    Raise `OutcomeUnknown` where the answer to COMMIT is lost: the work that runs here is safe to run again.
+    """
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield
+    except BaseException:
+        await roll_back(connection, transaction)
+        raise
+    try:
+        async with asyncio.timeout(settings.statement_deadline_s):
+            await commit(connection, transaction, time.monotonic())
+    except (LostCommit, TimeoutError) as error:
+        raise OutcomeUnknown() from error
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from assent.model.problems import Invalid
-from assent.store.environment import EnvironmentSettings, number
+from assent.store.environment import EnvironmentSettings, number, read_secret
 
 
 def _check_url(url: str) -> str:
@@ -27,8 +27,10 @@ class Settings(EnvironmentSettings):
 
     model_config = SettingsConfigDict(env_prefix="ASSENT_")
 
-    database_url: Annotated[str, AfterValidator(_check_url)] | None = Field(default=None, repr=False)
-    """A PostgreSQL server from 15 on; without it we start our own."""
+    database_url: Annotated[str, AfterValidator(read_secret), AfterValidator(_check_url)] | None = Field(
+        default=None, repr=False
+    )
+    """A PostgreSQL server from 15 on, or the file with its URL; without it we start our own."""
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     """Where our own server keeps its data; without it, the user's data folder."""
     pool_connections_min: int = number(1, 1, 1_000)

@@ -14,9 +14,8 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from assent.jobs.job import AttemptResult, Failed, JobOutcome, Succeeded
-from assent.model.error_text import error_text, typed_error_text
 from assent.model.parse import problems_of
-from assent.model.problems import Invalid
+from assent.model.problems import Invalid, error_text, typed_error_text
 from assent.store.database import Database
 from assent.store.errors import PoolBusy
 from assent.store.pool import holding

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from assent.model.duration import require_duration
+from assent.model.timing import require_duration
 
 FAILED: Final = "TASK_FAILED"
 GAVE_UP: Final = "TASK_GAVE_UP"

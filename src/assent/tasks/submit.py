@@ -10,8 +10,8 @@ import asyncpg
 
 from assent.model.actor import SYSTEM
 from assent.model.ids import new_id
+from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX
 from assent.model.mutation import Refused, Rejection
-from assent.model.task import PRIORITY, TASK_ATTEMPTS_MAX
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

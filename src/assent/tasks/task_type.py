@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from assent.model.canonical import NotCanonical, require_canonical
-from assent.model.duration import require_duration
+from assent.model.job import PRIORITY, PRIORITY_MAX, TASK_ATTEMPTS_MAX, Submittable
 from assent.model.parse import problems_of, shown
 from assent.model.problems import Invalid, Problem
-from assent.model.task import PRIORITY, PRIORITY_MAX, TASK_ATTEMPTS_MAX, Submittable
 from assent.model.terms import DottedName
+from assent.model.timing import require_duration
 from assent.tasks.context import TaskContext
 
 Function = Callable[..., Any]

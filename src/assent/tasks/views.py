@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from assent.jobs.job import JobStatus
-from assent.model.reader import Reader, reader_columns
+from assent.model.actor import Reader, reader_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

@@ -5,9 +5,15 @@ prometheus-client and sentry-sdk are extras, and imported only when they are tur
 """
 
 from assent.telemetry.hooks import Metrics, Span, SpanKind, TelemetryHooks, Tracer, hooks
-from assent.telemetry.scope import current_trace, log_fields, scope
-from assent.telemetry.spans import span
-from assent.telemetry.traceparent import is_sampled, is_traceparent, trace_id_of
+from assent.telemetry.spans import (
+    current_trace,
+    is_sampled,
+    is_traceparent,
+    log_fields,
+    scope,
+    span,
+    trace_id_of,
+)
 
 __all__ = [
     "Metrics",

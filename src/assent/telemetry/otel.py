@@ -9,7 +9,7 @@ from opentelemetry import trace as otel
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
 from assent.telemetry.hooks import SpanKind
-from assent.telemetry.traceparent import parts_of
+from assent.telemetry.spans import parts_of
 
 _KINDS: Final[Mapping[SpanKind, otel.SpanKind]] = {
     "internal": otel.SpanKind.INTERNAL,

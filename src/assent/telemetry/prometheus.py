@@ -44,7 +44,12 @@ class PrometheusMetrics:
         self._dead = Gauge(
             "assent_dead_letters", "Jobs and events that used up their attempts", ["queue"], registry=to
         )
-        self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
+        self._died = Counter(
+            "assent_dead_total",
+            "Jobs and events whose last attempt failed in this process",
+            ["queue"],
+            registry=to,
+        )
         self._retries = Counter(
             "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import sentry_sdk
 from sentry_sdk.types import Event, Hint
 
-from assent.telemetry.scope import log_fields
+from assent.telemetry.spans import log_fields
 
 
 class Sentry:

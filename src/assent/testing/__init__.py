@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from assent.testing.databases import START
     from assent.testing.sandbox import Sandbox
-    from assent.testing.scenarios.run import ScenarioResult, run_scenario
     from assent.testing.scenarios.scenario import Scenario, read_scenario
-    from assent.testing.scenarios.suite import FoundScenario, find_scenarios
+    from assent.testing.scenarios.suite import FoundScenario, ScenarioResult, find_scenarios, run_scenario
 
 _PLACES: Final = {
     "START": "assent.testing.databases",
-    "ScenarioResult": "assent.testing.scenarios.run",
-    "run_scenario": "assent.testing.scenarios.run",
+    "ScenarioResult": "assent.testing.scenarios.suite",
+    "run_scenario": "assent.testing.scenarios.suite",
     "Sandbox": "assent.testing.sandbox",
     "Scenario": "assent.testing.scenarios.scenario",
     "read_scenario": "assent.testing.scenarios.scenario",

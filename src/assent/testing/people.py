@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
 
-from assent.kernel.read import read_actor
+from assent.kernel.entities import read_actor
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
 from assent.model.parse import Declaration, parse_declaration
@@ -14,7 +14,7 @@ from assent.model.terms import Capability
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.testing", "people.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 
 class ScenarioMember(Declaration):

@@ -11,16 +11,15 @@ from assent.app import App
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.source import Source
 from assent.definitions import publish_contract
-from assent.definitions.publish_sources import publish_sources
+from assent.definitions.publish import publish_sources
 from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import parse_contract
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.connect import Connection
 from assent.store.database import Database
-from assent.testing.databases import SETTINGS, START, Databases
+from assent.testing.databases import SETTINGS, START, Databases, server_url
 from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people
-from assent.testing.server import server_url
 from assent.testing.sources import Given, sources_of
 from assent.testing.time_passing import drain, length_of, pass_time
 from assent.worker.duty import Duty, WorkerContext

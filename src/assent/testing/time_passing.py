@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from assent.model.duration import parse_duration
 from assent.model.parse import shown
 from assent.model.problems import Invalid, Problem
+from assent.model.timing import parse_duration
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from assent.worker.duty import Duty
 
-_SQL: Final = load_queries("assent.testing", "time_passing.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 ROUNDS_MAX: Final = 1_000
 """How often every duty is asked for more before the test fails because this never ends."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import asyncpg
 
-from tests.effects.receiver import Receiver
 from tests.faults.chaos.application import NODES
 from tests.faults.chaos.load import NO_ANSWER, UNKNOWN, Intent
+from tests.receiver import Receiver
 
 SETTLED_MAX_S: Final = 90.0
 """By when nothing may be left in a queue after the last fault."""

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import httpx
 
-from tests.effects.receiver import Received, Reply
 from tests.faults.chaos.application import ORGS
 from tests.faults.chaos.plant import Plant
 from tests.http.callers import bearer, token
+from tests.receiver import Received, Reply
 
 ANSWER_MAX_S: Final = 20.0
 """How long a client waits for an answer; then it has none."""
@@ -106,7 +106,7 @@ class Load:
 
     async def _errand(self, org: str, number: str) -> None:
         await self._want(
-            "start", org, "ann", number, "/ui/workflows/errand/start", {"number": number}, keyed=True
+            "start", org, "ann", number, "/api/flows/errand/start", {"number": number}, keyed=True
         )
         await self._want("emit", org, "ops", number, f"/api/events/paid:{number}", {"data": {}}, keyed=True)
 

@@ -20,10 +20,10 @@ from assent.store.embedded.cluster import OWNER, Cluster
 from assent.store.embedded.postmaster import read_postmaster
 from assent.store.embedded.programs import wheel_programs
 from assent.store.migrate import migrate
-from tests.effects.receiver import Receiver, receiving
 from tests.faults.chaos.application import furnish
 from tests.faults.proxy import Proxy
 from tests.http.callers import AUDIENCE, ISSUER, SECRET
+from tests.receiver import Receiver, receiving
 
 ROOT: Final = Path(__file__).parents[3]
 ASSENT: Final = Path(sys.executable).parent / "assent"

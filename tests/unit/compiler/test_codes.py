@@ -9,7 +9,7 @@ import assent.model
 ROOT = Path(__file__).parents[3]
 COMPILER = Path(str(assent.compiler.__file__)).parent
 MODEL = Path(str(assent.model.__file__)).parent
-DECLARATIONS = ("contract", "patch", "flow", "kinds", "terms", "people", "requirements", "parse", "duration")
+DECLARATIONS = ("contract", "patch", "flow", "terms", "people", "requirements", "parse", "timing")
 NOT_OF_GRAPHS = frozenset({"EMPTY_ROLES", "NEEDS_WORKFLOW", "TOO_LARGE"})
 """Of a contract's other parts; the kernel's guide explains them."""
 

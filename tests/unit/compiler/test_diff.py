@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 from assent.compiler import compile_effective, compile_flow
-from assent.compiler.changes import Detail, Diff, WorkflowChange
-from assent.compiler.diff import diff
+from assent.compiler.diff import Detail, Diff, WorkflowChange, diff
 from assent.model.workflow import Workflow
 from tests.authored import invoice_envelope, invoice_patch, orders_flow
 

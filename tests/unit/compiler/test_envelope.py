@@ -7,8 +7,7 @@ import pytest
 from assent.compiler import compile_contract, envelope_of, generate_envelope
 from assent.model.canonical import canonical_json
 from assent.model.contract import Contract, EditWindow, contract_from
-from assent.model.envelope import Envelope
-from assent.model.graph import Outcome
+from assent.model.graph import Envelope, Outcome
 from assent.model.problems import Invalid
 from tests.authored import invoice_contract, invoice_envelope
 

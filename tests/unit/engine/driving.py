@@ -17,9 +17,9 @@ from assent.engine.run import Offered, Run
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import ApprovalRequest, Delegation, FoundGroup, FoundPeople, Person, Presence
-from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.ids import new_id
+from assent.model.job import Effect
 from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
 

@@ -1,6 +1,5 @@
 """The engine without a database: tokens go where the graph says, once, and steps say all of it."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,21 +18,8 @@ from assent.engine.inputs import (
 )
 from assent.model.actor import Actor
 from assent.model.mutation import KeyedEvent, Rejection
+from tests.authored import END, arrows, form, script
 from tests.unit.engine.driving import ANN, OPS, Case, flow
-
-END = {"id": "end", "type": "terminal"}
-
-
-def script(name: str, **sets: Any) -> dict[str, Any]:
-    return {"id": name, "type": "script", "set": sets or {name: "true"}}
-
-
-def form(name: str, **rest: Any) -> dict[str, Any]:
-    return {"id": name, "type": "action", **rest}
-
-
-def arrows(*names: str, event: str = "completed") -> list[dict[str, Any]]:
-    return [{"from": a, "event": event, "to": b} for a, b in pairwise(names)]
 
 
 def code(offered: Any) -> str:

@@ -21,9 +21,9 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.approval import Delegation
 from assent.model.form import FormRequest
 from assent.model.mutation import Rejection
+from tests.authored import END
 from tests.unit.engine.driving import ANN, NOW, Case, flow
 
-END = {"id": "end", "type": "terminal"}
 LATE = {"id": "late", "type": "terminal"}
 SENT = {"from": "ask", "event": "sent", "to": "end"}
 FIELDS = {"name": {"type": "text", "required": True}, "limit": {"type": "integer", "min": 1}}

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from assent.engine.inputs import Cancel, CancelToken, Resume, RetryInstance, Skip
+from tests.authored import END, arrows, form, script
 from tests.unit.engine.driving import ANN, OPS, Case, flow
-from tests.unit.engine.test_flows import END, arrows, code, form, script
+from tests.unit.engine.test_flows import code
 
 
 def call(name: str) -> dict[str, Any]:

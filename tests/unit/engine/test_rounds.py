@@ -9,9 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from assent.engine.consent import tally
+from assent.engine.consent import can_be_filled, round_of, tally
 from assent.engine.inputs import Reassign
-from assent.engine.rounds import can_be_filled, round_of
 from assent.engine.run import Offered
 from assent.model.actor import Actor
 from assent.model.approval import ApprovalRequest, Decision, Delegation, Group, Seat

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.model.bundle import Bundle, read_bundle
+from assent.model.outside_request import Bundle, read_bundle
 from assent.requests.fold import Delivery, Folded, decided, fold
 from tests.requests.bundles import item
 

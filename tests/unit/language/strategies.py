@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from assent.language.build import is_name
 from assent.language.json_form import literal_of
+from assent.language.parse import is_name
 from assent.language.syntax import And, Compare, Index, ListOf, Literal, Node, Not, Operator, Or, Variable
 
 NAMES = ("a", "b", "rate", "due", "in", "tags")

@@ -3,7 +3,7 @@
 import pytest
 
 from assent.language import Expression, TypeKind, check, check_condition, event_scope, parse, scope_of
-from assent.language.scope import OPEN
+from assent.language.types import OPEN
 from assent.model.contract import FieldSpec, FieldType
 from assent.model.problems import Position
 from tests.unit.language.invoices import SCOPE

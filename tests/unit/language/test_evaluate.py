@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from assent.language import OPEN, Program, Scope, compile_expression, parse
-from assent.language.evidence import EVIDENCE_CHARACTERS_MAX, EVIDENCE_ITEMS_MAX
+from assent.language.program import EVIDENCE_CHARACTERS_MAX, EVIDENCE_ITEMS_MAX
 from tests.unit.language.invoices import SCOPE
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -25,9 +25,8 @@ from assent.language import (
     tree,
 )
 from assent.language.render import render_node
-from assent.language.scope import Scope
 from assent.language.syntax import Compare, Index, Node, Operator, Variable, depth_of, dereferences_of
-from assent.language.types import DATETIME, DECIMAL, list_of, object_of
+from assent.language.types import DATETIME, DECIMAL, Scope, list_of, object_of
 from tests.unit.language import strategies as some
 from tests.unit.language.invoices import SCOPE
 from tests.unit.language.reference import evaluate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assent.model.bundle import Bundle, read_bundle
+from assent.model.outside_request import Bundle, read_bundle
 from tests.requests.bundles import BAD_BUNDLES, BUNDLES, item
 
 

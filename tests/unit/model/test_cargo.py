@@ -2,7 +2,7 @@
 
 import pytest
 
-from assent.model.cargo import Cargo, parse_cargo
+from assent.model.outside_request import Cargo, parse_cargo
 from assent.model.problems import Problem
 from tests.requests.bundles import BAD_CARGO, CARGO
 

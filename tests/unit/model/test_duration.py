@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from assent.model.duration import parse_duration
 from assent.model.problems import Problem
+from assent.model.timing import parse_duration
 
 
 @pytest.mark.parametrize(

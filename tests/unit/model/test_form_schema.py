@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from assent.model.contract import FieldSpec
-from assent.model.form_schema import DIALECT, form_schema
+from assent.model.form import DIALECT, form_schema
 from assent.model.values import check_changes, check_required
 
 FIELDS = {

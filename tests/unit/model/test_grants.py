@@ -4,9 +4,14 @@ import pytest
 
 from assent.model.actor import Actor
 from assent.model.contract import contract_from
-from assent.model.grants import not_held, refuse_for_oneself, refuse_not_held, refuse_rights_not_held
 from assent.model.mutation import Refused
-from assent.model.policy import check_policy
+from assent.model.policy import (
+    check_policy,
+    not_held,
+    refuse_for_oneself,
+    refuse_not_held,
+    refuse_rights_not_held,
+)
 
 NOTE = contract_from(
     {

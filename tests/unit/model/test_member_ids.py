@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from assent.model.member_ids import ID_LENGTH_MAX, problem_of_id
+from assent.model.names import ID_LENGTH_MAX, problem_of_id
 
 
 @pytest.mark.parametrize(

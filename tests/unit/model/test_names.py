@@ -4,9 +4,8 @@ import unicodedata
 
 import pytest
 
-from assent.model.member_ids import problem_of_id
 from assent.model.mutation import Refused
-from assent.model.names import is_blank, require_name
+from assent.model.names import is_blank, problem_of_id, require_name
 
 _SEPARATORS_CONTROLS_FORMATS = ("Cc", "Cf", "Zs", "Zl", "Zp")
 

@@ -9,6 +9,7 @@ from assent.cli.sources import sources_at
 from assent.compiler.declarations import CompiledSources, compile_sources
 from assent.compiler.diagram import diagram
 from assent.compiler.source import read_source
+from assent.engine.nodes import HANDLERS
 from assent.model.contract import Contract
 from assent.model.flow import Flow
 from assent.model.parse import Declaration
@@ -28,6 +29,7 @@ ISSUE_LIST = {
     "franchise_royalty",
     "invoice_approval",
     "kyc_onboarding",
+    "order_approval",
     "purchase_order",
     "return_credit_note",
     "sales_order_fulfilment",
@@ -108,3 +110,27 @@ def test_a_patched_template_differs_from_its_bare_envelope() -> None:
     for name in template_names():
         for found in compiled(name).compiled:
             assert found.bare is None or found.workflow != found.bare
+
+
+README = Path(__file__).parents[3] / "README.md"
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen"}
+
+
+def cannot_run(name: str) -> set[str]:
+    """Return the kinds of node of a template that this version compiles and cannot run."""
+    return {node.kind for node in workflow_of(name).nodes.values() if node.kind not in HANDLERS}
+
+
+@pytest.mark.parametrize("name", template_names())
+def test_a_page_says_whether_its_template_cannot_run(name: str) -> None:
+    page = (library() / name / "README.md").read_text(encoding="utf-8")
+    assert ("**It cannot run to its end yet.**" in page) == bool(cannot_run(name))
+    assert [kind for kind in cannot_run(name) if f"`{kind}`" not in page] == []
+
+
+def test_the_readme_promises_as_many_templates_as_run() -> None:
+    stopping = [name for name in template_names() if cannot_run(name)]
+    count, running = len(template_names()), len(template_names()) - len(stopping)
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    names = " and ".join(f"`{name}`" for name in stopping)
+    assert f"shows {NUMBERS[count]}; {NUMBERS[running]} run as they are, and {names} stops" in text

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from assent.engine.nodes.action import Action
 from assent.engine.nodes.approval import Approval
 from assent.engine.nodes.base import Failure, Handler
-from assent.engine.nodes.emit import Emit
+from assent.engine.nodes.calls import Action, Emit, Notification, System, Task, WebhookOut
 from assent.engine.nodes.form import Form
-from assent.engine.nodes.lifecycle_gate import LifecycleGateNode
-from assent.engine.nodes.notification import Notification
+from assent.engine.nodes.lifecycle import LifecycleGateNode, StateNode
 from assent.engine.nodes.routing import (
     Condition,
     EndNode,
@@ -21,12 +19,7 @@ from assent.engine.nodes.routing import (
     SlotNode,
     StartNode,
 )
-from assent.engine.nodes.state import StateNode
-from assent.engine.nodes.system import System
-from assent.engine.nodes.task import Task
-from assent.engine.nodes.wait_event import WaitEvent
-from assent.engine.nodes.wait_timer import WaitTimer
-from assent.engine.nodes.webhook_out import WebhookOut
+from assent.engine.nodes.waits import WaitEvent, WaitTimer
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind
 

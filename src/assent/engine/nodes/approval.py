@@ -10,22 +10,31 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from assent.engine.consent import (
     Enough,
+    SeatRules,
     all_of_them,
+    can_be_filled,
+    fillers,
     idle_seats,
     next_seats,
     not_open,
+    seat_for,
     separate,
+    sitting_in,
     tally,
 )
 from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Decide, Input, TimerDue
-from assent.engine.nodes.asking import ApproverGroups, Deadlines, FilledForm, messages_to
-from assent.engine.nodes.awaiting import timed_out
-from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
-from assent.engine.nodes.seating import new_request, no_people_failure, without_originators
+from assent.engine.nodes.asking import (
+    ApproverGroups,
+    Deadlines,
+    FilledForm,
+    messages_to,
+    new_request,
+    no_people_failure,
+    without_originators,
+)
+from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay, timed_out
 from assent.engine.programs import program
-from assent.engine.rounds import can_be_filled, fillers, sitting_in
-from assent.engine.seats import SeatRules, seat_for
 from assent.language import OPEN, Scope
 from assent.model.actor import SYSTEM_ID
 from assent.model.approval import ESCALATION, Answer, ApprovalRequest, Decision, FoundPeople, Seat

@@ -1,4 +1,7 @@
-"""Handlers of nodes: their hooks, verdicts and needs."""
+"""Handlers of nodes: their hooks, verdicts and needs.
+
+Steps that wait share their time limit, and the way in which they await an effect (D30).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,15 +11,23 @@ from uuid import UUID
 
 from assent.language import Scope
 from assent.model.approval import ApprovalRequest, GroupQuery
-from assent.model.effect import Effect
 from assent.model.form import FormRequest
 from assent.model.graph import Node, NodeKind
+from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
-from assent.model.task import TaskSpec
 
 if TYPE_CHECKING:
     from assent.engine.inputs import Input
+    from assent.engine.visit import Visit
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.programs import Values
+from assent.model.graph import Outcome
+
+if TYPE_CHECKING:
     from assent.engine.visit import Visit
 
 
@@ -147,3 +158,38 @@ class Handler:
         return Rejection(
             "INVALID_TRANSITION", f"`{self.node.name}` waits for nothing of this kind", ("event",)
         )
+
+
+def deadline(visit: "Visit", since: datetime | None = None) -> datetime | None:
+    """Return when the time of the step is over, counted from now or from `since`; None without a time limit."""
+    seconds = visit.node.node.timeout_seconds
+    return (since or visit.now) + timedelta(seconds=seconds) if seconds is not None else None
+
+
+def timed_out() -> Done:
+    return Done(Outcome.TIMEOUT, {"timed_out": True})
+
+
+def may_retry_ambiguous(config: Mapping[str, Any], otherwise: bool = True) -> bool:
+    """Return whether to send again what may have arrived: as the node says, or as is right for such a call."""
+    said = config.get("on_ambiguous")
+    return otherwise if said is None else said == "retry"
+
+
+def rest_until_answered(visit: "Visit", effect: Effect) -> Rest:
+    return Rest(resume_at=deadline(visit), creates=(effect,))
+
+
+def read_answer(visit: "Visit", incoming: Input, output: Values) -> Done | Failure | None:
+    """Return the verdict of a step whose effect has ended; None for any other input."""
+    if isinstance(incoming, TimerDue):
+        return timed_out()
+    if not isinstance(incoming, EventArrived):
+        return None
+    if incoming.outcome == Outcome.ERROR:
+        return Failure(incoming.data["code"], incoming.data["message"])
+    return done_with(visit, incoming.data, output)
+
+
+def done_with(visit: "Visit", result: Any, output: Values) -> Done:
+    return Done(output={"result": result}, sets=output({**visit.variables, "result": result}))

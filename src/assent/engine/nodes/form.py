@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from assent.engine.consent import SeatRules
 from assent.engine.edges import guard_against
 from assent.engine.inputs import Advance, Input, TimerDue
 from assent.engine.nodes.asking import Deadlines, FilledForm, PeopleFinder, common_fields, messages_to
-from assent.engine.nodes.awaiting import timed_out
-from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay
-from assent.engine.seats import SeatRules
+from assent.engine.nodes.base import Done, Failure, FindPeople, Handler, Rest, Stay, timed_out
 from assent.language import Scope
 from assent.model.actor import Actor
 from assent.model.approval import STARTER, FoundGroup, FoundPeople, GroupQuery, PeopleSearch, Person, Seat
-from assent.model.form import ASSIGNEES, FormRequest
-from assent.model.form_schema import form_schema
+from assent.model.form import ASSIGNEES, FormRequest, form_schema
 from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Rejection

@@ -16,8 +16,8 @@ import jwt
 import orjson
 
 from assent.http.settings import HttpSettings
-from assent.model.clock import Clock
 from assent.model.mutation import Rejection
+from assent.model.timing import Clock
 
 _log = logging.getLogger(__name__)
 

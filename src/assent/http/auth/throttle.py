@@ -14,8 +14,8 @@ from typing import Final
 
 from assent.http.problems import RefusedByHttp
 from assent.http.settings import HttpSettings, RateClass
-from assent.model.clock import Clock
 from assent.model.mutation import Rejection
+from assent.model.timing import Clock
 from assent.refusals import status_of
 
 BUCKETS_MAX: Final = 100_000

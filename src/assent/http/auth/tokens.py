@@ -13,10 +13,9 @@ import jwt
 
 from assent.http.auth.key_sets import Key, Keys
 from assent.http.settings import HttpSettings
-from assent.model.clock import Clock
-from assent.model.member_ids import problem_of_id
 from assent.model.mutation import Rejection
-from assent.model.names import is_blank
+from assent.model.names import is_blank, problem_of_id
+from assent.model.timing import Clock
 
 ORG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 """The id of an org; never `*`, which means all orgs."""

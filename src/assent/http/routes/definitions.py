@@ -20,10 +20,10 @@ from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.diagram import diagram
 from assent.compiler.source import Source, read_sources
 from assent.definitions import archive, rollback
-from assent.definitions.check import check_sources, published_contracts
 from assent.definitions.compile_thread import aside
 from assent.definitions.definition import Kind, Status
-from assent.definitions.publish_sources import publish_sources
+from assent.definitions.publish import publish_sources
+from assent.definitions.sources import check_sources, published_contracts
 from assent.definitions.views import DefinitionFilter, definition_seen, page_of_definitions, workflow_in
 from assent.http.context import RequestContext, Transaction
 from assent.http.fields import NameQuery, RequestModel, ShortText

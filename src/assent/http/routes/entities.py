@@ -21,9 +21,7 @@ from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import About, Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.kernel.listing import EntityFilter, list_entities
-from assent.kernel.locking import lock_entity
-from assent.kernel.read import read_entity
+from assent.kernel.entities import EntityFilter, list_entities, lock_entity, read_entity
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.view import InstanceView

@@ -16,7 +16,7 @@ from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routes.entities import read_visible_entity
 from assent.http.routing import Router
-from assent.kernel.listing import list_audit, list_versions, read_two_versions
+from assent.kernel.entities import list_audit, list_versions, read_two_versions
 from assent.model.approval import Answer, RequestStatus
 from assent.model.cursor import id_in, integer_in, position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection

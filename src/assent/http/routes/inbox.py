@@ -30,7 +30,7 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
     workflow: NameQuery = None,
     overdue: bool | None = None,
     due_before: Moment | None = None,
-    claimed: Literal["me", "nobody", "others"] | None = None,
+    claimed: Literal["me", "unclaimed", "others"] | None = None,
     text: NameQuery = None,
     sort: SortQuery = "age",
     cursor: CursorQuery = None,

@@ -22,10 +22,9 @@ from assent.http.replies import Reply, reply_with
 from assent.http.routes.events import SignatureHeaders, delivery_of
 from assent.http.routes.instances import read_instance
 from assent.http.routing import Admission, Router
-from assent.model.bundle import Bundle
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.model.outside_request import OutsideStatus
+from assent.model.outside_request import Bundle, OutsideStatus
 from assent.requests.push import Pushed
 from assent.requests.views import (
     OutsideRequestFilter,

@@ -15,8 +15,8 @@ from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of
+from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
-from assent.model.task import PRIORITY_MAX
 from assent.runtime.readers import SeenInstance, may_read_instance
 from assent.runtime.task_commands import NewTask
 from assent.runtime.views import find_instance

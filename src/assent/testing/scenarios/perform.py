@@ -1,14 +1,29 @@
-"""What each step of a scenario does, through the same calls that a door would make."""
+"""What each step of a scenario does, through the same calls that a door would make.
 
+`Stage` is what a scenario has brought about so far: its documents, by the names that the steps give them. People
+decide, claim, release, reassign and delegate. The test speaks for the outside world: what a step awaits is
+answered, or handed in, without being sent.
+"""
+
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
+from assent.model.actor import Actor
+from assent.model.graph import Outcome
+from assent.model.ids import new_id
 from assent.model.mutation import Command, Refused, Rejection
-from assent.testing.outside import answer_effect, push_result
-from assent.testing.scenarios import people_steps
-from assent.testing.scenarios.document_state import ScenarioDocument
-from assent.testing.scenarios.stage import Stage, not_waiting
+from assent.outbox.completions import completion_event
+from assent.outbox.emit import emit_events
+from assent.people import NewDelegation, delegate
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.testing.sandbox import Sandbox
+from assent.testing.scenarios.document_state import DocumentState, ScenarioDocument, document_state
 from assent.testing.scenarios.steps import (
+    ActStep,
     AdvanceStep,
     AnswerStep,
     ChangeOrgStep,
@@ -19,6 +34,7 @@ from assent.testing.scenarios.steps import (
     CreateStep,
     DelegateStep,
     EmitStep,
+    ExpectStep,
     ReassignStep,
     ReleaseStep,
     ReplyStep,
@@ -27,6 +43,161 @@ from assent.testing.scenarios.steps import (
     StartStep,
     WaitStep,
 )
+
+_NAMED: Final = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(slots=True)
+class Stage:
+    """A sandbox and the documents that a scenario has made in it so far."""
+
+    sandbox: Sandbox
+    documents: dict[str, ScenarioDocument] = field(default_factory=dict)
+    last: ScenarioDocument | None = None
+
+    def document(self, name: str | None) -> ScenarioDocument:
+        """The one that is named, or the last; raises `Refused` where there is none yet."""
+        found = self.documents[name] if name is not None else self.last
+        if found is None:
+            message = "there is no document yet; `create` one, or `start` a flow"
+            raise Refused(Rejection("NOT_FOUND", message))
+        return found
+
+    def filled(self, data: Any) -> Any:
+        """Data in which `{name}` stands for the id of a document that was made under that name."""
+        if isinstance(data, Mapping):
+            return {key: self.filled(value) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.filled(value) for value in data]
+        return _NAMED.sub(self._id, data) if isinstance(data, str) else data
+
+    def _id(self, match: re.Match[str]) -> str:
+        document = self.documents.get(match[1])
+        return str(document.entity_id or document.instance_id) if document else match[0]
+
+    def add(self, document: ScenarioDocument, name: str | None) -> None:
+        self.last = document
+        if name is not None:
+            self.documents[name] = document
+
+    async def standing(self, step: ActStep | ExpectStep | ReplyStep | ResultStep) -> DocumentState:
+        return await document_state(self.sandbox, self.document(step.on))
+
+
+def not_waiting(standing: DocumentState, node: str) -> Refused:
+    waiting = ", ".join(standing.waiting) or "nothing"
+    message = f"`{node}` does not wait for anybody; what waits is: {waiting}"
+    return Refused(Rejection("STEP_NOT_FOUND", message, ("step",)))
+
+
+_SQL: Final = load_queries("assent.testing", "testing.sql")
+
+
+async def answer_effect(
+    sandbox: Sandbox, step_id: UUID, data: Any, error: Mapping[str, Any] | None = None
+) -> bool:
+    """Let a step have the answer that it awaits, or the error; false where it awaits none."""
+    outcome, reply = (Outcome.ERROR, error) if error is not None else (Outcome.COMPLETED, data)
+
+    async def work(connection: Connection) -> bool:
+        now = sandbox.clock.now()
+        effect = await connection.fetchrow(
+            _SQL.answer_awaited_effect, sandbox.org_id, step_id, {"answer": reply}
+        )
+        if effect is None:
+            return False
+        await emit_events(connection, [completion_event(dict(effect), outcome, reply, now)], now)
+        return True
+
+    return await sandbox.database.run(work, org_id=None)
+
+
+async def push_result(sandbox: Sandbox, step_id: UUID, key: str | None, sent: Mapping[str, Any]) -> bool:
+    """Hand in what an outside party sends for what a step asked; false where it asked nothing. Raises `Refused`."""
+    async with sandbox.database.transaction(sandbox.org_id) as connection:
+        request_id = await connection.fetchval(_SQL.find_request_of_step, sandbox.org_id, step_id)
+    if request_id is None:
+        return False
+    its_key = key or str(new_id(sandbox.clock.now()))
+    await sandbox.runtime.org(sandbox.org_id).requests.push_result(request_id, its_key, **sent)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioTarget:
+    """Who acts, and on what: an approval by its request, or a form by its step."""
+
+    actor: Actor
+    id: UUID
+    is_form: bool
+
+
+async def answer(stage: Stage, step: AnswerStep) -> None:
+    """An approval is decided, anything else that waits is advanced."""
+    sandbox, standing = stage.sandbox, await stage.standing(step)
+    actor, data = await sandbox.actor(step.as_), stage.filled(step.data)
+    wait = standing.wait_at(step.node)
+    if wait is not None and wait.waiting.kind != "approval":
+        await sandbox.runtime.org(sandbox.org_id, actor).instances.advance(
+            standing.instance_id, step.verb, data, step=step.node
+        )
+        return
+    request_id = standing.request_of(step.node)
+    if request_id is None:
+        raise not_waiting(standing, step.node)
+    await sandbox.runtime.org(sandbox.org_id, actor).approvals.decide(
+        request_id,
+        step.outcome,
+        reason=step.reason,
+        on_behalf_of=step.on_behalf_of,
+        group=step.group,
+        data=data,
+    )
+
+
+async def claim(stage: Stage, step: ClaimStep) -> None:
+    asked = await _asked(stage, step, step.claim)
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).claim(asked.id)
+
+
+async def release(stage: Stage, step: ReleaseStep) -> None:
+    asked = await _asked(stage, step, step.release)
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).release(asked.id)
+
+
+async def reassign(stage: Stage, step: ReassignStep) -> None:
+    wanted = step.reassign
+    asked = await _asked(stage, step, wanted.step)
+    org = stage.sandbox.runtime.org(stage.sandbox.org_id, asked.actor)
+    await (org.forms if asked.is_form else org.approvals).reassign(
+        asked.id, from_user=wanted.from_, to_user=wanted.to, reason=wanted.reason
+    )
+
+
+async def _asked(stage: Stage, step: ActStep, node: str) -> ScenarioTarget:
+    actor, standing = await stage.sandbox.actor(step.as_), await stage.standing(step)
+    wait = standing.wait_at(node)
+    is_form = wait is not None and wait.waiting.kind == "form"
+    found = wait.waiting.step_id if wait is not None and is_form else standing.request_of(node)
+    if found is None:
+        raise not_waiting(standing, node)
+    return ScenarioTarget(actor, found, is_form)
+
+
+async def stand_in(stage: Stage, step: DelegateStep) -> None:
+    sandbox, wanted = stage.sandbox, step.delegate
+    now, actor = sandbox.clock.now(), await sandbox.actor(step.as_)
+    ends_at = now + wanted.length if wanted.length else None
+    given = NewDelegation(sandbox.org_id, step.as_, wanted.to, ends_at=ends_at, reason=wanted.reason)
+
+    async def work(connection: Connection) -> None:
+        kept = await delegate(connection, sandbox.runtime.core.directory, given, actor, now)
+        if isinstance(kept, Rejection):
+            raise Refused(kept)
+
+    await sandbox.database.run(work, org_id=sandbox.org_id)
 
 
 async def act(stage: Stage, step: ScenarioStep) -> None:
@@ -132,12 +303,12 @@ _ACTS: Final[Mapping[type[ScenarioStep], Callable[[Stage, Any], Awaitable[None]]
     CreateStep: _create,
     StartStep: _start,
     ChangeStep: _change,
-    AnswerStep: people_steps.answer,
+    AnswerStep: answer,
     AdvanceStep: _advance,
-    ClaimStep: people_steps.claim,
-    ReleaseStep: people_steps.release,
-    ReassignStep: people_steps.reassign,
-    DelegateStep: people_steps.stand_in,
+    ClaimStep: claim,
+    ReleaseStep: release,
+    ReassignStep: reassign,
+    DelegateStep: stand_in,
     ControlStep: _control,
     EmitStep: _emit,
     ReplyStep: _reply,

@@ -1,4 +1,8 @@
-"""A scenario: some people, a company's settings, and what they do step by step, as an author writes it in YAML."""
+"""A scenario: some people, a company's settings, and what they do step by step, as an author writes it in YAML.
+
+Its JSON Schema is made from the models, so that editors complete and check files. A transition of a contract is a key
+that no schema knows: what the schema accepts may still have problems.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,22 +14,27 @@ from textwrap import dedent
 from typing import Any, Final
 
 from pydantic import AwareDatetime, Field
+from pydantic.json_schema import models_json_schema
 
+from assent.compiler.schemas import titled
 from assent.compiler.source import Source, located
 from assent.model.parse import Declaration, listed, parse_declaration
 from assent.model.problems import Problem
 from assent.model.terms import Capability, Text
 from assent.testing.databases import START
 from assent.testing.people import MemberOrRoles, ScenarioMember
-from assent.testing.scenarios.expectation import Person
 from assent.testing.scenarios.steps import (
+    AROUND,
+    NAMED,
     ActStep,
     AnswerStep,
     AnyStep,
     ChangePeopleStep,
+    ChangeStep,
     CreateStep,
     DelegateStep,
     ExpectStep,
+    Person,
     ReassignStep,
     ReplyStep,
     StartStep,
@@ -196,3 +205,31 @@ def _unknown_document(name: str, documents: set[str]) -> Problem:
 def _unknown(code: str, message: str, name: str, known: set[str]) -> Problem:
     near = get_close_matches(name, known, n=1)
     return Problem(code, message, hint=f"did you mean `{near[0]}`?" if near else None)
+
+
+_REF: Final = "#/$defs/{model}"
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON Schema (Draft 2020-12) of a scenario."""
+    named = dict.fromkeys(kind for kind, _ in NAMED.values())
+    models = [ScenarioHead, *named, AnswerStep, ChangeStep]
+    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+    definitions = schema["$defs"]
+    head = definitions.pop("ScenarioHead")
+    choices = [{"$ref": _REF.format(model=kind.__name__)} for kind in named]
+    head["properties"]["steps"]["items"] = {"anyOf": [*choices, _free(definitions)]}
+    return titled("scenario", {**head, "$defs": definitions})
+
+
+def _free(definitions: dict[str, Any]) -> dict[str, Any]:
+    """An answer to a step, a transition or an action, under whatever name it has."""
+    answer, change = definitions.pop("AnswerStep"), definitions.pop("ChangeStep")
+    known = {**answer["properties"], **change["properties"]}
+    return {
+        "type": "object",
+        "properties": {name: known[name] for name in sorted(AROUND & known.keys())},
+        "additionalProperties": {"type": ["string", "object"]},
+        "minProperties": 2,
+        "required": ["as"],
+    }

@@ -1,0 +1,183 @@
+"""Entities as rows: what is locked, read, looked up and listed, and the rows that a change writes.
+
+`LockedRows` keeps what a transaction has locked and read already, so that it is not asked for again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from assent.kernel.changes import EntityChange
+from assent.kernel.rules import RuleBook
+from assent.model.actor import Actor
+from assent.model.contract import EditWindow
+from assent.model.ids import EntityKey
+from assent.model.mutation import Entity
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import Row, RowValues, from_row, to_row
+
+_WRITTEN: Final = (
+    "org_id",
+    "version_id",
+    "contract_version",
+    "partition_id",
+    "version",
+    "state",
+    "data",
+    "data_hash",
+    "content_hash",
+    "edit_window",
+    "instance_id",
+    "amended_from_id",
+)
+"""The fields of an entity that `write_entities` takes under their own names."""
+
+
+def entity_from(row: Row) -> Entity:
+    return from_row(Entity, row, type=row["entity_type"], edit_window=EditWindow(row["edit_window"]))
+
+
+def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[RowValues], int]:
+    """Rows for `write_entities`, and how many layers they have: the most changes that one entity gets."""
+    layers: dict[Any, int] = {}
+    rows = []
+    for change in changes:
+        layer = layers[change.after.id] = layers.get(change.after.id, 0) + 1
+        rows.append({"layer": layer, **_entity_columns(change, now), **_audit_columns(change)})
+    return rows, max(layers.values(), default=0)
+
+
+def _entity_columns(change: EntityChange, now: datetime) -> RowValues:
+    before, after = change.before, change.after
+    return to_row(
+        after,
+        _WRITTEN,
+        entity_id=after.id,
+        entity_type=after.type,
+        from_version=before.version if before else None,
+        from_state=before.state if before else None,
+        written_by_instance=change.draft.command.by_instance,
+        at=now,
+    )
+
+
+def _audit_columns(change: EntityChange) -> RowValues:
+    command = change.draft.command
+    actor = command.acted_by or command.actor
+    return {
+        "audit_id": change.audit_id,
+        "actor_id": actor.id,
+        "actor_kind": actor.kind,
+        "actor_roles": sorted(actor.roles),
+        "on_behalf_of": command.on_behalf_of or None,
+        "contributors": command.people if change.is_contribution else (),
+        "action": command.action,
+        "changed": change.changed_fields,
+        "place": command.place,
+        "reason": command.reason,
+        "channel": command.channel,
+        "trace_id": command.trace_id,
+    }
+
+
+Kind = tuple[str, str]
+"""An org and an entity type."""
+
+
+@dataclass(slots=True)
+class LockedRows:
+    """Entities under lock as they stand now, and the rules of some types."""
+
+    entities: dict[EntityKey, Entity] = field(default_factory=dict)
+    rules: dict[Kind, RuleBook] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Forget everything: code of the application had the connection and may have written with it."""
+        self.entities.clear()
+        self.rules.clear()
+
+
+_SQL: Final = load_queries("assent.kernel", "kernel.sql")
+
+
+async def lock_entity(connection: Connection, org_id: str, entity_id: UUID) -> Entity | None:
+    """Return the entity, locked with its instance until the transaction ends (D11)."""
+    row = await connection.fetchrow(_SQL.lock_entities, [org_id], [entity_id])
+    return entity_from(row) if row else None
+
+
+async def read_entity(connection: Connection, org_id: str, entity_id: UUID) -> Entity | None:
+    row = await connection.fetchrow(_SQL.read_entity, org_id, entity_id)
+    return entity_from(row) if row else None
+
+
+async def read_versions(connection: Connection, org_id: str, entity_id: UUID) -> list[Mapping[str, Any]]:
+    return [dict(row) for row in await connection.fetch(_SQL.read_versions, org_id, entity_id)]
+
+
+async def read_audit(connection: Connection, org_id: str, entity_id: UUID) -> list[Mapping[str, Any]]:
+    return [dict(row) for row in await connection.fetch(_SQL.read_audit, org_id, entity_id)]
+
+
+async def read_actor(connection: Connection, org_id: str, user_id: str) -> Actor | None:
+    """Return a member as an actor; None when unknown or inactive."""
+    row = await connection.fetchrow(_SQL.read_actor, org_id, user_id)
+    if row is None:
+        return None
+    return Actor(row["user_id"], row["kind"], frozenset(row["roles"]), frozenset(row["capabilities"]))
+
+
+async def find_entities(
+    connection: Connection, org_id: str, first: UUID, last: UUID, limit: int
+) -> list[UUID]:
+    """The entities whose ids lie between two, both included."""
+    rows = await connection.fetch(_SQL.find_entities_between, org_id, first, last, limit)
+    return [row["id"] for row in rows]
+
+
+ROWS_BYTES_MAX: Final = 4_194_304
+"""Of content that is read for one page: twice what a page shows, for JSON is written shorter than the database says."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityFilter:
+    """Which entities are wanted; what is not said is no matter."""
+
+    entity_type: str
+    states: Sequence[str] | None = None
+    partition_id: str | None = None
+
+
+async def list_entities(
+    connection: Connection, org_id: str, wanted: EntityFilter, after: UUID | None, limit: int
+) -> list[Entity]:
+    by = (wanted.entity_type, wanted.states, wanted.partition_id)
+    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit, ROWS_BYTES_MAX)
+    return [entity_from(row) for row in rows]
+
+
+async def list_versions(
+    connection: Connection, org_id: str, entity_id: UUID, after: int | None, limit: int
+) -> list[Row]:
+    return _plain(await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit, ROWS_BYTES_MAX))
+
+
+async def list_audit(
+    connection: Connection, org_id: str, entity_id: UUID, after: UUID | None, limit: int
+) -> list[Row]:
+    return _plain(await connection.fetch(_SQL.list_audit, org_id, entity_id, after, limit))
+
+
+async def read_two_versions(
+    connection: Connection, org_id: str, entity_id: UUID, first: int, second: int
+) -> Mapping[int, Row]:
+    """Those of the two that there are, by their numbers."""
+    rows = await connection.fetch(_SQL.read_two_versions, org_id, entity_id, first, second)
+    return {row["version"]: dict(row) for row in rows}
+
+
+def _plain(rows: Sequence[Any]) -> list[Row]:
+    return [dict(row) for row in rows]

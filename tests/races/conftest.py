@@ -1,3 +1,0 @@
-from tests.kernel.conftest import app, kernel
-
-__all__ = ["app", "kernel"]
