@@ -48,15 +48,12 @@ def inbox(  # noqa: PLR0913, PLR0917
 
 
 async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
-    from assent.model.mutation import Refused, Rejection
     from assent.people.inbox import count_inbox, read_inbox
 
     now, directory = session.now(), session.runtime.core.directory
     org_id, reader = session.org_id, session.actor.id
     async with session.reading() as connection:
         page = await read_inbox(connection, org_id, reader, wanted, now, directory=directory)
-        if isinstance(page, Rejection):
-            raise Refused(page)
         return page, await count_inbox(connection, org_id, reader, now, directory=directory)
 
 
