@@ -8,7 +8,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pg test-pg15 mutants chaos check format baseline bench lock clean
+.PHONY: help demo test test-pg test-pg15 mutants chaos check docs format baseline bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ check: $(VENV)/.dev ## format, lint, strict types, import contracts, names in th
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 0 tests/unit/test_names_in_strings.py
 
+docs: $(VENV)/.docs ## the documentation as a site, in site/; no broken link, no page outside of the navigation
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: $(VENV)/.dev ## rewrite to the house format and apply the safe lint fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -63,7 +66,7 @@ lock: ## resolve the dependencies again into requirements/ (needs uv)
 	$(COMPILE) pyproject.toml --extra http --extra telemetry --extra sentry -o requirements/image.txt -c requirements/run.txt -c requirements/dev.txt
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .postgres .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment. `.dev` holds everything that `.run` does, so it satisfies both.
 $(VENV)/bin/python:
@@ -82,6 +85,11 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 # The peers come on top of what is there: they share our lock, so nothing of ours moves.
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
 	@$(call install,requirements/bench.txt)
+	@touch $@
+
+# The tools of the site share our lock as well.
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
+	@$(call install,requirements/docs.txt)
 	@touch $@
 
 install = echo "Setting up $(VENV) from $(1) …" && \

@@ -11,9 +11,8 @@ from dataclasses import replace
 from assent.app import App
 from assent.effects.addresses import Allowed
 from assent.effects.outbox import NewEffect, enqueue
-from assent.effects.secrets import rotate_secret
-from assent.effects.sending_settings import SendingSettings
-from assent.effects.settings import EffectSettings
+from assent.effects.settings import EffectSettings, SendingSettings
+from assent.effects.webhook import rotate_secret
 from assent.model.ids import new_id
 from assent.model.job import Effect
 from assent.store.database import Connection, Database

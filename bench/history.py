@@ -5,7 +5,7 @@ The history is real: some instances are run, then their rows in all tables are c
 
 from statistics import median
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 from bench.child import Run, run_child
 from bench.report import Measurement, Report, progress

@@ -9,7 +9,7 @@ from statistics import quantiles
 from time import perf_counter
 
 from assent.people import InboxPage, InboxQuery, count_inbox, read_inbox
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from bench.report import Measurement, Report, progress

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.database import Database
 from assent.store.embedded.cluster import OWNER, SUPERUSER
 from assent.store.embedded.server import EmbeddedServer

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.roles import ENGINE_ROLE
 
 APPEND_ONLY = "AS001"

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from assent.store.connect import Connection, connect
-from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster
-from assent.store.embedded.postmaster import Postmaster
+from assent.store.connection import Connection, connect
+from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster, Postmaster
 from assent.store.embedded.programs import wheel_programs
 from assent.testing.databases import SETTINGS, START, Databases, fastest_folder, folder_of_this_run, server_at
 

@@ -12,7 +12,7 @@ import asyncpg
 
 from assent.model.canonical import canonical_hash
 from assent.model.ids import new_id
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from tests.blank_rows import TABLES, Row, row
 from tests.postgres import START
 

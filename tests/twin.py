@@ -21,7 +21,7 @@ from assent.compiler import COMPILER_VERSION
 from assent.model import ids as model_ids
 from assent.model.canonical import canonical_hash
 from assent.model.ids import IdSource
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from tests.blank_rows import Row, row
 from tests.postgres import SETTINGS, START
 from tests.rows import change, write_entities

@@ -12,8 +12,7 @@ import asyncpg
 
 from assent.app import App
 from assent.effects.addresses import Allowed
-from assent.effects.sending_settings import SendingSettings
-from assent.effects.settings import EffectSettings, SmtpSettings
+from assent.effects.settings import EffectSettings, SendingSettings, SmtpSettings
 from assent.jobs.lease import Lease
 from assent.model.actor import Actor
 from assent.runtime import InstanceView, Runtime

@@ -19,7 +19,7 @@ from assent.model.contract import Contract, contract_from
 from assent.model.mutation import Command, Entity, Mutation
 from assent.runtime import InstanceView, Runtime
 from assent.runtime.event_processor import EventProcessor
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.authored import END, arrows, flow_of, invoice_contract, invoice_patch
 from tests.twin import TWIN

@@ -12,8 +12,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.runtime.errors import ReceiptTaken, StepFailed
 from assent.store.errors import OutcomeUnknown, StoreError
-from assent.store.outage import is_outage
-from assent.store.retry import LOST_AGAINST_OTHERS
+from assent.store.failures import LOST_AGAINST_OTHERS, is_outage
 
 BUSY_STATES: Final = LOST_AGAINST_OTHERS | {"55P03", "57014"}
 """SQL states of a transaction that lost too many races or waited too long: nothing was written, a repeat may work."""

@@ -7,7 +7,7 @@ from socket import socket
 from assent.app import App
 from assent.compiler.source import Source
 from assent.definitions.publish import publish_sources
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
@@ -17,7 +17,7 @@ from assent.store.database import Database
 from assent.store.migrate import migrate
 from assent.worker.duty import Observer, WorkerContext
 from assent.worker.options import Options
-from assent.worker.signals import stopping_on_signals
+from assent.worker.process import stopping_on_signals
 from assent.worker.supervisor import Supervisor, duties
 
 

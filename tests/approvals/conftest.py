@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.approvals.staff import insert_staff
 from tests.rows import insert_member

@@ -5,7 +5,7 @@ from typing import Any
 from assent.approvals import PeopleQuery, find_people
 from assent.model.approval import FoundPeople, GroupQuery, PeopleSearch
 from assent.people import MembersDirectory
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from tests.postgres import START
 from tests.rows import insert, insert_member
 

@@ -7,7 +7,7 @@ import pytest
 from assent.store.queries import load_queries
 from tests.postgres import START
 
-SQL = load_queries("assent.people", "inbox.sql")
+SQL = load_queries("assent.people", "people.sql")
 
 REQUESTS = 4_000
 OPEN_EACH = 100

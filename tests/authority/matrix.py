@@ -456,7 +456,7 @@ async def _launder(company: Company, between: Between) -> None:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ApprovalShape:
     """A kind of work: what is published for it, and how it comes to the approval."""
 
     sources: Callable[[Between], list[Any]]
@@ -495,7 +495,9 @@ def _bill_and_a_flow(between: Between) -> list[Any]:
 
 
 SHAPES: Final = {
-    "entity": Shape(_bill, submitted_by_dual, edited_by_dual),
-    "flow": Shape(_claim, filled_in_by_dual, filled_in_again_by_dual),
-    "entity written by a flow": Shape(_bill_and_a_flow, written_by_a_flow_of_dual, amended_by_a_flow_of_dual),
+    "entity": ApprovalShape(_bill, submitted_by_dual, edited_by_dual),
+    "flow": ApprovalShape(_claim, filled_in_by_dual, filled_in_again_by_dual),
+    "entity written by a flow": ApprovalShape(
+        _bill_and_a_flow, written_by_a_flow_of_dual, amended_by_a_flow_of_dual
+    ),
 }

@@ -44,7 +44,7 @@ WRITER: Final = "write"
 
 
 @dataclass(frozen=True)
-class Case:
+class RightsCase:
     """Who is behind the step, what happens to their rights during the wait, and whether the step may act."""
 
     person: str
@@ -63,30 +63,34 @@ STAFF: Final[Mapping[str, Any]] = {
     "bot": {"kind": "service_account", "roles": ["hr"]},
 }
 AS_ITS_PERSON: Final = {
-    "held": Case("hans", True, people={"kim": ["helper", "hr"]}),
-    "never held": Case("wim", False),
-    "deactivated": Case("hans", False, meanwhile={"hans": {"roles": ["clerk", "hr"], "active": False}}),
-    "role taken": Case("hans", False, meanwhile={"hans": ["clerk"]}),
+    "held": RightsCase("hans", True, people={"kim": ["helper", "hr"]}),
+    "never held": RightsCase("wim", False),
+    "deactivated": RightsCase("hans", False, meanwhile={"hans": {"roles": ["clerk", "hr"], "active": False}}),
+    "role taken": RightsCase("hans", False, meanwhile={"hans": ["clerk"]}),
 }
 AS_AN_ACCOUNT: Final = {
-    "held by the account": Case("wim", True),
-    "never held by the account": Case(
+    "held by the account": RightsCase("wim", True),
+    "never held by the account": RightsCase(
         "hans", False, people={"bot": {"kind": "service_account", "roles": []}}
     ),
-    "account deactivated": Case(
+    "account deactivated": RightsCase(
         "hans", False, meanwhile={"bot": {"kind": "service_account", "roles": ["hr"], "active": False}}
     ),
-    "account's role taken": Case("hans", False, meanwhile={"bot": {"kind": "service_account", "roles": []}}),
+    "account's role taken": RightsCase(
+        "hans", False, meanwhile={"bot": {"kind": "service_account", "roles": []}}
+    ),
 }
 BEHIND_THE_GATE: Final = {
-    "submitter deactivated": Case("wim", False, meanwhile={"wim": {"roles": ["clerk"], "active": False}}),
-    "submitter's role taken": Case("wim", False, meanwhile={"wim": []}),
+    "submitter deactivated": RightsCase(
+        "wim", False, meanwhile={"wim": {"roles": ["clerk"], "active": False}}
+    ),
+    "submitter's role taken": RightsCase("wim", False, meanwhile={"wim": []}),
 }
 """The step may act, as the account that it runs as; the gate behind it may not."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class WriteShape:
     """A kind of work: what is published for it, and how a person brings it to the wait before the step."""
 
     sources: Callable[[Between, Mapping[str, Any]], list[Any]]
@@ -94,7 +98,7 @@ class Shape:
     """Bring the work to the wait, on behalf of this person; return the id of the entity that the step writes."""
     has_gate: bool = False
 
-    def cases(self, between: Between, *, as_account: bool) -> dict[str, Case]:
+    def cases(self, between: Between, *, as_account: bool) -> dict[str, RightsCase]:
         """Return the cases of a cell; without a wait nothing can happen meanwhile."""
         found = dict(AS_AN_ACCOUNT if as_account else AS_ITS_PERSON)
         if as_account and self.has_gate:
@@ -222,14 +226,14 @@ async def _start_rewrite(company: Company, between: Between, person: str) -> UUI
 
 
 SHAPES: Final = {
-    "entity": Shape(_deed_sources, _submit_deed, has_gate=True),
-    "flow": Shape(_salary_sources, _start_raise),
-    "entity written by a flow": Shape(_deed_and_flow_sources, _start_rewrite),
+    "entity": WriteShape(_deed_sources, _submit_deed, has_gate=True),
+    "flow": WriteShape(_salary_sources, _start_raise),
+    "entity written by a flow": WriteShape(_deed_and_flow_sources, _start_rewrite),
 }
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseResult:
     """What came of a case: where the acting instance stands, and how often its step has written."""
 
     status: str
@@ -239,7 +243,7 @@ class Outcome:
     has_read: bool
 
     @classmethod
-    async def look(cls, company: Company, entity: UUID) -> "Outcome":
+    async def look(cls, company: Company, entity: UUID) -> "CaseResult":
         (instance,) = await company.rows(
             "SELECT status, incident, context_json FROM assent.workflow_instances WHERE id = $1",
             company.instance_id,

@@ -70,7 +70,7 @@ ADMINISTRATORS = {
 
 
 @dataclass
-class World:
+class SearchState:
     """What the searcher knows and has."""
 
     org: str
@@ -102,62 +102,62 @@ class World:
         return self.rng.sample(known, self.rng.randint(0, 3))
 
 
-Move = Callable[[World], tuple[str, str, Any]]
+Move = Callable[[SearchState], tuple[str, str, Any]]
 
 
-def _create_member(world: World) -> tuple[str, str, Any]:
-    kind = world.rng.choice(["user", "service_account"])
-    body = {"user_id": f"made-{len(world.members)}", "name": "Made", "kind": kind, "roles": world.roles()}
-    if world.rng.random() < 0.3:
-        body["manager_id"] = world.member()
+def _create_member(state: SearchState) -> tuple[str, str, Any]:
+    kind = state.rng.choice(["user", "service_account"])
+    body = {"user_id": f"made-{len(state.members)}", "name": "Made", "kind": kind, "roles": state.roles()}
+    if state.rng.random() < 0.3:
+        body["manager_id"] = state.member()
     return "POST", "/api/members", body
 
 
-def _change_member(world: World) -> tuple[str, str, Any]:
-    changes: dict[str, Any] = world.rng.choice(
-        [{"roles": world.roles()}, {"roles": world.roles()}, {"manager_id": world.member()}, {"active": True}]
+def _change_member(state: SearchState) -> tuple[str, str, Any]:
+    changes: dict[str, Any] = state.rng.choice(
+        [{"roles": state.roles()}, {"roles": state.roles()}, {"manager_id": state.member()}, {"active": True}]
     )
-    return "PATCH", f"/api/members/{world.member()}", changes
+    return "PATCH", f"/api/members/{state.member()}", changes
 
 
-def _deactivate(world: World) -> tuple[str, str, Any]:
-    return "POST", f"/api/members/{world.member()}/deactivate", None
+def _deactivate(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", f"/api/members/{state.member()}/deactivate", None
 
 
-def _set_role(world: World) -> tuple[str, str, Any]:
-    role, capabilities = world.rng.choice(ROLES), set(world.capabilities())
+def _set_role(state: SearchState) -> tuple[str, str, Any]:
+    role, capabilities = state.rng.choice(ROLES), set(state.capabilities())
     if role == "searching":
         # Whoever gives up what they have searches no further.
-        capabilities |= world.start.capabilities
+        capabilities |= state.start.capabilities
     return "PUT", f"/api/roles/{role}", {"capabilities": sorted(capabilities)}
 
 
-def _create_key(world: World) -> tuple[str, str, Any]:
+def _create_key(state: SearchState) -> tuple[str, str, Any]:
     body: dict[str, Any] = {"name": "found"}
-    if world.rng.random() < 0.6:
-        body["user"] = world.member()
-    if world.rng.random() < 0.3:
+    if state.rng.random() < 0.6:
+        body["user"] = state.member()
+    if state.rng.random() < 0.3:
         body["expires_at"] = (
-            world.now + timedelta(days=world.rng.choice([0, 1, 900]), minutes=5)
+            state.now + timedelta(days=state.rng.choice([0, 1, 900]), minutes=5)
         ).isoformat()
-    if world.rng.random() < 0.3:
-        body["scopes"] = world.rng.choice([["keys:*"], ["members:*", "keys:write"], ["*"]])
-    if world.rng.random() < 0.2:
-        body["partition_id"] = world.rng.choice(["north", "south"])
+    if state.rng.random() < 0.3:
+        body["scopes"] = state.rng.choice([["keys:*"], ["members:*", "keys:write"], ["*"]])
+    if state.rng.random() < 0.2:
+        body["partition_id"] = state.rng.choice(["north", "south"])
     return "POST", "/api/keys", body
 
 
-def _revoke_key(world: World) -> tuple[str, str, Any]:
-    return "POST", f"/api/keys/{world.rng.choice(world.keys or [_NOBODYS])}/revoke", None
+def _revoke_key(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", f"/api/keys/{state.rng.choice(state.keys or [_NOBODYS])}/revoke", None
 
 
-def _create_delegation(world: World) -> tuple[str, str, Any]:
-    to_user = world.rng.choice(["sam", world.member()])
-    return "POST", "/api/delegations", {"from_user": world.member(), "to_user": to_user}
+def _create_delegation(state: SearchState) -> tuple[str, str, Any]:
+    to_user = state.rng.choice(["sam", state.member()])
+    return "POST", "/api/delegations", {"from_user": state.member(), "to_user": to_user}
 
 
-def _revoke_delegation(world: World) -> tuple[str, str, Any]:
-    return "POST", f"/api/delegations/{world.rng.choice(world.delegations or [_NOBODYS])}/revoke", None
+def _revoke_delegation(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", f"/api/delegations/{state.rng.choice(state.delegations or [_NOBODYS])}/revoke", None
 
 
 _NOBODYS = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -191,49 +191,49 @@ async def furnish(connection: Connection, org: str, held: frozenset[str]) -> Non
     )
 
 
-async def search(world: World, steps: int) -> None:
+async def search(state: SearchState, steps: int) -> None:
     weights = [1 if name in SELDOM else 4 for name in MOVES]
     for _ in range(steps):
-        client = world.rng.choice([world.clients[0], *world.clients])
-        (name,) = world.rng.choices(list(MOVES), weights)
-        method, path, body = MOVES[name](world)
+        client = state.rng.choice([state.clients[0], *state.clients])
+        (name,) = state.rng.choices(list(MOVES), weights)
+        method, path, body = MOVES[name](state)
         answer = await client.request(method, path, json=body)
         assert answer.status_code < 500, answer.text
         if answer.status_code < 300:
-            world.accepted.add(name)
-            _learn(world, name, answer.json())
-            await _look(world, f"{method} {path} {body}")
+            state.accepted.add(name)
+            _learn(state, name, answer.json())
+            await _look(state, f"{method} {path} {body}")
 
 
-def _learn(world: World, name: str, answer: dict[str, Any]) -> None:
+def _learn(state: SearchState, name: str, answer: dict[str, Any]) -> None:
     if name == "create_member_of_org":
-        world.members.append(answer["user_id"])
-        world.made.add(answer["user_id"])
+        state.members.append(answer["user_id"])
+        state.made.add(answer["user_id"])
     elif name == "create_key":
-        world.keys.append(answer["id"])
-        world.keyed.add(answer["user_id"])
-        world.clients.append(client_of(world.door, bearer(answer["key"])))
+        state.keys.append(answer["id"])
+        state.keyed.add(answer["user_id"])
+        state.clients.append(client_of(state.door, bearer(answer["key"])))
     elif name == "create_delegation":
-        world.delegations.append(answer["id"])
+        state.delegations.append(answer["id"])
 
 
-async def _look(world: World, step: str) -> None:
+async def _look(state: SearchState, step: str) -> None:
     """Write down what is held now that was not held at the start."""
-    async with world.database.transaction(None) as connection:
-        members = {row["user_id"]: row for row in await connection.fetch(_MEMBERS, world.org)}
-        keys = [row["key"] for row in await connection.fetch(_KEYS, world.org)]
-        delegations = await connection.fetch(_DELEGATIONS, world.org)
+    async with state.database.transaction(None) as connection:
+        members = {row["user_id"]: row for row in await connection.fetch(_MEMBERS, state.org)}
+        keys = [row["key"] for row in await connection.fetch(_KEYS, state.org)]
+        delegations = await connection.fetch(_DELEGATIONS, state.org)
 
     def gained(kind: str, what: object) -> None:
-        world.gained.setdefault(kind, f"{what} after {step}")
+        state.gained.setdefault(kind, f"{what} after {step}")
 
-    own = {"sam", *world.keyed, *(name for name in world.made if members[name]["kind"] != "user")}
-    for name in own | world.made | {"pal"}:
-        if more := [one for one in members[name]["capabilities"] if not world.start.can(one)]:
+    own = {"sam", *state.keyed, *(name for name in state.made if members[name]["kind"] != "user")}
+    for name in own | state.made | {"pal"}:
+        if more := [one for one in members[name]["capabilities"] if not state.start.can(one)]:
             gained("capability", f"{name} holds {more}")
     for name in own:
         actor = Actor(name, roles=frozenset(members[name]["roles"]))
-        if more := [right for right in _rights(actor) if right not in _rights(world.start)]:
+        if more := [right for right in _rights(actor) if right not in _rights(state.start)]:
             gained("right of a contract", f"{name} may {more}")
     if members["sam"]["roles"] != ["searching"] or members["sam"]["manager_id"] != "mia":
         gained("own roles or manager", dict(members["sam"]))
@@ -244,7 +244,7 @@ async def _look(world: World, step: str) -> None:
     for key in keys:
         if key.get("partition_id") != "north":
             gained("partition", key)
-        if not key["expires_at"] or datetime.fromisoformat(key["expires_at"]) > world.now + timedelta(
+        if not key["expires_at"] or datetime.fromisoformat(key["expires_at"]) > state.now + timedelta(
             hours=1
         ):
             gained("time", key)
@@ -288,15 +288,15 @@ async def test_no_capability_leads_to_another(searched: tuple[Database, FastAPI]
     async with database.transaction(None) as connection:
         await furnish(connection, org, held)
     start = Actor("sam", roles=frozenset({"searching"}), capabilities=held)
-    world = World(org, random.Random(f"{SEED} {capability}"), door, database, START, start)  # noqa: S311
-    world.clients.append(client_of(door, bearer(token(START, "sam", org, partition_id="north"))))
+    state = SearchState(org, random.Random(f"{SEED} {capability}"), door, database, START, start)  # noqa: S311
+    state.clients.append(client_of(door, bearer(token(START, "sam", org, partition_id="north"))))
     administers = any(start.can(name) for name in ADMINISTERING)
-    await search(world, STEPS_OF_ADMINISTRATORS_MAX if administers else STEPS_MAX)
-    for client in world.clients:
+    await search(state, STEPS_OF_ADMINISTRATORS_MAX if administers else STEPS_MAX)
+    for client in state.clients:
         await client.aclose()
-    assert world.gained == {}, f"from {sorted(held)}, with ASSENT_TEST_SEED={SEED}"
+    assert state.gained == {}, f"from {sorted(held)}, with ASSENT_TEST_SEED={SEED}"
     if held >= ADMINISTERING:
-        assert len(world.accepted) > len(MOVES) / 2, "the search tries only what is refused anyway"
+        assert len(state.accepted) > len(MOVES) / 2, "the search tries only what is refused anyway"
 
 
 def test_every_route_that_administers_is_searched() -> None:

@@ -14,9 +14,9 @@ from tests.authority.rights import (
     RUN_AS_BOT,
     SHAPES,
     STAFF,
-    Case,
-    Outcome,
-    Shape,
+    CaseResult,
+    RightsCase,
+    WriteShape,
     written_rows,
 )
 
@@ -50,19 +50,19 @@ async def test_step_acts_only_with_a_right_that_is_held_now(
 
 
 async def _run(
-    company: Company, shape: Shape, between: Between, case: Case
-) -> tuple[Outcome | None, Outcome, UUID]:
+    company: Company, shape: WriteShape, between: Between, case: RightsCase
+) -> tuple[CaseResult | None, CaseResult, UUID]:
     """Let a case happen; return how things stood at the wait, if there was one, and in the end."""
     company.calls.clear()
     await company.sandbox.people(**{**STAFF, **case.people})
     entity = await shape.begin(company, between, case.person)
-    before = await Outcome.look(company, entity) if between.nodes else None
+    before = await CaseResult.look(company, entity) if between.nodes else None
     await company.sandbox.people(**case.meanwhile)
     await between.pass_(company)
-    return before, await Outcome.look(company, entity), entity
+    return before, await CaseResult.look(company, entity), entity
 
 
-def _complaints(before: Outcome | None, after: Outcome, case: Case, *, writes: bool) -> list[str]:
+def _complaints(before: CaseResult | None, after: CaseResult, case: RightsCase, *, writes: bool) -> list[str]:
     found = []
     written = after.writes - (before.writes if before else 0)
     if written != writes:

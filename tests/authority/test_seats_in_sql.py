@@ -13,8 +13,8 @@ from assent.approvals.requests import load_requests
 from assent.engine.consent import SeatRules, round_of
 from assent.model.approval import ApprovalRequest, Presence, SeatedRequest
 from assent.people import InboxPage, InboxQuery, MembersDirectory, load_delegations, read_inbox
-from assent.people.presence import find_present
-from assent.store.connect import Connection
+from assent.people.delegations import find_present
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.postgres import START
 from tests.rows import (

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext

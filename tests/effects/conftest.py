@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.runtime import Runtime
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext

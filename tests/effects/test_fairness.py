@@ -13,7 +13,7 @@ from assent.jobs.queue import JobQueue, Lane, prepare_claim
 from assent.model.ids import new_id
 from assent.model.job import Effect
 from assent.store.clock import MovedClock
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Connection, Database
 from assent.worker.effects import Effects
 from tests.plain_sql import wait_until_a_connection_is_blocked

@@ -65,7 +65,7 @@ async def test_log_takes_the_place_of_the_adapter_only_where_the_setting_says_so
     effects_worker = open_effects_worker(app, database).sending(log=frozenset({"sms"}))
     await publish_step(database, notification("sms", subject="Hi"))
     await effects_worker.start("telling", to="+49 30 1")
-    with caplog.at_level(logging.INFO, "assent.effects.channels"):
+    with caplog.at_level(logging.INFO, "assent.effects.deliver"):
         assert await effects_worker.send() == {"done": 1}
     assert sent == []
     (record,) = [record for record in caplog.records if record.message == "message not sent"]

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assent.app import App
-from assent.effects.callback_settings import CallbackSettings
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import CallbackSettings, SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext

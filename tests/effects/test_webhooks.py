@@ -8,8 +8,8 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from assent.app import App
-from assent.effects.secrets import retire_old_secrets, rotate_secret
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
+from assent.effects.webhook import retire_old_secrets, rotate_secret
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database

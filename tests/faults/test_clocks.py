@@ -16,7 +16,7 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
-from assent.worker.partitions import Partitions
+from assent.worker.upkeep import Partitions
 from tests.authored import END, arrows
 from tests.plain_sql import WAIT_MAX_S
 from tests.postgres import SETTINGS

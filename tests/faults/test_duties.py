@@ -17,7 +17,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Duty, WorkerContext

@@ -9,7 +9,7 @@ from assent.store.clock import SYSTEM_CLOCK
 from assent.store.connection import LiveConnection
 from assent.store.database import Database
 from assent.store.errors import StoreError
-from assent.store.outage import is_outage
+from assent.store.failures import is_outage
 from assent.store.settings import Settings
 
 GOODBYE = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"

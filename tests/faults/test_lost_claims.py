@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import Duty, WorkerContext

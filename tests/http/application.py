@@ -7,8 +7,8 @@ from typing import Any
 
 from assent.app import App
 from assent.store.database import Database
-from tests.authored import invoice_contract, invoice_patch, orders_flow
-from tests.world import EXPENSE, ORG, OTHER_ORG, Member, grant, hire, insert_org, publish
+from tests.authored import arrows, flow_of, form, invoice_contract, invoice_patch, orders_flow
+from tests.world import EXPENSE, ORG, OTHER_ORG, Member, grant, hire, insert_org, publish, vendor
 
 PEOPLE: dict[str, Member] = {
     "alice": Member(["clerk"]),
@@ -49,85 +49,55 @@ SECRETS: dict[str, Any] = {
     "permissions": {"create": ["manager"], "read": ["manager"]},
 }
 
-SURVEY: dict[str, Any] = {
-    "flow": "survey",
-    "version": 1,
-    "start": "ask",
-    "steps": [
-        {
-            "id": "ask",
-            "type": "action",
-            "assignee": {"role": "clerk"},
-            "form": {
+DONE = {"id": "done", "type": "terminal"}
+
+SURVEY = flow_of(
+    "survey",
+    [
+        form(
+            "ask",
+            assignee={"role": "clerk"},
+            form={
                 "rating": {"type": "integer", "required": True, "min": 1, "max": 5},
                 "note": {"type": "text"},
             },
-        },
+        ),
         {"id": "paid", "type": "wait_event", "key": "payment:{workflow.order}"},
-        {"id": "done", "type": "terminal"},
+        DONE,
     ],
-    "transitions": [
-        {"from": "ask", "event": "completed", "to": "paid"},
-        {"from": "paid", "event": "completed", "to": "done"},
-    ],
-}
+    arrows("ask", "paid", "done"),
+)
 
-PAIR: dict[str, Any] = {
-    "flow": "pair",
-    "version": 1,
-    "start": "fork",
-    "steps": [
+PAIR = flow_of(
+    "pair",
+    [
         {"id": "fork", "type": "parallel_split"},
-        {"id": "left", "type": "action"},
-        {"id": "right", "type": "action"},
+        form("left"),
+        form("right"),
         {"id": "both", "type": "parallel_join", "mode": "all"},
-        {"id": "done", "type": "terminal"},
+        DONE,
     ],
-    "transitions": [
+    [
         {"from": "fork", "to": "left"},
         {"from": "fork", "to": "right"},
         {"from": "left", "to": "both"},
         {"from": "right", "to": "both"},
         {"from": "both", "to": "done"},
     ],
-}
+)
 
-SCREENING: dict[str, Any] = {
-    "flow": "screening",
-    "version": 1,
-    "start": "vendor",
-    "steps": [
-        {
-            "id": "vendor",
-            "type": "webhook_out",
-            "url": "https://vendor.example/checks",
-            "body": {"client": "{workflow.client}"},
-            "await": "result",
-            "expects": 2,
-        },
-        {"id": "done", "type": "terminal"},
-        {"id": "refused", "type": "terminal"},
-    ],
-    "transitions": [
-        {"from": "vendor", "event": "completed", "to": "done"},
-        {"from": "vendor", "event": "error", "to": "refused"},
-    ],
-}
+SCREENING = flow_of(
+    "screening",
+    [vendor(expects=2), DONE, {"id": "refused", "type": "terminal"}],
+    arrows("vendor", "done") + arrows("vendor", "refused", event="error"),
+)
 
-LEAVE: dict[str, Any] = {
-    "flow": "leave.request",
-    "version": 1,
-    "start": "ask",
-    "steps": [
-        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
-        {"id": "done", "type": "terminal"},
-    ],
-    "transitions": [
-        {"from": "ask", "event": "approved", "to": "done"},
-        {"from": "ask", "event": "rejected", "to": "done"},
-    ],
-}
-"""A flow that no test has from the beginning."""
+LEAVE = flow_of(
+    "leave.request",
+    [{"id": "ask", "type": "approval", "assignee": {"role": "manager"}}, DONE],
+    arrows("ask", "done", event="approved") + arrows("ask", "done", event="rejected"),
+)
+"""A flow that a test publishes."""
 
 CHAIN: dict[str, Any] = {
     "entity_type": "invoice",

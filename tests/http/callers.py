@@ -8,8 +8,8 @@ import httpx
 import jwt
 from fastapi import FastAPI
 
-from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import Callbacks
+from assent.effects.settings import CallbackSettings
 from assent.http.settings import HttpSettings
 from tests.postgres import START
 from tests.twin import assert_unseen

@@ -12,7 +12,7 @@ from assent.effects.named_secrets import put_secret
 from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.people.api_keys import create_api_key
-from assent.people.roles import set_capabilities
+from assent.people.members import set_capabilities
 from assent.runtime.event_sources import create_event_source
 from tests.cli.desk import Desk
 from tests.http.application import app

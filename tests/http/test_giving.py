@@ -6,8 +6,7 @@ import pytest
 
 from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused
-from assent.people.members import change_member
-from assent.people.roles import lock_grants, set_capabilities
+from assent.people.members import change_member, lock_grants, set_capabilities
 from tests.http.callers import bearer, client_of, problem
 from tests.processes.spawn import wait_until_blocked
 from tests.world import hire_with, rows

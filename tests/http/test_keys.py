@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from assent.people.api_keys import create_api_key
-from assent.people.roles import lock_grants
+from assent.people.members import lock_grants
 from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import SETTINGS, People, bearer, client_of, problem
 from tests.http.doors import create_app

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from assent.audit.search import AuditFilter, search_audit
+from assent.audit.entries import AuditFilter, search_audit
 from assent.http.changes import Topic, look_at_inboxes
 from assent.store.queries import load_queries
 from tests.postgres import START

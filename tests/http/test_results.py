@@ -8,9 +8,9 @@ import jwt
 import pytest
 from standardwebhooks import Webhook
 
-from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import AUDIENCE as CALLBACK_AUDIENCE
 from assent.effects.callbacks import TYPE, Callbacks
+from assent.effects.settings import CallbackSettings
 from assent.http.settings import HttpSettings
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results

@@ -5,7 +5,7 @@ from typing import Any
 
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Connection, Database

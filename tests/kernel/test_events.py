@@ -5,7 +5,7 @@ from uuid import UUID
 
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.store.database import Database
 from tests.world import rows
 

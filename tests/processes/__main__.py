@@ -12,8 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from assent.effects.addresses import Allowed
-from assent.effects.sending_settings import SendingSettings
-from assent.effects.settings import EffectSettings
+from assent.effects.settings import EffectSettings, SendingSettings
 from assent.model.ids import new_id
 from assent.model.mutation import Refused
 from assent.runtime import InstanceView, Runtime
@@ -26,8 +25,7 @@ from assent.worker.effects import Effects
 from assent.worker.loop import exhaust
 from assent.worker.results import Results
 from assent.worker.tasks import Tasks
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.timers import Timeouts, Timers
 from tests.postgres import SETTINGS
 from tests.processes.application import app
 from tests.world import ANN, ORG

@@ -9,7 +9,7 @@ from typing import Any
 
 import assent
 from assent.app import App
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.world import ORDER
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 
 _SENDING = frozenset({"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"})

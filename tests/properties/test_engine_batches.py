@@ -24,8 +24,7 @@ from assent.runtime.errors import StepFailed
 from assent.runtime.event_processor import EventProcessor
 from assent.store.clock import MovedClock
 from assent.worker.duty import WorkerContext
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.timers import Timeouts, Timers
 from tests.postgres import SETTINGS, START, Databases
 from tests.properties.choosing import Seeded
 from tests.properties.crashing import Crash, CrashingDatabase

@@ -39,7 +39,7 @@ GOES_ON: Final = 70
 
 
 @dataclass
-class Life:
+class RandomLife:
     """One instance of a random flow, and the random things that happen to it."""
 
     chooser: Chooser
@@ -141,7 +141,7 @@ class Life:
 def test_seeded_lives(chunk: int) -> None:
     for seed in range(chunk, SEEDS, CHUNKS):
         try:
-            Life(Seeded(seed)).live()
+            RandomLife(Seeded(seed)).live()
         except BaseException:
             print(f"seed {seed}")
             raise
@@ -155,4 +155,4 @@ def test_seeded_lives(chunk: int) -> None:
 )
 @given(data=st.data())
 def test_drawn_lives(data: st.DataObject) -> None:
-    Life(Drawn(data)).live()
+    RandomLife(Drawn(data)).live()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from assent.compiler.declarations import CompiledSources, compile_sources
 from assent.compiler.source import read_sources
-from assent.templates.library import library, template_names
+from assent.templates import library, template_names
 
 TEXTS = {
     name: {file.name: file.read_text(encoding="utf-8") for file in sorted((library() / name).glob("*.yaml"))}

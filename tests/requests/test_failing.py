@@ -6,8 +6,7 @@ import pytest
 
 from assent.jobs.queue import JobQueue
 from assent.model.mutation import Refused
-from assent.operations.dead_letters import page_of_dead_letters
-from assent.operations.queues import look_at_queues
+from assent.operations.queues import look_at_queues, page_of_dead_letters
 from assent.requests.deliveries import RESULT_RETRIES
 from tests.requests.bundles import item
 from tests.rows import insert_delivery, insert_history, insert_outside_request

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from assent.definitions import publish_flow
-from assent.effects.callback_settings import CallbackSettings
+from assent.effects.settings import CallbackSettings
 from assent.http.app import bare_app
 from assent.model.actor import SYSTEM
 from assent.model.moves import OUTSIDE_REQUEST_MOVES

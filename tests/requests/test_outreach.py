@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from assent.app import App
-from assent.effects.callback_settings import CallbackSettings
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import CallbackSettings, SendingSettings
 from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings

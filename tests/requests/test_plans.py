@@ -7,7 +7,7 @@ import pytest
 from assent.model.actor import Reader, reader_columns
 from assent.store.database import Database
 from assent.store.queries import load_queries
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import look_up_by_index
 from tests.postgres import SETTINGS, START
 from tests.requests.bundles import ID
 
@@ -29,11 +29,15 @@ ANALYZE assent.outside_requests, assent.outside_request_deliveries, assent.outsi
 ANALYZE assent.outside_request_items, assent.jobs;
 """
 
+JOBS_SQL = load_queries("assent.jobs", "jobs.sql")
+REQUESTS_SQL = load_queries("assent.requests", "requests.sql")
+
 READER = Reader("ann", START, ["invoice"], definitions=[ID])
 """One who may not read everything."""
 
+JOBS, DELIVERIES, VIEWS = "jobs", "deliveries", "views"
 STATEMENTS: dict[str, dict[str, Any]] = {
-    "jobs.sql": {
+    JOBS: {
         "find_lanes": ("result", "", "", -1, 500),
         "find_suspect_lane": ("result", None),
         "claim_jobs": ("result", ["org-1"], ["kyc.vendor"], [128], 200, 200, None, ID, False),
@@ -43,22 +47,23 @@ STATEMENTS: dict[str, dict[str, Any]] = {
         "give_back_unknown": ("result", ID, [], [], []),
         "revive_jobs": ("org-1", "result", None, None),
     },
-    "deliveries.sql": {
+    DELIVERIES: {
         "lock_requests": (["org-1"], [ID]),
         "find_known_cargo": (["org-1"], [ID], ["external://v/1"]),
         "read_deliveries": (["org-1"], [ID]),
         "mark_late": (["org-1"], [ID]),
         "write_folded_requests": ([],),
+        "read_received": (["org-1"], [ID]),
+        "expire_requests": (200, START),
+        "fail_requests": (["org-1"], [ID], ["no"], START),
     },
-    "notify.sql": {"read_received": (["org-1"], [ID])},
-    "close.sql": {"expire_requests": (200, START), "fail_requests": (["org-1"], [ID], ["no"], START)},
-    "views.sql": {
+    VIEWS: {
         "page_of_requests": ("org-1", None, None, None, None, None, None, 51, *reader_columns(READER)),
         "list_deliveries": ("org-1", ID, 100),
         "list_items": ("org-1", ID, 100),
     },
 }
-CASES = [(file, name, given) for file, named in STATEMENTS.items() for name, given in named.items()]
+CASES = [(group, name, given) for group, named in STATEMENTS.items() for name, given in named.items()]
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +77,11 @@ async def full(databases, template):
         await database.close()
 
 
-@pytest.mark.parametrize(("file", "name", "given"), CASES, ids=[name for _, name, _ in CASES])
-async def test_nothing_is_read_as_a_whole(full, file, name, given):
-    sql = getattr(load_queries("assent.jobs" if file == "jobs.sql" else "assent.requests", file), name)
+@pytest.mark.parametrize(("group", "name", "given"), CASES, ids=[name for _, name, _ in CASES])
+async def test_nothing_is_read_as_a_whole(full, group, name, given):
+    sql = getattr(JOBS_SQL if group == JOBS else REQUESTS_SQL, name)
     async with full.transaction(None) as connection:
-        if file != "views.sql":  # as the worker does
+        if group != VIEWS:  # as the worker does
             await look_up_by_index(connection)
         rows = await connection.fetch(f"EXPLAIN {sql}", *given)
     found = "\n".join(row[0] for row in rows)

@@ -8,7 +8,7 @@ import pytest
 from assent.model.mutation import Refused
 from assent.worker.duty import WorkerContext
 from assent.worker.results import Results
-from assent.worker.timeouts import Timeouts
+from assent.worker.timers import Timeouts
 from tests.authored import END, arrows
 from tests.requests.bundles import item
 from tests.statements import StatementCounter

@@ -11,7 +11,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Command, Event
 from assent.model.outside_request import ON_RESULT
 from assent.operations.health import health
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime import Runtime
 from assent.runtime.event_inputs import ON_EXPIRED, ON_POKE, ON_TIMER
 from assent.store.clock import MovedClock

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from assent.templates.library import library
+from assent.templates import library
 from tests.processes.commands import run_command
 from tests.runtime.definitions import definition_rows, flow, older_compiler, statuses, tamper
 from tests.world import publish

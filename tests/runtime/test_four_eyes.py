@@ -22,7 +22,7 @@ from assent.definitions.recompile import recompile_definition
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Refused
 from assent.running import publish as publish_application
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.authored import DESIGN, data_of
 from tests.processes.commands import run_command

@@ -10,8 +10,7 @@ from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.timers import Timeouts, Timers
 from tests.authored import END, arrows, form, script
 from tests.rows import insert_event
 from tests.runtime.test_events import instance_of, side_by_side, start, wait

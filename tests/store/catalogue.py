@@ -3,7 +3,7 @@
 The order of columns does not count: a column that a migration adds stands last, and no statement of ours depends on it.
 """
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 _CATALOGUE = """
 SELECT 'schema', nspname::text, format('owner %s, rights %s', nspowner::regrole,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from tests.postgres import SETTINGS, START, Databases
 
 

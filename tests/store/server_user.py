@@ -10,7 +10,7 @@ from pathlib import Path
 
 import asyncpg
 
-from assent.store.embedded.postmaster import read_postmaster
+from assent.store.embedded.cluster import read_postmaster
 from assent.store.embedded.server import EmbeddedServer
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.roles import CLIENT_ROLE, ENGINE_ROLE
 from tests.plain_sql import PRIVILEGE, refused
 from tests.postgres import SETTINGS, START

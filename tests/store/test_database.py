@@ -3,8 +3,7 @@
 import asyncpg
 import pytest
 
-from assent.store import connect
-from assent.store.connect import Json, json_array
+from assent.store.connection import Json, json_array
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.store.settings import Settings
@@ -37,7 +36,7 @@ async def test_times_are_in_utc_and_limits_are_those_of_the_settings(database_ur
 
 
 async def test_a_server_that_is_too_old_is_refused(database_url, monkeypatch):
-    monkeypatch.setattr(connect, "SERVER_VERSION_MIN", 99)
+    monkeypatch.setattr("assent.store.connection.SERVER_VERSION_MIN", 99)
     with pytest.raises(StoreError, match="needs PostgreSQL 99 or newer, this server is version 1"):
         await Database.open(database_url)
 

@@ -10,7 +10,7 @@ import pytest
 
 from assent.store.checkup import Checkup, Finding, PoolUse, examine_database
 from assent.store.clock import MovedClock
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.database import Database
 from assent.store.migrate import code_version, migrate
 from assent.store.upkeep import ensure_partitions

@@ -14,13 +14,12 @@ import psutil
 import pytest
 
 from assent.store.database import Database
-from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster
+from assent.store.embedded.cluster import OWNER, SUPERUSER, Cluster, read_postmaster
 from assent.store.embedded.file_lock import FileLock
 from assent.store.embedded.guard import START_LOCK, guard
-from assent.store.embedded.postmaster import read_postmaster
 from assent.store.embedded.server import EmbeddedServer
 from assent.store.errors import StoreError
-from assent.store.outage import is_outage
+from assent.store.failures import is_outage
 from assent.store.settings import Settings
 
 LONG_S = 30

@@ -13,7 +13,7 @@ from tests.plain_sql import WAIT_MAX_S
 _CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
 
 
-class Desk:
+class NameExecutor:
     """Carries out names; those of the busy would have to wait, and those of the bad make everything fail."""
 
     def __init__(self) -> None:
@@ -52,65 +52,65 @@ class Desk:
 
 
 async def test_whoever_comes_alone_is_carried_out_at_once_and_by_itself() -> None:
-    desk = Desk()
-    desk.open.set()
-    assert await desk.ask("ann") == "ANN"
-    assert await desk.ask("bob") == "BOB"
-    assert desk.batches == [["ann"], ["bob"]]
+    executor = NameExecutor()
+    executor.open.set()
+    assert await executor.ask("ann") == "ANN"
+    assert await executor.ask("bob") == "BOB"
+    assert executor.batches == [["ann"], ["bob"]]
 
 
 async def test_those_who_come_while_others_are_at_work_are_carried_out_together() -> None:
-    desk = Desk()
-    first = await desk.keep_busy()
-    later = [desk.ask(name) for name in ("ann", "bob", "cat")]
+    executor = NameExecutor()
+    first = await executor.keep_busy()
+    later = [executor.ask(name) for name in ("ann", "bob", "cat")]
     await asyncio.sleep(0)
-    assert desk.batches == []
-    desk.open.set()
+    assert executor.batches == []
+    executor.open.set()
     assert await asyncio.gather(*later) == ["ANN", "BOB", "CAT"]
-    assert desk.batches == [["ann", "bob", "cat"]]
+    assert executor.batches == [["ann", "bob", "cat"]]
     await asyncio.gather(*first)
 
 
 async def test_nobody_fails_for_somebody_else() -> None:
-    desk = Desk()
-    await desk.keep_busy()
-    later = [desk.ask(name) for name in ("ann", "bad", "refused", "bob")]
-    desk.open.set()
+    executor = NameExecutor()
+    await executor.keep_busy()
+    later = [executor.ask(name) for name in ("ann", "bad", "refused", "bob")]
+    executor.open.set()
     found = await asyncio.gather(*later, return_exceptions=True)
     assert [str(one) for one in found] == ["ann alone", "bad by itself", "refused alone", "bob alone"]
 
 
 async def test_a_refusal_is_of_the_one_who_is_refused() -> None:
-    desk = Desk()
-    await desk.keep_busy()
-    later = [desk.ask(name) for name in ("ann", "refused", "bob")]
-    desk.open.set()
+    executor = NameExecutor()
+    await executor.keep_busy()
+    later = [executor.ask(name) for name in ("ann", "refused", "bob")]
+    executor.open.set()
     found = await asyncio.gather(*later, return_exceptions=True)
     assert [str(one) for one in found] == ["ANN", "'refused'", "BOB"]
-    assert desk.waited == []
+    assert executor.waited == []
 
 
 @pytest.mark.parametrize("name", ["bad", "refused"])
 async def test_the_failure_of_one_that_comes_alone_is_its_own_and_is_not_repeated(name: str) -> None:
-    desk = Desk()
-    desk.open.set()
+    executor = NameExecutor()
+    executor.open.set()
     with pytest.raises((ValueError, KeyError)):
-        await desk.ask(name)
-    assert (desk.batches, desk.waited) == ([[name]], [])
+        await executor.ask(name)
+    assert (executor.batches, executor.waited) == ([[name]], [])
 
 
 async def test_one_that_has_to_wait_keeps_nobody_waiting() -> None:
     """It leaves its place to others before it waits."""
-    desk, waits = Desk(), asyncio.Event()
+    executor, waits = NameExecutor(), asyncio.Event()
 
     async def alone(name: str) -> str:
         await waits.wait()
         return f"{name} alone"
 
-    desk.group_commit = GroupCommit(desk.together, alone)
-    desk.open.set()
-    busy = [desk.ask(f"busy{n}") for n in range(LANES + 1)]
-    assert await desk.ask("ann") == "ANN"
+    executor.group_commit = GroupCommit(executor.together, alone)
+    executor.open.set()
+    busy = [executor.ask(f"busy{n}") for n in range(LANES + 1)]
+    assert await executor.ask("ann") == "ANN"
     assert not any(task.done() for task in busy)
     waits.set()
     assert await busy[0] == "busy0 alone"
@@ -120,50 +120,50 @@ async def test_those_who_wait_long_go_on_beside_whoever_takes_so_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_commit, "WAIT_S_MAX", 0.01)
-    desk, carry_out = Desk(), Desk.together
+    executor, carry_out = NameExecutor(), NameExecutor.together
 
     async def together(names: Sequence[str]) -> list[str | Exception | None]:
         if names[0].startswith("first"):
-            return await carry_out(desk, names)
-        return [desk.result(name) for name in names]
+            return await carry_out(executor, names)
+        return [executor.result(name) for name in names]
 
-    desk.group_commit = GroupCommit(together, desk.alone)
-    slow = await desk.keep_busy()
+    executor.group_commit = GroupCommit(together, executor.alone)
+    slow = await executor.keep_busy()
     async with asyncio.timeout(WAIT_MAX_S):
-        assert await asyncio.gather(desk.ask("ann"), desk.ask("bob")) == ["ANN", "BOB"]
+        assert await asyncio.gather(executor.ask("ann"), executor.ask("bob")) == ["ANN", "BOB"]
     assert not any(task.done() for task in slow)
-    desk.open.set()
+    executor.open.set()
     await asyncio.gather(*slow)
 
 
 async def test_whoever_has_gone_is_not_carried_out() -> None:
-    desk = Desk()
-    await desk.keep_busy()
-    gone, stays = desk.ask("gone"), desk.ask("stays")
+    executor = NameExecutor()
+    await executor.keep_busy()
+    gone, stays = executor.ask("gone"), executor.ask("stays")
     await asyncio.sleep(0)
     gone.cancel()
-    desk.open.set()
+    executor.open.set()
     assert await stays == "STAYS"
-    assert desk.batches == [["stays"]]
+    assert executor.batches == [["stays"]]
 
 
 async def test_orgs_do_not_wait_for_each_other() -> None:
-    desk = Desk()
-    await desk.keep_busy()
-    other = desk.ask("zoe", "zeta")
+    executor = NameExecutor()
+    await executor.keep_busy()
+    other = executor.ask("zoe", "zeta")
     await asyncio.sleep(0)
-    assert desk.batches == [["zoe"]]
-    desk.open.set()
+    assert executor.batches == [["zoe"]]
+    executor.open.set()
     assert await other == "ZOE"
 
 
 async def test_what_is_carried_out_alone_belongs_to_whoever_asked() -> None:
-    desk = Desk()
-    await desk.keep_busy()
+    executor = NameExecutor()
+    await executor.keep_busy()
     _CALLER.set("ann")
-    busy = [desk.ask("busy"), desk.ask("busy too")]
+    busy = [executor.ask("busy"), executor.ask("busy too")]
     await asyncio.sleep(0)
     _CALLER.set("bob")
-    desk.open.set()
+    executor.open.set()
     await asyncio.gather(*busy)
-    assert desk.waited == [("busy", "ann"), ("busy too", "ann")]
+    assert executor.waited == [("busy", "ann"), ("busy too", "ann")]

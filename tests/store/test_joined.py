@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from assent.store.joined_database import CallerDatabase
+from assent.store.caller_transaction import CallerDatabase
 from tests.rows import insert_member
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from assent.store.caller_transaction import caller_transaction
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database, Plans
 from assent.store.settings import Settings
 

@@ -12,7 +12,7 @@ from assent.app import App
 from assent.jobs.job import AttemptResult, Succeeded
 from assent.jobs.queue import prepare_claim
 from assent.store.clock import MovedClock
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Connection
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.settle import settle_if_claimed

@@ -9,7 +9,7 @@ import assent
 from assent.app import App
 from assent.jobs.job import AttemptResult, Succeeded
 from assent.jobs.queue import hold_if_claimed
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Connection
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.settle import settle_if_claimed

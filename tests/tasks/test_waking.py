@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assent.app import App
-from assent.store.connect import connect
+from assent.store.connection import connect
 from tests.postgres import SETTINGS
 from tests.workers import OpenTasksWorker, TasksWorker
 from tests.world import ORG

@@ -11,7 +11,7 @@ from assent.app import App
 from assent.kernel.rules import save_rule
 from assent.model.mutation import Command, Entity
 from assent.runtime import Runtime
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from tests.authored import END, arrows
 from tests.world import ANN, ORDER, ORG, create_order, drain, publish_orders, publish_steps

@@ -12,7 +12,7 @@ from assent.operations.health import Health, HealthLimits, health
 from assent.operations.queues import Queue
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
 from tests.authored import END, arrows, script
@@ -30,7 +30,7 @@ from tests.rows import (
 from tests.twin import TWIN_ROWS
 from tests.world import ANN, ORG, drain, publish_steps
 
-SQL = load_queries("assent.operations", "health.sql")
+SQL = load_queries("assent.operations", "operations.sql")
 MINUTE = timedelta(minutes=1)
 
 

@@ -17,7 +17,7 @@ DECLARATION_AND_HANDLER = ["engine/nodes", "model/nodes"]
 CLAIMED_BY_NOBODY = re.compile(r"""(?<=["'])nobody(?=["'])""")
 """A value of the inbox's filter `claimed`, which clients of the HTTP API send."""
 FILTERED_BY_CLAIM = tuple(
-    SOURCE / name for name in ("http/routes/inbox.py", "people/inbox.py", "people/inbox.sql")
+    SOURCE / name for name in ("http/routes/inbox.py", "people/inbox.py", "people/people.sql")
 )
 
 

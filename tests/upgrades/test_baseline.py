@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from assent.store.clock import MovedClock
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Database
 from assent.store.migrate import Migration, load_migrations, migrate, require_ready
 from tests.postgres import SETTINGS, START, past_the_guards

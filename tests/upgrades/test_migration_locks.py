@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from assent.store.clock import SYSTEM_CLOCK
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.embedded.cluster import OWNER
 from assent.store.errors import StoreError

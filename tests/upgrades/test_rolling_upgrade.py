@@ -43,7 +43,7 @@ LOCAL = {"ASSENT_EFFECTS_ALLOW": "127.0.0.0/8"}
 
 
 @dataclass
-class Load:
+class StartingLoad:
     """Callers that start instances one after the other, at whichever server says that it is ready."""
 
     servers: dict[str, httpx.AsyncClient] = field(default_factory=dict)
@@ -165,7 +165,7 @@ async def wait_until_done(live: Database) -> None:
             await connection.execute("SELECT pg_sleep(0.1)")
 
 
-async def assert_nothing_lost(live: Database, load: Load, receiver: Receiver) -> None:
+async def assert_nothing_lost(live: Database, load: StartingLoad, receiver: Receiver) -> None:
     """Each order that was answered is one instance, ran once, and was sent under one key; and there is nothing else."""
     await wait_until_done(live)
     instances = {str(row["id"]): row["status"] for row in await rows(live, "workflow_instances")}
@@ -180,7 +180,7 @@ async def assert_nothing_lost(live: Database, load: Load, receiver: Receiver) ->
 async def test_old_and_new_processes_share_the_database_and_nothing_is_lost(
     live: Database, shop: Receiver, release: Release
 ) -> None:
-    load = Load()
+    load = StartingLoad()
     url, new = live.url, release.variables
     async with AsyncExitStack() as processes:
         enter = processes.enter_async_context

@@ -10,8 +10,8 @@ import pytest
 
 from assent.engine import evolve
 from assent.store.database import Database
-from assent.worker.compact import KEPT_KEYS, Compact
 from assent.worker.duty import RunResult
+from assent.worker.upkeep import KEPT_KEYS, Compact
 from tests.postgres import START, past_the_guards
 from tests.rows import insert_instance, insert_step
 from tests.workers import run_until_done, second_worker, with_options

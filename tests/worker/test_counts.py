@@ -8,9 +8,8 @@ from assent.cli.output import console
 from assent.cli.worker_table import WorkerTable
 from assent.model.problems import Invalid
 from assent.worker.duty import DutyRun, RunResult
-from assent.worker.journal import Journal
+from assent.worker.journal import Journal, Tallies
 from assent.worker.options import Options
-from assent.worker.tally import Tallies
 from tests.settings import read_from
 
 

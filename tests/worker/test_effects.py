@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from assent.app import App
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.effects import Effects

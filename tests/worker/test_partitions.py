@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from assent.worker.duty import RunResult
-from assent.worker.partitions import Partitions
+from assent.worker.upkeep import Partitions
 from tests.rows import insert_event, insert_step
 from tests.workers import with_options
 from tests.world import fetch

@@ -5,14 +5,18 @@ from uuid import UUID
 import pytest
 
 from assent.store.queries import load_queries
-from assent.worker.compact import KEPT_KEYS
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import look_up_by_index
+from assent.worker.upkeep import KEPT_KEYS
 
 STATEMENTS = {
-    "timers.sql": ("claim_due_steps", (500,)),
-    "leases.sql": ("lock_expired_leases", (500,)),
-    "prune.sql": ("prune_events", (90, 5_000)),
-    "compact.sql": ("compact_steps", (12, 2_000, list(KEPT_KEYS))),
+    "claim_due_steps": ("worker", (500,)),
+    "lock_expired_leases": ("leases", (500,)),
+    "prune_events": ("worker", (90, 5_000)),
+    "compact_steps": ("worker", (12, 2_000, list(KEPT_KEYS))),
+}
+FILES = {
+    "worker": load_queries("assent.worker", "worker.sql"),
+    "leases": load_queries("assent.jobs", "leases.sql"),
 }
 
 
@@ -55,23 +59,19 @@ async def test_no_backlog_of_effects_is_read_as_a_whole(database, name):
         assert "jobs_to_run" in found
 
 
-@pytest.mark.parametrize("file", STATEMENTS)
-async def test_no_table_is_read_as_a_whole(database, file):
-    name, arguments = STATEMENTS[file]
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_no_table_is_read_as_a_whole(database, name):
+    file, arguments = STATEMENTS[name]
     async with database.transaction(None) as connection:
         await look_up_by_index(connection)
-        found = await plan(
-            connection,
-            getattr(load_queries("assent.jobs" if file == "leases.sql" else "assent.worker", file), name),
-            arguments,
-        )
+        found = await plan(connection, getattr(FILES[file], name), arguments)
     assert "Seq Scan" not in found
     assert "Hash" not in found
 
 
 async def test_by_its_own_plan_the_database_would_read_all_of_them(database):
     """What `look_up_by_index` is for; when this fails, it may go."""
-    sql = load_queries("assent.worker", "timers.sql").claim_due_steps
+    sql = load_queries("assent.worker", "worker.sql").claim_due_steps
     async with database.transaction(None) as connection:
         await fill(connection, 3_000)
         assert "Seq Scan" in await plan(connection, sql, (500,))

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from assent.model.ids import event_key
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.database import Database
 from tests.plain_sql import BLOCKED_PIDS, WAIT_MAX_S, wait_until_a_connection_is_blocked
 from tests.postgres import SETTINGS, START

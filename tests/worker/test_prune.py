@@ -8,7 +8,7 @@ import pytest
 from assent.model.ids import new_id
 from assent.store.database import Database
 from assent.worker.duty import RunResult
-from assent.worker.prune import Prune
+from assent.worker.upkeep import Prune
 from tests.plain_sql import APPEND_ONLY, refused
 from tests.postgres import START
 from tests.rows import insert, insert_effect, insert_event, insert_instance

@@ -8,7 +8,7 @@ import pytest
 
 from assent.store.database import Database
 from assent.worker.duty import RunResult
-from assent.worker.retention import Retention
+from assent.worker.upkeep import Retention
 from tests.postgres import START
 from tests.rows import (
     insert,

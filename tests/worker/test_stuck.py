@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from assent.model.problems import Invalid
-from assent.operations.stuck import find_stuck
+from assent.operations.health import find_stuck
 from assent.store.database import Database
 from assent.worker.duty import RunResult
-from assent.worker.stuck import Stuck
+from assent.worker.rescue import Stuck
 from tests.postgres import START
 from tests.rows import insert_event, insert_instance, insert_step, update
 from tests.workers import with_options

@@ -6,7 +6,7 @@ from datetime import timedelta
 from assent.model.ids import event_key
 from assent.store.database import Database
 from assent.worker.duty import RunResult
-from assent.worker.timeouts import Timeouts
+from assent.worker.timers import Timeouts
 from tests.plain_sql import wait_until_a_connection_is_blocked
 from tests.postgres import START
 from tests.rows import insert, insert_event, insert_instance, update

@@ -7,15 +7,12 @@ import pytest
 
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.outbox.emit import emit_events
-from assent.worker.compact import Compact
+from assent.outbox.events import emit_events
 from assent.worker.duty import RunResult, WorkerContext
 from assent.worker.events import Events
-from assent.worker.prune import Prune
-from assent.worker.retention import Retention
-from assent.worker.stuck import Stuck
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.rescue import Stuck
+from assent.worker.timers import Timeouts, Timers
+from assent.worker.upkeep import Compact, Prune, Retention
 from tests.authored import END, arrows, form, script
 from tests.rows import insert, update
 from tests.workers import run_until_done, with_options

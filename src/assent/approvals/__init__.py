@@ -5,7 +5,7 @@ between the engine's values and their rows are in `assent.approvals.requests`.
 """
 
 from assent.approvals.chains import Chain, ChainStep, keep_chain, list_chains, read_chain
-from assent.approvals.decision_log import DecisionRecord, decisions_of_entity, decisions_of_request
+from assent.approvals.requests import DecisionRecord, decisions_of_entity, decisions_of_request
 from assent.approvals.resolve import APPROVERS_MAX, PeopleQuery, find_people
 
 __all__ = [

@@ -26,10 +26,10 @@ from assent.model.parse import Declaration, parse_declaration
 from assent.model.people import GroupSpec, PeopleSpec, not_a_chain
 from assent.model.problems import Problem
 from assent.model.terms import Duration, not_empty, refuse, seconds_of
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.approvals", "chains.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 STEPS_MAX: Final = 20
 

@@ -10,11 +10,11 @@ from assent.approvals.requests import plain_number, seat_from, write_seats
 from assent.model.form import FormChanges, FormRequest
 from assent.model.ids import RequestKey
 from assent.model.values import plain_decimal
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row, RowValues, from_row, to_row
 
-_SQL: Final = load_queries("assent.approvals", "forms.sql")
+_SQL: Final = load_queries("assent.approvals", "approvals.sql")
 
 _CLAIM: Final = ("org_id", "id", "claimed_by", "claimed_at")
 _NEW: Final = (

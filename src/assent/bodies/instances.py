@@ -11,7 +11,7 @@ from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, ResponseModel
 from assent.model.contract import EditWindow
 from assent.people.inbox import Bucket
-from assent.runtime.description import Description, WaitingPlace
+from assent.runtime.readers import Description, WaitingPlace
 from assent.store.rows import Row
 
 _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import AliasChoices, Field
 
 from assent.bodies.body import ResponseModel
-from assent.operations.dead_letters import LetterKind
+from assent.operations.queues import LetterKind
 
 
 class QueueBody(ResponseModel):

@@ -13,7 +13,7 @@ from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption,
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.audit.search import AuditFilter
+    from assent.audit.entries import AuditFilter
     from assent.store.rows import Row
 
 ActorOption = Annotated[str | None, typer.Option("--actor", help="Who did it.")]
@@ -45,7 +45,7 @@ def audit(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
-    from assent.audit.search import AuditFilter
+    from assent.audit.entries import AuditFilter
     from assent.bodies.operations import AuditEntryBody
     from assent.cli.output import print_list
 
@@ -73,7 +73,7 @@ async def _search(
 ) -> "list[Row]":
     from dataclasses import replace
 
-    from assent.audit.search import READ_AUDIT, search_audit
+    from assent.audit.entries import READ_AUDIT, search_audit
     from assent.model.cursor import id_in, position_of
     from assent.runtime.rights import hidden_types, require_capability
 

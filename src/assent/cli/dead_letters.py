@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.cli.letters import Retried
-    from assent.operations.dead_letters import DeadLetter
+    from assent.operations.queues import DeadLetter
 
 
 app = typer.Typer(

@@ -110,7 +110,7 @@ def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *
 async def _publish(org_id: str, sources: "Sequence[Source]") -> "PublishedSources":
     from assent.definitions.publish import publish_sources
     from assent.model.actor import SYSTEM
-    from assent.store.connect import Connection
+    from assent.store.connection import Connection
 
     async with migrated_database() as database:
 

@@ -81,10 +81,9 @@ async def _database(data_dir: Path, screen: Console) -> "AsyncIterator[Database]
 
 async def _open(data_dir: Path, screen: Console, listening: "socket") -> None:
     from assent.demo.company import ORG, app, change_keys, is_founded, read_keys, welcome
-    from assent.effects.sending_settings import SendingSettings
-    from assent.effects.settings import CHANNELS, EffectSettings
+    from assent.effects.settings import CHANNELS, EffectSettings, SendingSettings
     from assent.running import serving
-    from assent.worker.signals import stopping_on_signals
+    from assent.worker.process import stopping_on_signals
 
     async with _database(data_dir, screen) as database:
         founded = await is_founded(database)

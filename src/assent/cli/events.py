@@ -12,7 +12,7 @@ from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption,
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.operations.backlog import OpenItem
+    from assent.operations.queues import OpenItem
 
 app = typer.Typer(no_args_is_help=True, help="Events: tell that something happened, see what waits.")
 
@@ -77,7 +77,7 @@ def list_events(
 
 
 async def _read(session: ActorSession, limit: int) -> "tuple[Sequence[OpenItem], datetime]":
-    from assent.operations.backlog import list_open
+    from assent.operations.queues import list_open
     from assent.runtime.rights import may_operate
 
     may_operate(session.actor, "retry")

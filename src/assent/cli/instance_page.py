@@ -29,9 +29,8 @@ from assent.cli.session import ActorSession, CommandTarget, find_meant
 from assent.kernel.entities import read_entity
 from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
-from assent.runtime.description import Description, describe
-from assent.runtime.view import InstanceView, Waiting
-from assent.runtime.views import InstanceFilter, find_instance, list_instances
+from assent.runtime.readers import Description, describe
+from assent.runtime.views import InstanceFilter, InstanceView, Waiting, find_instance, list_instances
 from assent.store.clock import SYSTEM_CLOCK
 from assent.store.database import Connection
 from assent.store.rows import Row

@@ -133,8 +133,7 @@ async def _list(
     from dataclasses import replace
 
     from assent.model.cursor import id_in, position_of
-    from assent.runtime.lookup import names_of_nodes
-    from assent.runtime.readers import reader_of
+    from assent.runtime.readers import names_of_nodes, reader_of
     from assent.runtime.views import list_instances as read_instances
 
     async with session.reading() as connection:

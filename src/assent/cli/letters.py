@@ -12,7 +12,7 @@ from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import DeadLetter, LetterKind, page_of_dead_letters
+from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 BATCH: Final = 500

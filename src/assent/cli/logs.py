@@ -12,7 +12,7 @@ import orjson
 from rich.console import Console
 from rich.logging import RichHandler
 
-from assent.store.outage import is_outage
+from assent.store.failures import is_outage
 from assent.telemetry import log_fields
 
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

@@ -14,7 +14,7 @@ from assent.cli.refusals import as_json, as_text, rejection_from
 from assent.cli.session import ActorSession, find_instance_meant
 from assent.engine.instance import Instance
 from assent.model.mutation import Rejection
-from assent.operations.stuck import find_stuck
+from assent.operations.health import find_stuck
 
 STUCK_MAX: Final = 10_000
 

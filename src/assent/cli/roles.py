@@ -13,7 +13,7 @@ from assent.cli.session import OrgOption, run_in_org
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.people.roles import Role
+    from assent.people.members import Role
     from assent.store.database import Connection
 
 LISTED_MAX: Final = 1_000
@@ -36,7 +36,7 @@ def list_(
 
     async def work(connection: "Connection", now: datetime) -> "list[Role]":
         from assent.model.cursor import position_of, text_in
-        from assent.people.roles import list_roles
+        from assent.people.members import list_roles
 
         return await list_roles(connection, org, position_of(cursor, text_in), limit + 1)
 
@@ -63,7 +63,7 @@ def revoke(role: RoleArgument, capabilities: CapabilitiesArgument, org: OrgOptio
 def _set(org: str, name: str, then: Callable[[set[str]], set[str]]) -> None:
     async def work(connection: "Connection", now: datetime) -> "Role":
         from assent.model.actor import SYSTEM
-        from assent.people.roles import read_role, set_capabilities
+        from assent.people.members import read_role, set_capabilities
 
         carried = set((await read_role(connection, org, name)).capabilities)
         return await set_capabilities(connection, org, name, then(carried), SYSTEM)

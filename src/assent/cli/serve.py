@@ -103,7 +103,7 @@ async def _serve(
 ) -> int:
     from assent.http.app import create_app
     from assent.http.server import Serving
-    from assent.worker.signals import stopping_on_signals
+    from assent.worker.process import stopping_on_signals
 
     serving = Serving(create_app(application, database, settings), listening, settings, worker)
 
@@ -123,7 +123,7 @@ async def _serve(
 
 
 def _worker(application: "App", database: "Database") -> "Supervisor":
-    from assent.effects.sending_settings import SendingSettings
+    from assent.effects.settings import SendingSettings
     from assent.running import worker_of
     from assent.worker.instrumentation import watch_run
     from assent.worker.journal import Journal

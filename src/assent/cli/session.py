@@ -189,8 +189,7 @@ class CommandTarget:
 
 async def find_seen_instance(session: ActorSession, connection: "Connection", given: GivenId) -> UUID | None:
     """Return the instance that an id names, if there is one; refuse one that the reader may not see."""
-    from assent.runtime.lookup import find_instances
-    from assent.runtime.readers import SeenInstance, may_read_instance
+    from assent.runtime.readers import SeenInstance, find_instances, may_read_instance
     from assent.runtime.views import find_instance
 
     found = await find_one(connection, session.org_id, "instance", given, find_instances)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from assent.templates.library import first_sentence, library, template_names
+from assent.templates import first_sentence, library, template_names
 
 app = typer.Typer(no_args_is_help=True, help="Ready workflows: list them, read one, copy one.")
 

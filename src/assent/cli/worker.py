@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from assent.app import App
     from assent.store.database import Database
     from assent.worker.duty import Duty, DutyRun, WorkerContext
+    from assent.worker.journal import Tallies
     from assent.worker.options import Options
     from assent.worker.probes import ProbeSettings
     from assent.worker.supervisor import Supervisor
-    from assent.worker.tally import Tallies
 
 CUT_OFF = 3
 """The exit code when the grace period was over before the work was done."""
@@ -98,8 +98,8 @@ async def _work(  # noqa: PLR0913
 ) -> int:
     from assent.store.database import Database
     from assent.store.migrate import require_ready
+    from assent.worker.journal import Tallies
     from assent.worker.supervisor import duties
-    from assent.worker.tally import Tallies
 
     database = await Database.open()
     try:
@@ -131,7 +131,7 @@ async def _answering(
 
 
 def _workplace(database: "Database", options: "Options", application: "App | None") -> "WorkerContext":
-    from assent.effects.sending_settings import SendingSettings
+    from assent.effects.settings import SendingSettings
     from assent.worker.duty import WorkerContext
 
     if application is None:
@@ -174,7 +174,7 @@ async def _run_until_stopped(
 ) -> int:
     from assent.worker.instrumentation import watch_run
     from assent.worker.journal import Journal
-    from assent.worker.memory import collect_less_often
+    from assent.worker.process import collect_less_often
     from assent.worker.supervisor import Supervisor
 
     collect_less_often()
@@ -195,7 +195,7 @@ async def _supervise(
     *,
     json: bool,
 ) -> bool:
-    from assent.worker.signals import stopping_on_signals
+    from assent.worker.process import stopping_on_signals
 
     with _watched(tallies, json=json) as end_watching:
 

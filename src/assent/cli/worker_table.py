@@ -3,7 +3,7 @@
 from rich.table import Table
 from rich.text import Text
 
-from assent.worker.tally import Tallies, Tally
+from assent.worker.journal import Tallies, Tally
 
 
 class WorkerTable:

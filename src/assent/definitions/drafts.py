@@ -19,7 +19,7 @@ from assent.model.flow import Flow, parse_flow
 from assent.model.mutation import Refused, Rejection
 from assent.model.patch import Patch, parse_patch
 from assent.model.problems import Invalid, Problem
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.rows import Row
 
 _NO_ACTOR: Final = Actor("none")

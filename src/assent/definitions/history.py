@@ -18,7 +18,7 @@ from assent.definitions.publisher import SQL, Publisher
 from assent.definitions.sources import patches_in
 from assent.model.actor import Actor
 from assent.model.mutation import Refused, Rejection
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.rows import Row
 
 

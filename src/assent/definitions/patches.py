@@ -18,7 +18,7 @@ from assent.model.graph import Envelope
 from assent.model.patch import Base, Patch, parse_patch
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 PatchData = dict[str, Any]
 

@@ -24,7 +24,7 @@ from assent.model.flow import Flow, parse_flow
 from assent.model.graph import Envelope
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 
 
 async def publish_contract(

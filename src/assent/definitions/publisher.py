@@ -15,7 +15,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Problem
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 

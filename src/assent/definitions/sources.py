@@ -20,7 +20,7 @@ from assent.model.parse import NAME_PATTERN, Declaration
 from assent.model.patch import Patch
 from assent.model.problems import Invalid, Problem
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.rows import Row
 
 D = TypeVar("D", bound=Declaration)

@@ -8,7 +8,7 @@ from assent.definitions.load import verified
 from assent.definitions.publisher import SQL
 from assent.model.mutation import Refused, Rejection
 from assent.model.workflow import Workflow
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.rows import Row
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import jwt
 
-from assent.effects.callback_settings import CallbackSettings
+from assent.effects.settings import CallbackSettings
 from assent.model.mutation import Rejection
 
 AUDIENCE: Final = "assent:callback"

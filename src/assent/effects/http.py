@@ -1,4 +1,4 @@
-"""Sending requests over HTTP/1.1: one attempt, with timeouts, and with what is known about it when it fails.
+"""Sending requests over HTTP/1.1: one attempt, with timeouts, redirects, and what is known about it when it fails.
 
 httpcore is used without httpx's client on top: only here a network of our own can be put below it, and its trace
 says whether a request had begun to be sent, which is what makes a failure ambiguous. Proxies of the environment are
@@ -8,19 +8,128 @@ not used, for behind a proxy no address could be judged.
 import asyncio
 import ssl
 import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import httpcore
 import httpx
 
 from assent.effects.addresses import Allowed
-from assent.effects.connections import ReceiverConnections
 from assent.effects.guard import AddressRefused, GuardedBackend, Resolve, resolve
-from assent.effects.redirects import follow
-from assent.effects.requests import HttpRequest, HttpResponse
+from assent.effects.requests import HttpRequest, HttpResponse, read_url
 from assent.effects.settings import EffectSettings
 from assent.jobs.job import Failed
+
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+FORWARDED: Final = frozenset({"accept", "accept-encoding", "content-type", "idempotency-key", "user-agent"})
+"""The headers that another host gets to see: no signature, no credentials, nothing that an author put there."""
+
+
+def follow(request: HttpRequest, answer: HttpResponse) -> HttpRequest | Failed | None:
+    """Return the next request; none when this answer is the last. Its address is judged when it is connected to.
+
+    A receiver that sends a POST on with 301 or 302 expects, by custom, a GET without the body: that would count as
+    delivered and deliver nothing, so it is a failure that names the new place. 307 and 308 keep method and body.
+    """
+    if answer.status not in REDIRECTS:
+        return None
+    target = _target(request.url, answer.header("location"))
+    if isinstance(target, Failed):
+        return target
+    if request.method != "GET" and answer.status in (301, 302):
+        message = f"the receiver has moved to {target} ({answer.status}); a {request.method} does not follow it there"
+        return Failed("MOVED", message, permanent=True)
+    if request.url.scheme == "https" and target.scheme == "http":
+        return Failed("INSECURE_REDIRECT", f"{target} is not encrypted, the way there was", permanent=True)
+    headers = dict(request.headers)
+    if origin(request.url) != origin(target):
+        headers = {name: value for name, value in headers.items() if name.lower() in FORWARDED}
+    if answer.status == 303:
+        kept = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        return HttpRequest("GET", target, kept)
+    return HttpRequest(request.method, target, headers, request.body)
+
+
+def _target(base: httpx.URL, location: str | None) -> httpx.URL | Failed:
+    if not location:
+        return Failed("BAD_REDIRECT", "the receiver redirects without saying where to", permanent=True)
+    try:
+        return read_url(str(base.join(location)))
+    except (httpx.InvalidURL, ValueError) as error:
+        return Failed("BAD_REDIRECT", f"{location!r} is no URL: {error}", permanent=True)
+
+
+def origin(url: httpx.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
+
+
+KEEPALIVE_S: Final = 5.0
+"""Shorter than receivers keep an idle connection, so that few are lost in the moment they are used again."""
+
+IDLE_MAX: Final = 200
+
+Endpoint = tuple[bytes, bytes, int]
+
+
+class ReceiverConnections:
+    """Connections to receivers, kept for a moment after their use; each is used by one request at a time.
+
+    httpcore's own pool looks at every connection that it has, for every request, and that squared: with fifty attempts
+    under way to one receiver it took two thirds of a worker's time. Here a connection is one look-up away.
+    """
+
+    def __init__(self, network: httpcore.AsyncNetworkBackend, ssl_context: ssl.SSLContext) -> None:
+        self._network = network
+        self._ssl_context = ssl_context
+        self._idle: dict[Endpoint, deque[httpcore.AsyncHTTPConnection]] = {}
+        self._idle_count = 0
+
+    async def close(self) -> None:
+        for connection in [connection for some in self._idle.values() for connection in some]:
+            await connection.aclose()
+        self._idle.clear()
+        self._idle_count = 0
+
+    @asynccontextmanager
+    async def stream(self, request: httpcore.Request, *, fresh: bool) -> AsyncIterator[httpcore.Response]:
+        """Yield the response to a request. `fresh`: over a new connection, which no other request uses later."""
+        origin = request.url.origin
+        place = origin.scheme, origin.host, origin.port
+        connection = None if fresh else await self._take(place)
+        connection = connection or self._new(origin)
+        try:
+            response = await connection.handle_async_request(request)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        finally:
+            if fresh or not connection.is_idle() or self._idle_count >= IDLE_MAX:
+                await connection.aclose()
+            else:
+                self._idle.setdefault(place, deque()).append(connection)
+                self._idle_count += 1
+
+    async def _take(self, place: Endpoint) -> httpcore.AsyncHTTPConnection | None:
+        """The connection that was used last, unless it is too old or its other end is gone."""
+        waiting = self._idle.get(place, deque())
+        while waiting:
+            self._idle_count -= 1
+            connection = waiting.pop()
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        self._idle.pop(place, None)
+        return None
+
+    def _new(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        return httpcore.AsyncHTTPConnection(
+            origin, ssl_context=self._ssl_context, keepalive_expiry=KEEPALIVE_S, network_backend=self._network
+        )
 
 
 @dataclass

@@ -23,7 +23,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.effects", "named_secrets.sql")
+_SQL: Final = load_queries("assent.effects", "effects.sql")
 
 MANAGE_SECRETS: Final = "secrets:manage"
 """The capability to write and delete secrets, and to list their names."""

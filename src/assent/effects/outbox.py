@@ -14,7 +14,7 @@ from assent.model.job import Effect
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.effects", "outbox.sql")
+_SQL: Final = load_queries("assent.effects", "effects.sql")
 
 Evidence = tuple[str, UUID, Mapping[str, Any]]
 """An org, an effect, and what its step shows of it."""

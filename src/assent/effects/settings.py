@@ -1,17 +1,30 @@
-"""How effects are sent: timeouts, limits, what is allowed, and the mail server; all by environment variable."""
+"""How effects are sent: timeouts, limits, what is allowed, the mail server, callbacks; all by environment variable.
+
+A process that only reads these settings loads no HTTP client.
+"""
 
 import re
-from typing import Annotated, Any, Final, Literal, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from assent.effects.addresses import Allowed
 from assent.model.job import Channel
 from assent.model.parse import shown
+from assent.model.problems import Invalid
 from assent.store.environment import EnvironmentSettings, number, read_secret, split_list
 
+if TYPE_CHECKING:
+    from assent.effects.deliver import Deliverer
+    from assent.effects.outlets import Outlets
+
 CHANNELS: Final[tuple[str, ...]] = get_args(Channel)
+
+KEY_BYTES_MIN: Final = 32
+"""A shorter key of HS256 can be guessed from one token."""
 
 _HOUR_MS: Final = 3_600_000
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?")
@@ -75,3 +88,66 @@ class SmtpSettings(EnvironmentSettings):
     password: Annotated[str, AfterValidator(read_secret)] = Field(default="", repr=False)
     sender: str = ""
     """The address that mails come from: `ASSENT_SMTP_SENDER`."""
+
+
+def _check_url(url: str) -> str:
+    if not url:
+        return url
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise ValueError(f"expected a URL such as https://assent.example.com, found {shown(url)}")
+    return url.rstrip("/")
+
+
+class CallbackSettings(EnvironmentSettings):
+    """The field `url` is the variable `ASSENT_CALLBACKS_URL`; without both of them there are no callbacks."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSENT_CALLBACKS_")
+
+    url: Annotated[str, AfterValidator(_check_url)] = ""
+    """Where the HTTP API can be reached from outside, such as `https://assent.example.com`."""
+    key: Annotated[str, AfterValidator(read_secret)] = Field(default="", repr=False)
+    """The key that signs callbacks; `@` and a file's name reads it from there."""
+    days: int = number(90, 1, 3_650)
+    """How many days a callback is valid after it was sent out."""
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        """Raise `Invalid` without showing the key."""
+        problems = []
+        if bool(self.url) != bool(self.key):
+            missing = "key" if self.url else "url"
+            problems.append(self.bad(missing, "expected a URL and a key together, found one alone"))
+        if self.key and len(self.key.encode()) < KEY_BYTES_MIN:
+            problems.append(
+                self.bad("key", f"expected at least {KEY_BYTES_MIN} bytes for HS256, found fewer")
+            )
+        if problems:
+            raise Invalid(problems)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SendingSettings:
+    """Settings of sending; those that are not passed come from the environment."""
+
+    effects: EffectSettings = field(default_factory=EffectSettings)
+    smtp: SmtpSettings = field(default_factory=SmtpSettings)
+    callbacks: CallbackSettings = field(default_factory=CallbackSettings)
+
+    @classmethod
+    def defaults(cls, effects: EffectSettings | None = None) -> Self:
+        """Return these settings, and defaults for the others, whatever the environment holds."""
+        effects = effects or EffectSettings.defaults()
+        return cls(effects, SmtpSettings.defaults(), CallbackSettings.defaults())
+
+    def deliverer(self, outlets: "Outlets") -> "Deliverer":
+        # Imported here: a process that sends nothing needs no HTTP.
+        from assent.effects.callbacks import callbacks_of  # noqa: PLC0415
+        from assent.effects.deliver import Deliverer  # noqa: PLC0415
+
+        return Deliverer(outlets, self.effects, self.smtp, callbacks_of(self.callbacks))

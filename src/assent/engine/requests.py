@@ -4,24 +4,28 @@ Sending a form is an answer to its step, not a command of its own.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import UUID
 
 from assent.engine.consent import SeatRules, can_be_filled, not_open, round_of, separate
-from assent.engine.inputs import Claim, Decide, Reassign, ReassignForm, Release
+from assent.engine.inputs import (
+    Claim,
+    ClaimForm,
+    Decide,
+    FormInput,
+    Reassign,
+    ReassignForm,
+    Release,
+    ReleaseForm,
+    SaveDraft,
+)
 from assent.engine.instance import Token
-from assent.model.approval import ApprovalRequest, Seat, SeatedRequest
-from assent.model.ids import new_id
-from assent.model.mutation import Rejection
-
-if TYPE_CHECKING:
-    from assent.engine.run import Run
-from typing import TYPE_CHECKING, cast
-
-from assent.engine.inputs import ClaimForm, FormInput, ReleaseForm, SaveDraft
 from assent.engine.nodes.form import Form
 from assent.engine.visit import Visit
+from assent.model.approval import ApprovalRequest, Seat, SeatedRequest
 from assent.model.form import FormDraft, FormRequest
+from assent.model.ids import new_id
+from assent.model.mutation import Rejection
 
 if TYPE_CHECKING:
     from assent.engine.run import Run

@@ -11,7 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 
 from assent.app import App
-from assent.effects.callback_settings import CallbackSettings
+from assent.effects.settings import CallbackSettings
 from assent.http.context import Services, Transaction
 from assent.http.errors import handle_errors
 from assent.http.middleware import ANY, AccessLog, AllowedHosts, LimitsMiddleware, TracingMiddleware

@@ -9,8 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from fastapi import Request
 
 from assent.app import App
-from assent.effects.callback_settings import CallbackSettings
 from assent.effects.callbacks import callbacks_of
+from assent.effects.settings import CallbackSettings
 from assent.http.auth.callers import Caller, SignIn
 from assent.http.auth.throttle import Rates, SignInThrottle
 from assent.http.changes import ChangeFeed
@@ -24,9 +24,9 @@ from assent.runtime import rights
 from assent.runtime.core import Core
 from assent.runtime.readers import reader_of
 from assent.runtime.runtime import OrgRuntime
+from assent.store.caller_transaction import CallerDatabase
 from assent.store.database import Connection, Database
-from assent.store.joined_database import CallerDatabase
-from assent.store.retry import retry_lost
+from assent.store.failures import retry_lost
 from assent.telemetry import current_trace
 
 P = ParamSpec("P")

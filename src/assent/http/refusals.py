@@ -10,7 +10,7 @@ from typing import Final
 import asyncpg
 from fastapi import Request
 
-from assent.audit.write import RefusalEntry, write_refusals
+from assent.audit.entries import RefusalEntry, write_refusals
 from assent.http.auth.callers import Caller
 from assent.model.actor import Origin
 from assent.model.mutation import Rejection

@@ -28,7 +28,7 @@ from assent.kernel.resolve import ResolvedCommand, resolve_command
 from assent.kernel.rules import RuleBook, RuleEffects, entity_view
 from assent.model.ids import EntityKey, new_id
 from assent.model.mutation import PARTITION, Command, Entity, Event, Mutation, Refused, Rejection
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.store.group_commit import GroupCommit

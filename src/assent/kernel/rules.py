@@ -48,7 +48,7 @@ from pydantic import Field
 from assent.kernel.registry import Registry
 from assent.model.parse import Declaration, parse_declaration
 from assent.model.problems import Invalid
-from assent.store.connect import Json
+from assent.store.connection import Json
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 

@@ -18,11 +18,11 @@ from assent.model.actor import Actor
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
-from assent.people.roles import lock_grants
+from assent.people.members import lock_grants
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "api_keys.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 Scope = Literal[
     "workflows:read",

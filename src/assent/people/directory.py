@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, Protocol
 import asyncpg
 
 from assent.model.actor import Actor, Principal
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "directory.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 MANAGERS_MAX: Final = 50
 """How far up a line of managers is read."""

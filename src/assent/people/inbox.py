@@ -15,9 +15,9 @@ import asyncpg
 from assent.model.cursor import cursor_of, figure_in, id_in, position_of, time_in
 from assent.model.mutation import Refused, Rejection
 from assent.model.values import plain_decimal
+from assent.people.delegations import find_owners
 from assent.people.directory import Directory, MembersDirectory
-from assent.people.presence import find_owners
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
 Sort = Literal["age", "due", "figure"]
@@ -55,7 +55,7 @@ def place_of(cursor: str | None, sort: Sort) -> InboxPosition:
         raise Refused(Rejection("BAD_CURSOR", message, ("cursor",), hint=hint)) from None
 
 
-_SQL: Final = load_queries("assent.people", "inbox.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
 Bucket = Literal["mine", "roles", "delegated"]
 

@@ -1,9 +1,12 @@
-"""The members of an org: listed, added, changed and deactivated. No member is deleted: history names them.
+"""The members of an org: listed, added, changed and deactivated; and the capabilities that their roles carry.
 
-A member manages others who hold no more than the member, and never their own roles, status or manager.
+No member is deleted: history names them. A role is a name that members hold; there is nothing else to it. A member
+gives or takes only what the member holds (`assent.model.policy`), manages others who hold no more, and never changes
+their own roles, status or manager. The last active holder of `*` keeps it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -14,16 +17,85 @@ import asyncpg
 from assent.model.actor import Actor
 from assent.model.contract import Contract
 from assent.model.mutation import Refused, Rejection
-from assent.model.names import refuse_bad_id
-from assent.model.policy import refuse_for_oneself, refuse_not_held, refuse_rights_not_held
-from assent.people.roles import keeping_an_administrator, lock_grants, read_carried
-from assent.store.connect import Connection
+from assent.model.names import refuse_bad_id, require_name
+from assent.model.policy import EVERYTHING, refuse_for_oneself, refuse_not_held, refuse_rights_not_held
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.people", "members.sql")
+_SQL: Final = load_queries("assent.people", "people.sql")
 
+MANAGE_ROLES: Final = "roles:manage"
+"""The capability to say what roles carry."""
 MANAGE_MEMBERS: Final = "members:manage"
 """The capability to take members in, change them and let them go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    role: str
+    capabilities: tuple[str, ...] = ()
+    members: int = 0
+    """How many hold it, of those who are active."""
+
+
+async def list_roles(connection: Connection, org_id: str, after: str | None, limit: int) -> list[Role]:
+    """Return every role that a member holds or that carries a capability, by name."""
+    return await _roles(connection, org_id, None, after, limit)
+
+
+async def read_role(connection: Connection, org_id: str, name: str) -> Role:
+    """Return a role; an unknown one carries nothing."""
+    found = await _roles(connection, org_id, name, None, 1)
+    return found[0] if found else Role(name)
+
+
+async def set_capabilities(
+    connection: Connection, org_id: str, role: str, capabilities: Collection[str], by: Actor
+) -> Role:
+    """Have a role carry exactly these; raises `Refused` where the editor gives or takes what they do not hold."""
+    require_name(role, "role")
+    await lock_grants(connection, org_id)
+    carried = set((await read_role(connection, org_id, role)).capabilities)
+    wanted = set(capabilities)
+    refuse_not_held(by, wanted ^ carried, "capabilities")
+    async with keeping_an_administrator(connection, org_id, "capabilities"):
+        await connection.execute(_SQL.drop_capabilities_but, org_id, role, sorted(wanted))
+        await connection.execute(_SQL.put_capabilities, org_id, role, sorted(wanted - carried))
+    return await read_role(connection, org_id, role)
+
+
+async def read_carried(connection: Connection, org_id: str, roles: Collection[str]) -> frozenset[str]:
+    """The capabilities that these roles carry together."""
+    rows = await connection.fetch(_SQL.read_carried, org_id, sorted(roles))
+    return frozenset(row["capability"] for row in rows)
+
+
+async def lock_grants(connection: Connection, org_id: str) -> None:
+    """Wait until no other transaction of the org gives or takes; what is read after it stays so."""
+    await connection.execute(_SQL.lock_grants, org_id)
+
+
+@asynccontextmanager
+async def keeping_an_administrator(connection: Connection, org_id: str, path: str) -> AsyncIterator[None]:
+    """Undo what is written inside and raise `Refused` if no member would hold `*` any more.
+
+    Under `lock_grants`. A person who holds `*` is not replaced by a service account, which does not sign in.
+    """
+    before: int = await connection.fetchval(_SQL.rank_administrators, org_id, EVERYTHING)
+    async with connection.transaction():
+        yield
+        if await connection.fetchval(_SQL.rank_administrators, org_id, EVERYTHING) < before:
+            message = f"the last active member who holds `{EVERYTHING}` would lose it"
+            hint = f"give another member a role that carries `{EVERYTHING}` first"
+            raise Refused(Rejection("LAST_ADMINISTRATOR", message, (path,), hint=hint))
+
+
+async def _roles(
+    connection: Connection, org_id: str, name: str | None, after: str | None, limit: int
+) -> list[Role]:
+    rows = await connection.fetch(_SQL.list_roles, org_id, name, after, limit)
+    return [Role(row["role"], tuple(row["capabilities"]), row["members"]) for row in rows]
+
 
 MemberKind = Literal["user", "service_account"]
 Contracts = Mapping[str, Contract]

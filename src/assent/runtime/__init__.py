@@ -2,6 +2,6 @@
 
 from assent.runtime.core import Operation
 from assent.runtime.runtime import OrgRuntime, Runtime
-from assent.runtime.view import InstanceView, Waiting
+from assent.runtime.views import InstanceView, Waiting
 
 __all__ = ["InstanceView", "Operation", "OrgRuntime", "Runtime", "Waiting"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 
-from assent.audit.write import AuditEntry, write_entries
+from assent.audit.entries import AuditEntry, write_entries
 from assent.engine import inputs
 from assent.engine.apply import next_visit
 from assent.engine.inputs import Input

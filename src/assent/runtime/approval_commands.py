@@ -26,7 +26,7 @@ from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import Execution
 from assent.runtime.commands import check_data, view_of_execution
 from assent.runtime.core import OrgScope
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from assent.engine.inputs import (
 from assent.engine.visit import World
 from assent.model.actor import SYSTEM_ID, Authority, Principal
 from assent.model.approval import STARTER, Presence, SeatedRequest
+from assent.people.delegations import find_present
 from assent.people.directory import Directory, OrgPrincipal
-from assent.people.presence import find_present
 from assent.runtime.batch import Execution
 from assent.store.database import Connection
 

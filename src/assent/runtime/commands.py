@@ -1,17 +1,23 @@
-"""Running commands to instances: each at once, alone or in one transaction with others that come at the same time."""
+"""Running commands to instances: each at once, alone or in one transaction with others that come at the same time.
+
+The target of a command is an instance, or the request, form or entity that leads to one.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Literal
 from uuid import UUID
 
-from assent.engine.inputs import Start
+from assent.definitions import DefinitionRef
+from assent.engine.inputs import Advance, Input, Start
+from assent.model.actor import Origin
 from assent.model.canonical import NotCanonical, require_canonical
+from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.advance import Advancing
-from assent.runtime.batch import BatchItem, Execution
-from assent.runtime.targets import ResolvedTarget, Target, find_instances
-from assent.runtime.view import InstanceView, view_of
+from assent.runtime.batch import BatchItem, Execution, NewInstance
+from assent.runtime.views import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database
@@ -20,6 +26,79 @@ from assent.store.queries import load_queries
 from assent.telemetry import current_trace
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+Noun = Literal["instance", "request", "form", "entity"]
+_CALLED: Final[Mapping[Noun, tuple[str, str]]] = {
+    "instance": ("instance", "instance_id"),
+    "request": ("approval request", "request_id"),
+    "form": ("form", "step_id"),
+    "entity": ("entity", "entity_id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A command, and what it names."""
+
+    org_id: str
+    noun: Noun
+    id: UUID
+    given: Input
+    birth: NewInstance | None = None
+    partition_id: str | None = None
+    """The one partition that the caller can see; the whole org without it."""
+    origin: Origin = field(default_factory=Origin)
+    trace: str | None = None
+
+    def not_found(self) -> Refused:
+        called, path = _CALLED[self.noun]
+        return Refused(Rejection("NOT_FOUND", f"no {called} {self.id}", (path,)))
+
+    def work(self, row: Any, now: datetime) -> BatchItem:
+        """Return the batch item for the row that was found; an entity whose instance has ended starts another (D18)."""
+        if row is None or self.partition_id not in (None, row["partition_id"]):
+            raise self.not_found()
+        if row["instance_id"] is not None:
+            return self._work(row["instance_id"], self.given, self.birth)
+        assert isinstance(self.given, Advance)
+        entity_type, actor = row["entity_type"], self.given.actor
+        birth = NewInstance(
+            DefinitionRef(self.org_id, "effective", entity_type), actor.id, entity_type, self.id
+        )
+        again = Start(self.given.id, actor, self.given.data, transition=self.given.event)
+        return self._work(new_id(now), again, birth)
+
+    def _work(self, instance_id: UUID, command: Input, birth: NewInstance | None) -> BatchItem:
+        return BatchItem(
+            self.org_id, instance_id, birth=birth, command=command, origin=self.origin, trace=self.trace
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTarget:
+    """The instance that a command is for, and whether this transaction has its lock."""
+
+    work: BatchItem | Refused
+    held: bool
+
+
+async def find_instances(
+    connection: Connection, asked: Sequence[Target], now: datetime
+) -> list[ResolvedTarget]:
+    """Return the instance of each target, locked where its lock is free; wait for no lock."""
+    nouns, ids = [one.noun for one in asked], [one.id for one in asked]
+    rows = await connection.fetch(_SQL.find_instances, asked[0].org_id, nouns, ids)
+    by_place = {row["place"]: row for row in rows}
+    return [_found(one, by_place.get(place), now) for place, one in enumerate(asked, 1)]
+
+
+def _found(one: Target, row: Any, now: datetime) -> ResolvedTarget:
+    try:
+        return ResolvedTarget(one.work(row, now), row["held"] is True)
+    except Refused as refused:
+        return ResolvedTarget(refused, False)
+
+
 KEY_REUSED: Final = Rejection(
     "IDEMPOTENCY_KEY_REUSED",
     "this key was used for another start",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 
-from assent.audit.write import AuditEntry, SubjectKind, write_entries
+from assent.audit.entries import AuditEntry, SubjectKind, write_entries
 from assent.definitions import Definitions
 from assent.engine.inputs import Input
 from assent.kernel import Kernel
@@ -15,11 +15,10 @@ from assent.model.ids import new_id
 from assent.people.directory import Directory
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import Execution, NewInstance
-from assent.runtime.commands import CommandRunner, view_of_execution
+from assent.runtime.commands import CommandRunner, Noun, Target, view_of_execution
 from assent.runtime.load import Loader
 from assent.runtime.needs import NeedsFulfilment
-from assent.runtime.targets import Noun, Target
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
 from assent.tasks.task_type import TaskType

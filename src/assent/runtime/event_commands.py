@@ -8,8 +8,8 @@ from uuid import UUID
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
 from assent.model.outside_request import Bundle, ResultStatus, read_bundle
-from assent.outbox.emit import emit_events
-from assent.requests.push import Pushed, Source, push_delivery
+from assent.outbox.events import emit_events
+from assent.requests.outside_requests import Pushed, Source, push_delivery
 from assent.runtime.commands import check_data
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.keyed_events import arrival

@@ -1,7 +1,8 @@
 """Processing of events by workers: batches of instances, one transaction each.
 
 A batch is noted before it starts and forgotten with its commit. A batch that fails is halved until the one that
-fails is alone; only then is an attempt counted (D10).
+fails is alone; only then is an attempt counted (D10), and its event is postponed, tried again, fails its step, or
+becomes a dead letter.
 
 A batch whose worker died leaves its note. Its instances are run again one by one before they are claimed with others,
 so that the event which kills workers is found (D26). Which instance of a batch killed its worker is not known, so none
@@ -11,23 +12,132 @@ of them has used an attempt by that. An instance that was run alone when its wor
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
+from assent.engine.apply import EVENT_FAILED
+from assent.engine.inputs import Input, Pause
+from assent.model.actor import SYSTEM
 from assent.model.ids import InstanceKey, new_id
-from assent.runtime.batch import BatchItem
+from assent.model.mutation import Refused
+from assent.model.problems import error_text, typed_error_text
+from assent.model.timing import backoff, jittered
+from assent.runtime.advance import Advancing
+from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.core import Core
+from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed
 from assent.runtime.event_inputs import load_events
-from assent.runtime.failures import pause_for, settle_failure
 from assent.runtime.keyed_events import OrgRotation, route_arrivals
 from assent.runtime.watch import watching
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.telemetry import hooks
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+RETRY_S_MIN: Final = 1.0
+RETRY_S_MAX: Final = 300.0
+_RETRIES: Final = timedelta(seconds=RETRY_S_MIN), timedelta(seconds=RETRY_S_MAX)
+STALE_RETRY_S: Final = 60.0
+"""How long an event waits for its workflow to be compiled again."""
+
+
+async def settle_failure(
+    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
+) -> None:
+    """Decide about the one event of a work whose attempt failed. The instance's lock is held."""
+    (event,) = work.events.values()
+    wait_s = _wait_without_attempt_s(error)
+    if wait_s is not None:
+        await _postpone(connection, event, error, timedelta(seconds=wait_s))
+    elif event["attempts"] + 1 < event["attempts_max"]:
+        wait = jittered(backoff(event["attempts"] + 1, *_RETRIES))
+        await _record(connection, event, "failed", error, wait)
+    else:
+        await _give_up(connection, advancing, work, event, error, now)
+
+
+async def pause_for(
+    connection: Connection, advancing: Advancing, work: BatchItem, why: str, now: datetime
+) -> None:
+    """Pause an instance until an operator has looked at the event that failed."""
+    pause = Pause(new_id(now), SYSTEM, why, code=EVENT_FAILED)
+    await _advance_alone(connection, advancing, work, pause, now)
+
+
+def _wait_without_attempt_s(error: Exception) -> float | None:
+    """Postpone an event without an attempt: its entity is locked (D28), or its workflow is to be recompiled."""
+    if isinstance(error, InstanceBusy):
+        return RETRY_S_MIN
+    if isinstance(error, Refused) and error.code == "WORKFLOW_COMPILER_STALE":
+        return STALE_RETRY_S
+    return None
+
+
+async def _give_up(  # noqa: PLR0913, PLR0917
+    connection: Connection, advancing: Advancing, work: BatchItem, event: Any, error: Exception, now: datetime
+) -> None:
+    """The attempts are used up: the error edge is taken, or else the instance pauses and a dead letter is left."""
+    try:
+        async with connection.transaction():
+            went_on = await _fail_step(connection, advancing, work, error, now)
+    except Exception as worse:
+        error, went_on = worse, False
+    if went_on:
+        keys = [event["org_id"]], [event["created_at"]], [event["id"]]
+        await connection.execute(_SQL.complete_events, *keys, [_text(error)], now)
+    else:
+        await _record(connection, event, "dead", error, None)
+
+
+async def _fail_step(
+    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
+) -> bool:
+    """Record the failure in the instance; true when the workflow knew what to do about it."""
+    if isinstance(error, StepFailed):
+        failing = {error.node_id: error.error}
+        job = await _advance_alone(connection, advancing, work, work.inputs[0], now, failing)
+        return job is not None and job.run.instance.status != "paused"
+    # A projection that is behind its steps must not get new ones: it is to be rebuilt first.
+    if not isinstance(error, ReceiptTaken):
+        await pause_for(connection, advancing, work, _text(error), now)
+    return False
+
+
+async def _advance_alone(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    advancing: Advancing,
+    work: BatchItem,
+    given: Input,
+    now: datetime,
+    failing: dict[str, Exception] | None = None,
+) -> Execution | None:
+    birth = work.birth if failing else None
+    alone = BatchItem(work.org_id, work.instance_id, [given], birth)
+    jobs = await advancing.advance(connection, [alone], now, as_owner=True, failing=failing)
+    return jobs[0] if jobs else None
+
+
+async def _postpone(connection: Connection, event: Any, error: Exception, wait: timedelta) -> None:
+    keys = event["org_id"], event["created_at"], event["id"]
+    await connection.execute(_SQL.postpone_event, *keys, _text(error), wait)
+
+
+async def _record(
+    connection: Connection, event: Any, status: str, error: Exception, wait: timedelta | None
+) -> None:
+    keys = event["org_id"], event["created_at"], event["id"]
+    await connection.execute(_SQL.record_failure, *keys, status, _text(error), wait)
+    if hooks.metrics is not None:
+        hooks.metrics.event_failed(event["event_type"], status)
+
+
+def _text(error: Exception) -> str:
+    return error_text(error) if isinstance(error, Refused) else typed_error_text(error)
+
 
 BATCH_MAX: Final = 200
 ARRIVALS_EVERY: Final = 8

@@ -19,10 +19,10 @@ from standardwebhooks import Webhook
 
 from assent.model.mutation import NIL_ID, Refused, Rejection
 from assent.model.names import require_name
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.queries import load_queries
 
-_SQL: Final = load_queries("assent.runtime", "event_sources.sql")
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 MANAGE_SOURCES: Final = "events:sources"
 """The capability to say whose events must be signed."""

@@ -25,14 +25,14 @@ from assent.model.canonical import canonical_hash
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Event, Mutation, Refused
 from assent.model.names import require_name
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime.batch import NewInstance
 from assent.runtime.commands import KEY_REUSED, check_data, view_of_execution
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_START
 from assent.runtime.readers import may_read_instance
 from assent.runtime.rights import may_start
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 from assent.store.database import Connection
 
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")

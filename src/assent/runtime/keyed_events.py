@@ -9,7 +9,7 @@ from assent.engine.inputs import EventArrived
 from assent.engine.instance import Step
 from assent.model.ids import EventKey, new_id
 from assent.model.mutation import ON_EVENT, PARTITION, Event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import emit_events
 from assent.runtime.batch import Execution
 from assent.store.database import Connection
 from assent.store.queries import load_queries

@@ -1,27 +1,33 @@
 """Who may read an instance: by its entity's contract, or because they take part in the flow or may read it.
 
-One instance is asked for with everything that counts, a list with what one statement can ask. Reads, and never writes.
+And what a reader sees of one: where it is, what the reader could do, its newest steps, the names of its nodes. One
+instance is asked for with everything that counts, a list with what one statement can ask. Reads, never writes, and
+takes no locks.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 from uuid import UUID
 
-from assent.engine.answers_open import possible_answers
+from assent.definitions import Definition, Definitions
+from assent.engine.answers_open import possible_answers, possible_transitions
 from assent.engine.inputs import Advance
+from assent.engine.run import Run
 from assent.model.actor import Actor, Reader
 from assent.model.approval import ApprovalRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
+from assent.runtime.load import pin_of
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
-from assent.runtime.views import find_instance
+from assent.runtime.views import InstanceView, Waiting, find_instance, list_steps, view_of
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
 
-_SQL: Final = load_queries("assent.runtime", "views.sql")
+_SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
 
 class Seen(Protocol):
@@ -121,3 +127,83 @@ async def could_answer(  # noqa: PLR0913
     return any(
         possible_answers(job.run, token, actor) for token in tokens if step_id in (None, token.step_id)
     )
+
+
+TIMELINE_STEPS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPlace:
+    """A step that waits, as one person sees it: the form and the events are there only if they may answer."""
+
+    waiting: Waiting
+    label: str | None
+    events: Sequence[str]
+    form: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An instance as one person sees it."""
+
+    view: InstanceView
+    name: str | None
+    places: Sequence[WaitingPlace]
+    transitions: Sequence[str]
+    """Of the entity, whatever rests."""
+    timeline: Sequence[Row]
+    """Its newest steps, the oldest of them first."""
+    node_names: Mapping[str, str]
+
+
+async def describe(
+    core: Core, connection: Connection, org_id: str, instance_id: UUID, actor: Actor
+) -> Description | None:
+    """Nothing when there is no such instance."""
+    now = core.database.clock.now()
+    work = BatchItem(org_id, instance_id, [Advance(new_id(now), actor)])
+    job = await core.advancing.loader.look(connection, work, now)
+    if job is None:
+        return None
+    run, plan = job.run, job.run.plan
+    view = view_of(plan, run.instance, run.world.asked)
+    steps = await list_steps(connection, org_id, instance_id, None, TIMELINE_STEPS_MAX)
+    return Description(
+        view,
+        plan.workflow.name,
+        [_place(run, waiting, actor) for waiting in view.waiting],
+        possible_transitions(run, actor),
+        steps[::-1],
+        {node.id: node.node.name for node in plan.nodes.values()},
+    )
+
+
+def _place(run: Run, waiting: Waiting, actor: Actor) -> WaitingPlace:
+    token = run.instance.tokens[waiting.token_id]
+    node = run.plan.nodes[token.node].node
+    events = possible_answers(run, token, actor) if token.state == "resting" else []
+    return WaitingPlace(waiting, node.label, events, node.config.get("form", {}) if events else {})
+
+
+async def find_instances(
+    connection: Connection, org_id: str, first: UUID, last: UUID, limit: int
+) -> list[UUID]:
+    """The instances whose ids lie between two, both included."""
+    rows = await connection.fetch(_SQL.find_instances_between, org_id, first, last, limit)
+    return [row["id"] for row in rows]
+
+
+async def names_of_nodes(
+    connection: Connection, definitions: Definitions, instances: Sequence[Row]
+) -> Mapping[UUID, list[str]]:
+    """Instance → the names of the nodes where it stands; ids, where its definition cannot be loaded."""
+    loaded = await definitions.by_id(connection, [pin_of(row) for row in instances])
+    names = {
+        pin: {node.id: node.name for node in found.workflow.nodes.values()}
+        if isinstance(found, Definition)
+        else {}
+        for pin, found in loaded.items()
+    }
+    return {
+        row["id"]: [names[pin_of(row)].get(node, node) for node in row["current_nodes"]] for row in instances
+    }

@@ -8,15 +8,13 @@ from assent.model.actor import Actor, Origin
 from assent.model.names import require_name
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
 from assent.runtime.core import Core, OrgScope
-from assent.runtime.dead_letter_commands import DeadLetterCommands
 from assent.runtime.definition_commands import DefinitionCommands
 from assent.runtime.event_commands import EventCommands, RequestCommands
 from assent.runtime.instance_commands import EntityCommands, InstanceCommands
-from assent.runtime.operation_commands import OperationCommands
+from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
 from assent.runtime.task_commands import TaskCommands
-from assent.store.caller_transaction import caller_transaction
+from assent.store.caller_transaction import CallerDatabase, caller_transaction
 from assent.store.database import Database
-from assent.store.joined_database import CallerDatabase
 
 
 class Runtime:

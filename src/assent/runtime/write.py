@@ -18,8 +18,8 @@ from assent.model.graph import NodeKind
 from assent.model.job import TaskSpec
 from assent.model.mutation import Event, Rejection
 from assent.model.outside_request import EndedStep, OutsideStatus
-from assent.outbox.emit import emit_events
-from assent.requests.open import Asked, open_requests
+from assent.outbox.events import emit_events
+from assent.requests.outside_requests import Asked, open_requests
 from assent.runtime.batch import BatchItem, Execution
 from assent.runtime.keyed_events import arrival
 from assent.runtime.receipts import receipts_of_steps, take_receipts

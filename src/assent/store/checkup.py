@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.errors import StoreError
 from assent.store.migrate import MigrationStatus, load_migrations, read_status
 from assent.store.queries import load_queries
@@ -21,7 +21,7 @@ USED_PERCENT_MAX: Final = 90
 
 _LANGUAGES: Final = ("plpgsql", "sql")
 _PARTITIONED: Final = ("workflow_step_executions", "workflow_events_outbox")
-_SQL: Final = load_queries("assent.store", "checkup.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from uuid import UUID
 
 import asyncpg
 
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.errors import OutcomeUnknown, RolledBack, StoreError
-from assent.store.outage import CONNECTION_LOST
+from assent.store.failures import CONNECTION_LOST
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 

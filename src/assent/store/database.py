@@ -19,12 +19,12 @@ from assent.model.names import is_blank
 from assent.model.timing import Clock
 from assent.store.clock import SYSTEM_CLOCK, time_for_sql
 from assent.store.commit import CommitProof, LostCommit, commit, outage_after_goodbye, resolve, roll_back
-from assent.store.connect import FRESH_PLANS, Connection, connect
+from assent.store.connection import FRESH_PLANS, Connection, connect
 from assent.store.errors import StoreError
+from assent.store.failures import retry_lost
 from assent.store.listen import Listener
 from assent.store.pool import Pool
 from assent.store.queries import load_queries
-from assent.store.retry import retry_lost
 from assent.store.roles import ENGINE_ROLE
 from assent.store.settings import Settings
 

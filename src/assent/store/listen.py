@@ -14,11 +14,10 @@ from typing import Final, Self
 
 import asyncpg
 
-from assent.store.connect import Connection, connect
-from assent.store.connection import LiveConnection
+from assent.store.connection import Connection, LiveConnection, connect
 from assent.store.errors import StoreError
+from assent.store.failures import backoff_s
 from assent.store.queries import load_queries
-from assent.store.retry import backoff_s
 from assent.store.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import asyncpg
 
 from assent.store.commit import LostCommit, commit, roll_back
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.errors import OutcomeUnknown, StoreError
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
@@ -33,7 +33,7 @@ PAUSES_MAX: Final = 5
 ATTEMPTS_TO_LOOK_MAX: Final = 3
 """So many attempts are made before giving up without a name: on a busy machine the look may come too late."""
 
-_SQL: Final = load_queries("assent.store", "lock_waits.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 _log = logging.getLogger(__name__)
 
 

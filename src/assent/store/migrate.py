@@ -26,7 +26,7 @@ from typing import Final
 import asyncpg
 
 from assent.store.clock import time_for_sql
-from assent.store.connect import Connection, connect
+from assent.store.connection import Connection, connect
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.store.lock_waits import LOST_THE_LOCK, OnWait, log_wait, run_with_short_lock_waits

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.store.queries import load_queries
 

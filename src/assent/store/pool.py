@@ -15,10 +15,9 @@ from weakref import WeakSet
 import asyncpg
 
 from assent.store.clock import SYSTEM_CLOCK
-from assent.store.connect import Connection, connect
-from assent.store.connection import LiveConnection
+from assent.store.connection import Connection, LiveConnection, connect
 from assent.store.errors import PoolBusy, ServerSilent
-from assent.store.outage import CONNECTION_LOST
+from assent.store.failures import CONNECTION_LOST
 from assent.store.queries import load_queries
 from assent.store.settings import Settings
 

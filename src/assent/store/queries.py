@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -55,6 +56,7 @@ class Queries:
         return iter(self._statements.values())
 
 
+@cache
 def load_queries(package: str, filename: str) -> Queries:
     """The statements of one file of a package, such as `load_queries("assent.kernel", "kernel.sql")`."""
     source = f"{package}/{filename}"

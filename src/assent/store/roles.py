@@ -10,7 +10,7 @@ from typing import Final
 
 import asyncpg
 
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.errors import StoreError
 from assent.store.queries import load_queries
 
@@ -22,7 +22,7 @@ CLIENT_ROLE: Final = "assent_client"
 
 ROLES: Final = (ENGINE_ROLE, CLIENT_ROLE)
 
-_SQL: Final = load_queries("assent.store", "roles.sql")
+_SQL: Final = load_queries("assent.store", "store.sql")
 _ELSEWHERE_AT_THE_SAME_TIME: Final = (
     asyncpg.DuplicateObjectError,
     asyncpg.UniqueViolationError,

@@ -3,13 +3,12 @@
 from typing import Final
 
 from assent.store.clock import time_for_sql
-from assent.store.connect import connect
+from assent.store.connection import connect
 from assent.store.database import Database
 from assent.store.lock_waits import OnWait, log_wait, run_with_short_lock_waits
 from assent.store.queries import load_queries
 
-_QUERIES: Final = load_queries("assent.store", "upkeep.sql")
-_STORE: Final = load_queries("assent.store", "store.sql")
+_QUERIES: Final = load_queries("assent.store", "store.sql")
 
 MONTHS_AHEAD: Final = 3
 WAIT_MAX_MS: Final = 10_000
@@ -32,7 +31,7 @@ async def ensure_partitions(
     connection = await connect(database.url, settings)
 
     async def work() -> int:
-        await connection.execute(_STORE.enter_as_owner, time_for_sql(database.clock), "")
+        await connection.execute(_QUERIES.enter_as_owner, time_for_sql(database.clock), "")
         made: int = await connection.fetchval(_QUERIES.ensure_partitions, months_ahead)
         return made
 

@@ -9,8 +9,7 @@ from assent.jobs import queue
 from assent.jobs.job import AttemptResult, Succeeded
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
-from assent.outbox.completions import completion_event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import completion_event, emit_events
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row

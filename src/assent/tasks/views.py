@@ -13,7 +13,7 @@ from assent.store.queries import load_queries
 
 TaskStatus = JobStatus
 
-_SQL: Final = load_queries("assent.tasks", "views.sql")
+_SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from assent.model.actor import SYSTEM, Actor
 from assent.model.contract import parse_contract
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
 from assent.testing.databases import SETTINGS, START, Databases, server_url
 from assent.testing.people import find_actor, keep_members, keep_org, keep_roles, read_people

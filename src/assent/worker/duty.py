@@ -1,15 +1,21 @@
-"""What every background duty looks like: a name, a pace, and a run that says what it did."""
+"""What every background duty looks like: a name, a pace, and a run that says what it did.
+
+`look_up_by_index` is how the batches of duties find their rows.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from assent.effects.sending_settings import SendingSettings
+from assent.effects.settings import SendingSettings
 from assent.jobs.lease import Lease
 from assent.runtime import Runtime
 from assent.runtime.event_processor import EventProcessor
-from assent.store.database import Database
+from assent.store.database import Connection, Database
+from assent.store.queries import load_queries
 from assent.worker.options import Options
+
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +92,13 @@ class DutyRun:
 
 
 Observer = Callable[[DutyRun], None]
+
+
+async def look_up_by_index(connection: Connection) -> None:
+    """Have PostgreSQL find rows one by one, by index, for the rest of this transaction.
+
+    It estimates a lookup by primary key in a partitioned table as if every partition had to be asked, and so prefers
+    to read all of history once; at run time only one partition is asked. Measured with 600,000 steps in 28 months: 500
+    timers are claimed in 170 ms by its own plan and in 20 ms by this one, which does not grow with history.
+    """
+    await connection.execute(_SQL.look_up_by_index)

@@ -20,9 +20,8 @@ from assent.jobs.job import ClaimedJob, JobOutcome, Succeeded
 from assent.jobs.queue import settle_if_claimed, settle_if_open
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
-from assent.outbox.completions import completion_event
-from assent.outbox.emit import emit_events
-from assent.requests.close import fail_requests
+from assent.outbox.events import completion_event, emit_events
+from assent.requests.outside_requests import fail_requests
 from assent.store.database import Connection
 from assent.store.rows import Row
 from assent.worker.duty import RunResult, Schedule, WorkerContext

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from assent.store.outage import is_outage
+from assent.store.failures import is_outage
 from assent.store.pool import HeldConnection, holding
 from assent.worker.duty import Duty, DutyRun, Observer, RunResult
 from assent.worker.options import Options

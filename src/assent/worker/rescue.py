@@ -1,14 +1,22 @@
-"""Rescue: return jobs of workers whose lease expired to the queue."""
+"""Rescue: return jobs of workers whose lease expired to the queue, and find instances that nothing could ever move."""
 
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 from assent.jobs.queue import rescue_jobs
+from assent.model.actor import SYSTEM
+from assent.model.problems import Invalid
+from assent.operations.health import StuckInstance, find_stuck
 from assent.store.queries import load_queries
 from assent.tasks import settle as tasks
 from assent.worker import effects
-from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
+from assent.worker.options import Options
 
+_log = logging.getLogger(__name__)
 _SQL: Final = load_queries("assent.jobs", "leases.sql")
 
 
@@ -40,3 +48,64 @@ class Rescue:
         for row in rescued:
             parts["dead" if row["status"] == "dead" else f"{row['kind']}s"] += 1
         return RunResult(len(rescued), more=self._batch_max in (len(gone), len(rescued)), parts=parts)
+
+
+Repair = Callable[[str, UUID], Awaitable[object]]
+"""Does something about one instance, named by org and id."""
+
+
+class Stuck:
+    """Reports each finding once while it stands, and repairs it where an operator chose how."""
+
+    name = "stuck"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.stuck_interval_ms / 1000)
+        self._database = place.database
+        self._older_than = timedelta(milliseconds=options.stuck_after_ms)
+        self._findings_max = options.stuck_findings_max
+        self._repair = _chosen_repair(place)
+        self._known: frozenset[UUID] = frozenset()
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            findings = await find_stuck(connection, None, self._older_than, self._findings_max)
+        for finding in findings:
+            if finding.instance_id not in self._known:
+                _log.warning("instance is stuck", extra=finding.fields)
+        self._known = frozenset(finding.instance_id for finding in findings)
+        repaired = [await self._try_repair(finding) for finding in findings]
+        return RunResult(len(findings), parts={"stuck": len(findings), "repaired": sum(repaired)})
+
+    async def _try_repair(self, finding: StuckInstance) -> bool:
+        """Whether it was repaired; one that cannot be must not keep the others from it."""
+        if self._repair is None:
+            return False
+        try:
+            await self._repair(finding.org_id, finding.instance_id)
+        except Exception:
+            _log.exception("repair failed", extra=finding.fields)
+            return False
+        _log.info("instance repaired", extra=finding.fields)
+        return True
+
+
+def _chosen_repair(place: WorkerContext) -> Repair | None:
+    chosen, runtime = place.options.stuck_repair, place.runtime
+    if chosen == "none":
+        return None
+    if runtime is None:
+        raise Invalid([Options.bad("stuck_repair", f"{chosen} needs an application: name it with --app")])
+
+    def repair(org_id: str, instance_id: UUID) -> Awaitable[object]:
+        org = runtime.org(org_id, SYSTEM)
+        match chosen:
+            case "rebuild":
+                return org.operations.rebuild(instance_id)
+            case "reenqueue":
+                return org.operations.reenqueue(instance_id)
+            case _:
+                return org.instances.force_fail(instance_id, "it was stuck")
+
+    return repair

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 from assent.jobs.job import AttemptResult, ClaimedJob
 from assent.jobs.queue import settle_if_claimed
-from assent.requests.close import expire_requests
 from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
+from assent.requests.outside_requests import expire_requests
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
-from assent.worker.duty import RunResult, Schedule, WorkerContext
+from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
 from assent.worker.jobs import JobDuty
-from assent.worker.plans import look_up_by_index
 
 
 class Results(JobDuty[ClaimedDelivery]):

@@ -10,22 +10,16 @@ from assent.model.problems import Invalid
 from assent.store.database import Database
 from assent.store.listen import Listener
 from assent.store.settings import Settings
-from assent.worker.compact import Compact
 from assent.worker.duty import Duty, DutyRun, Observer, WorkerContext
 from assent.worker.effects import Effects
-from assent.worker.events import Events
+from assent.worker.events import Events, Recover
 from assent.worker.loop import Loop
 from assent.worker.options import Options
-from assent.worker.partitions import Partitions
-from assent.worker.prune import Prune
-from assent.worker.recover import Recover
-from assent.worker.rescue import Rescue
+from assent.worker.rescue import Rescue, Stuck
 from assent.worker.results import Results
-from assent.worker.retention import Retention
-from assent.worker.stuck import Stuck
 from assent.worker.tasks import Tasks
-from assent.worker.timeouts import Timeouts
-from assent.worker.timers import Timers
+from assent.worker.timers import Timeouts, Timers
+from assent.worker.upkeep import Compact, Partitions, Prune, Retention
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""Timers: the instance of a step whose time has come gets an event. The resume scheduler of the engine."""
+"""Timers and timeouts: a step whose time has come, and an instance whose whole time is over, get an event.
+
+The resume scheduler of the engine.
+"""
 
 from datetime import datetime
 from typing import Final
@@ -7,15 +10,14 @@ import asyncpg
 
 from assent.model.ids import new_id
 from assent.model.mutation import Event
-from assent.outbox.emit import emit_events
-from assent.runtime.event_inputs import ON_TIMER
+from assent.outbox.events import emit_events
+from assent.runtime.event_inputs import ON_EXPIRED, ON_TIMER
 from assent.store.clock import transaction_time
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.worker.duty import RunResult, Schedule, WorkerContext
-from assent.worker.plans import look_up_by_index
+from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
 
-_SQL: Final = load_queries("assent.worker", "timers.sql")
+_SQL: Final = load_queries("assent.worker", "worker.sql")
 
 
 class Timers:
@@ -36,11 +38,42 @@ class Timers:
         await look_up_by_index(connection)
         due = await connection.fetch(_SQL.claim_due_steps, self._batch_max)
         now = await transaction_time(connection)
-        await emit_events(connection, [_event(step, now) for step in due], now)
+        await emit_events(connection, [_wake_up(step, now) for step in due], now)
         return len(due)
 
 
-def _event(step: asyncpg.Record, now: datetime) -> Event:
+def _wake_up(step: asyncpg.Record, now: datetime) -> Event:
     # The time is part of the cause: a step that is given another time later fires again.
     payload = {"cause": str(step["id"]), "step": str(step["id"]), "due": step["resume_at"].isoformat()}
     return Event(step["org_id"], new_id(now), ON_TIMER, payload, step["instance_id"], step["entity_version"])
+
+
+class Timeouts:
+    """Put an event into the outbox for each running instance that has expired, one for each deadline that it had.
+
+    The instance's row is left alone, it changes in one place only; the event itself is the mark that the
+    expiry was emitted, and its receipt keeps two workers from emitting it twice.
+    """
+
+    name = "timeouts"
+
+    def __init__(self, place: WorkerContext) -> None:
+        self.pace = Schedule(place.options.timeouts_interval_ms / 1000)
+        self._database = place.database
+        self._batch_max = place.options.timeouts_batch_max
+
+    async def run_once(self) -> RunResult:
+        return await self._database.run(self._emit, org_id=None)
+
+    async def _emit(self, connection: Connection) -> RunResult:
+        expired = await connection.fetch(_SQL.find_expired_instances, self._batch_max)
+        now = await transaction_time(connection)
+        emitted = await emit_events(connection, [_expiry(instance, now) for instance in expired], now)
+        return RunResult(emitted, more=len(expired) == self._batch_max)
+
+
+def _expiry(instance: asyncpg.Record, now: datetime) -> Event:
+    due = instance["expires_at"].isoformat()
+    payload = {"cause": f"{instance['id']} {due}", "due": due}
+    # No entity version: it is part of the event's key, and a pin that moves must not emit the expiry again.
+    return Event(instance["org_id"], new_id(now), ON_EXPIRED, payload, instance["id"])

@@ -1,50 +1,20 @@
-"""The application that chaos runs: expenses that are approved, and errands that pass every kind of waiting."""
+"""The application that chaos runs: orders that are approved, and errands that pass every kind of waiting."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import assent
 from assent.app import App
-from assent.definitions import publish_contract, publish_flow, publish_patch
-from assent.model.actor import SYSTEM
-from assent.model.contract import contract_from
-from assent.store.connect import Connection
+from assent.store.connection import Connection
 from assent.store.database import Database
+from tests.world import FAILS_ON_DRIFT, ORDER, ORG, OTHER_ORG, grant, hire, insert_org, patch_of, publish
 
-ORGS = ("acme", "globex")
+ORGS = (ORG, OTHER_ORG)
 PEOPLE = {"ann": ["clerk"], "bea": ["approver"], "ops": ["operator"]}
 CAPABILITIES = {"operator": ["workflows:*", "events:emit", "results:push"]}
 
-EXPENSE: dict[str, Any] = {
-    "contract": "expense",
-    "version": 1,
-    "fields": {"number": {"type": "text", "required": True}, "total": {"type": "money"}},
-    "lifecycle": {
-        "initial": "draft",
-        "states": {
-            "draft": {"edit": "editable"},
-            "submitted": {"edit": "amend_only"},
-            "active": {"edit": "locked"},
-        },
-        "transitions": {
-            "submit": {"from": "draft", "to": "submitted"},
-            "approve": {"from": "submitted", "to": "active", "approval": "required", "on_reject": "draft"},
-        },
-    },
-    "on_drift": "fail",
-    "permissions": {"create": ["clerk"], "update": ["clerk"], "submit": ["clerk"]},
-}
-
-PATCH: dict[str, Any] = {
-    "patch": "expense",
-    "base": {"entity_type": "expense", "envelope_version": 1},
-    "slots": {
-        "slot:submitted_to_approved": {
-            "nodes": [{"id": "ask", "type": "approval", "approvers": {"role": "approver"}}],
-            "edges": [{"from": "in", "to": "ask"}, {"from": "ask", "to": "out", "on": "approved"}],
-        }
-    },
-}
+STRICT_ORDER: dict[str, Any] = {**ORDER, **FAILS_ON_DRIFT}
+PATCH = patch_of({"id": "ask", "type": "approval", "approvers": {"role": "approver"}}, entity_type="order")
 
 ERRAND: dict[str, Any] = {
     "flow": "errand",
@@ -104,7 +74,7 @@ GRANT SELECT, INSERT ON public.marks TO assent_engine;
 """
 _MARK = "INSERT INTO public.marks (what, of) VALUES ($1, $2)"
 
-app = App([EXPENSE])
+app = App([STRICT_ORDER])
 
 
 @app.operation("chaos.mark")
@@ -122,28 +92,14 @@ async def work(task: assent.TaskContext, what: str) -> str:
 
 
 async def furnish(database: Database, receiver_url: str) -> None:
-    """Publish what runs, and let the people of both orgs move in."""
-    now = database.clock.now()
+    """Insert both orgs with their people, and publish what runs."""
     async with database.transaction(None) as connection:
         await connection.execute(_MARKS)
-        await publish_contract(connection, contract_from(EXPENSE), SYSTEM, now)
-        await publish_flow(connection, "*", ERRAND, SYSTEM, now)
         for org_id in ORGS:
-            await publish_patch(connection, org_id, PATCH, SYSTEM, now)
-            await connection.execute(
-                "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $1, $2)",
-                org_id,
-                {"receiver": receiver_url},
-            )
-            await connection.executemany(
-                "INSERT INTO assent.members (org_id, user_id, name, roles) VALUES ($1, $2, $2, $3)",
-                [(org_id, user, roles) for user, roles in PEOPLE.items()],
-            )
-            await connection.executemany(
-                "INSERT INTO assent.role_capabilities (org_id, role, capability) VALUES ($1, $2, $3)",
-                [
-                    (org_id, role, held)
-                    for role, capabilities in CAPABILITIES.items()
-                    for held in capabilities
-                ],
-            )
+            await insert_org(connection, org_id, {"receiver": receiver_url})
+            await hire(connection, PEOPLE, org_id)
+            await grant(connection, CAPABILITIES, org_id)
+    for source in (STRICT_ORDER, ERRAND):
+        await publish(database, source)
+    for org_id in ORGS:
+        await publish(database, PATCH, org_id)

@@ -90,10 +90,10 @@ class Load:
     async def _document(self, org: str, number: str) -> None:
         keyed = self._chance.random() < 0.6
         body = {"data": {"number": number, "total": 100}}
-        created = await self._want("create", org, "ann", number, "/api/entities/expense", body, keyed=keyed)
+        created = await self._want("create", org, "ann", number, "/api/entities/order", body, keyed=keyed)
         if created is None:
             return
-        place = f"/api/entities/expense/{created['id']}/transitions/submit"
+        place = f"/api/entities/order/{created['id']}/transitions/submit"
         moved = await self._want("submit", org, "ann", number, place, {}, keyed=True)
         if moved is None:
             return

@@ -16,8 +16,7 @@ from typing import Final, Self
 import psutil
 
 from assent.store.database import Database
-from assent.store.embedded.cluster import OWNER, Cluster
-from assent.store.embedded.postmaster import read_postmaster
+from assent.store.embedded.cluster import OWNER, Cluster, read_postmaster
 from assent.store.embedded.programs import wheel_programs
 from assent.store.migrate import migrate
 from tests.faults.chaos.application import furnish

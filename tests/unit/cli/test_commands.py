@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from assent.cli.main import app
-from assent.templates.library import library
+from assent.templates import library
 
 FAST_TRACK = str(library() / "fast_track")
 EXPENSES = str(library() / "expense_approval")

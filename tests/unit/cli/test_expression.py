@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from assent.cli.main import app
-from assent.templates.library import library
+from assent.templates import library
 
 INVOICE = str(library() / "invoice_approval")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.model.outside_request import Bundle, read_bundle
-from assent.requests.fold import Delivery, Folded, decided, fold
+from assent.requests.deliveries import Delivery, Folded, decided, fold
 from tests.requests.bundles import item
 
 

@@ -15,7 +15,7 @@ from assent.model.flow import Flow
 from assent.model.parse import Declaration
 from assent.model.patch import Patch
 from assent.model.workflow import Workflow
-from assent.templates.library import library, template_names
+from assent.templates import library, template_names
 from tests.golden import assert_golden
 
 DECLARATIONS: dict[str, type[Declaration]] = {"contract": Contract, "patch": Patch, "flow": Flow}

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 from assent.compiler.schemas import DIALECT, SCHEMA_KINDS, schema_of, schema_text
 from assent.compiler.source import read_source
-from assent.templates.library import library
+from assent.templates import library
 from tests.golden import assert_golden
 
 FILES = sorted(library().glob("*/*.yaml"))

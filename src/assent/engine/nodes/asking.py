@@ -3,34 +3,37 @@
 Forms share all but the requests. A new request says who was left out, how many must agree, and who is asked first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, cast
-
-from assent.engine.nodes.base import deadline
-from assent.engine.programs import program
-from assent.language import Scope
-from assent.model.approval import ESCALATION, GroupQuery, PeopleSearch, Pick, Seat, SeatedRequest
-from assent.model.contract import FieldSpec
-from assent.model.graph import Node, NodeKind
-from assent.model.job import Effect, EffectType
-from assent.model.problems import Problem
-from assent.model.values import check_changes, check_required
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from collections.abc import Set
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from assent.engine.consent import next_seats
 from assent.engine.instance import root_id
-from assent.language import parse
+from assent.engine.nodes.base import deadline
+from assent.engine.programs import program
+from assent.language import Scope, parse
 from assent.language.syntax import And, Or, Variable
 from assent.language.syntax import Node as Syntax
-from assent.model.approval import ApprovalRequest, FoundGroup, FoundPeople, Group
+from assent.model.approval import (
+    ESCALATION,
+    ApprovalRequest,
+    FoundGroup,
+    FoundPeople,
+    Group,
+    GroupQuery,
+    PeopleSearch,
+    Pick,
+    Seat,
+    SeatedRequest,
+)
+from assent.model.contract import FieldSpec
+from assent.model.graph import Node, NodeKind
 from assent.model.ids import new_id
+from assent.model.job import Effect, EffectType
+from assent.model.problems import Problem
+from assent.model.values import check_changes, check_required
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit

@@ -5,27 +5,19 @@ Steps that wait share their time limit, and the way in which they await an effec
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
+from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.approval import ApprovalRequest, GroupQuery
 from assent.model.form import FormRequest
-from assent.model.graph import Node, NodeKind
+from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.job import Effect, TaskSpec
 from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
-
-if TYPE_CHECKING:
-    from assent.engine.inputs import Input
-    from assent.engine.visit import Visit
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-from assent.engine.inputs import EventArrived, Input, TimerDue
-from assent.engine.programs import Values
-from assent.model.graph import Outcome
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit

@@ -1,65 +1,36 @@
 """Kinds of node that do something by themselves: mutations, calls, tasks, webhooks, notifications, events."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from assent.engine.nodes.base import Done, Failure, Handler, Mutate
-from assent.engine.programs import Payload, Values, program
-from assent.language import Scope
-from assent.model.graph import Node, NodeKind
-from assent.model.mutation import Mutation, Rejection, entity_view
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING, Any
-
-from assent.engine.inputs import Input
+from assent.engine.inputs import Input, RequestDecided
 from assent.engine.nodes.base import (
     Call,
+    CheckEventKey,
+    Done,
+    Failure,
+    Handler,
+    Mutate,
+    ResolveTask,
     Rest,
     Verdict,
+    deadline,
     done_with,
     may_retry_ambiguous,
     read_answer,
     rest_until_answered,
-)
-from assent.model.job import Effect, OutsideWork, openapi_name
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING
-
-from assent.engine.nodes.base import ResolveTask, deadline
-from assent.model.job import Submittable, TaskSpec
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING, Final
-
-from assent.engine.inputs import RequestDecided
-from assent.engine.nodes.base import (
     timed_out,
 )
-from assent.engine.programs import Headers, url_template
-from assent.model.graph import Outcome
+from assent.engine.programs import Headers, Payload, Values, program, template, url_template
+from assent.language import Scope
+from assent.model.graph import Node, NodeKind, Outcome
 from assent.model.ids import derived_id
-from assent.model.names import is_blank
+from assent.model.job import Effect, OutsideWork, Submittable, TaskSpec, openapi_name
+from assent.model.mutation import KeyedEvent, Mutation, Refused, Rejection, entity_view
+from assent.model.names import is_blank, require_name
 from assent.model.outside_request import REQUEST_KEY, OutsideRequest
 from assent.model.problems import Problem
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING
-
-from assent.engine.nodes.base import CheckEventKey
-from assent.engine.programs import template
-from assent.model.mutation import KeyedEvent, Refused
-from assent.model.names import require_name
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit

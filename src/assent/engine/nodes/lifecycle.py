@@ -2,24 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from assent.engine.edges import guard_against
+from assent.engine.edges import choose, guard_against
 from assent.engine.inputs import Advance, Input
-from assent.engine.nodes.base import Done, Handler, Rest
-from assent.model.graph import NodeKind
-from assent.model.mutation import Rejection
-from assent.model.policy import check_policy
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING
-
-from assent.engine.edges import choose
 from assent.engine.instance import root_id
-from assent.engine.nodes.base import Failure, Mutate
+from assent.engine.nodes.base import Done, Failure, Handler, Mutate, Rest
 from assent.engine.nodes.calls import receipt_of
 from assent.model.approval import ApprovalRequest
-from assent.model.graph import Outcome
-from assent.model.mutation import Mutation
+from assent.model.graph import NodeKind, Outcome
+from assent.model.mutation import Mutation, Rejection
+from assent.model.policy import check_policy
 
 if TYPE_CHECKING:
     from assent.engine.visit import Visit

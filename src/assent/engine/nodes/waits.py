@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from cronsim import CronSim
 
-from assent.engine.inputs import Input, TimerDue
-from assent.engine.nodes.base import Done, Failure, Handler, Rest
-from assent.engine.programs import program
+from assent.engine.inputs import EventArrived, Input, TimerDue
+from assent.engine.nodes.base import Done, Failure, Handler, Rest, deadline, timed_out
+from assent.engine.programs import Values, program, template
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
-
-if TYPE_CHECKING:
-    from assent.engine.visit import Visit
-from typing import TYPE_CHECKING
-
-from assent.engine.inputs import EventArrived
-from assent.engine.nodes.base import deadline, timed_out
-from assent.engine.programs import Values, template
 from assent.model.names import is_blank
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.readers import may_read_instance, may_read_request
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 
 router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import Query
 
-from assent.audit.search import READ_AUDIT, AuditFilter, search_audit
+from assent.audit.entries import READ_AUDIT, AuditFilter, search_audit
 from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.operations import AuditEntryBody
 from assent.http.context import Transaction

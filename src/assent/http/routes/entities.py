@@ -24,7 +24,7 @@ from assent.http.routing import Router
 from assent.kernel.entities import EntityFilter, list_entities, lock_entity, read_entity
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Entity, Refused, Rejection
-from assent.runtime.view import InstanceView
+from assent.runtime.views import InstanceView
 
 router = Router(takes_documents=True, prefix="/api/entities/{entity_type}", tags=["entities"])
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import Field
 
-from assent.approvals.decision_log import decisions_of_entity
+from assent.approvals.requests import decisions_of_entity
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
 from assent.bodies.operations import AuditBody
 from assent.http.context import Transaction

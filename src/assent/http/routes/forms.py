@@ -18,7 +18,7 @@ from assent.http.routes.instances import read_instance
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.runtime.readers import could_answer, was_asked
-from assent.store.joined_database import CallerDatabase
+from assent.store.caller_transaction import CallerDatabase
 
 router = Router(takes_documents=True, prefix="/api/forms/{step_id}", tags=["forms"])
 

@@ -18,11 +18,9 @@ from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.description import describe
-from assent.runtime.readers import SeenInstance, may_read_instance
+from assent.runtime.readers import SeenInstance, describe, may_read_instance
 from assent.runtime.rights import Operation
-from assent.runtime.view import InstanceView
-from assent.runtime.views import InstanceFilter, find_instance, list_instances, list_steps
+from assent.runtime.views import InstanceFilter, InstanceView, find_instance, list_instances, list_steps
 from assent.store.rows import Row
 
 router = Router(takes_documents=True, tags=["instances"])

@@ -24,8 +24,7 @@ from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
 from assent.model.policy import refuse_not_held, refuse_rights_not_held
 from assent.people.api_keys import KeyMaker, create_api_key, page_of_api_keys, revoke_api_key
-from assent.people.members import read_member
-from assent.people.roles import read_carried
+from assent.people.members import read_carried, read_member
 
 router = Router(prefix="/api/keys", tags=["keys"])
 

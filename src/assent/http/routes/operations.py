@@ -26,9 +26,8 @@ from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.operations.dead_letters import LetterKind, is_letter_of, page_of_dead_letters
-from assent.operations.health import HealthLimits, health
-from assent.operations.stuck import find_stuck
+from assent.operations.health import HealthLimits, find_stuck, health
+from assent.operations.queues import LetterKind, is_letter_of, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 router = Router(prefix="/api/operations", tags=["operations"])

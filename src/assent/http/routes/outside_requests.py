@@ -25,9 +25,9 @@ from assent.http.routing import Admission, Router
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
 from assent.model.outside_request import Bundle, OutsideStatus
-from assent.requests.push import Pushed
-from assent.requests.views import (
+from assent.requests.outside_requests import (
     OutsideRequestFilter,
+    Pushed,
     RequestView,
     came_for,
     find_request,

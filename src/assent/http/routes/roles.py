@@ -12,7 +12,7 @@ from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routing import Router
 from assent.model.cursor import position_of, text_in
-from assent.people.roles import MANAGE_ROLES, list_roles, read_role, set_capabilities
+from assent.people.members import MANAGE_ROLES, list_roles, read_role, set_capabilities
 
 router = Router(prefix="/api/roles", tags=["roles"])
 

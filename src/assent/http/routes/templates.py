@@ -7,7 +7,7 @@ from assent.http.context import RequestContext
 from assent.http.fields import NamePath
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
-from assent.templates.library import templates
+from assent.templates import templates
 
 router = Router(prefix="/api/templates", tags=["templates"])
 

@@ -1,6 +1,6 @@
 """A PostgreSQL cluster on disk: made, started and stopped with the programs of one installation.
 
-The caller holds the lock that keeps other processes out; see `embedded.py`.
+The caller holds the lock that keeps other processes out; see `server.py`.
 """
 
 import os
@@ -9,14 +9,73 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
-from assent.store.embedded.account import Account, account_for
-from assent.store.embedded.postmaster import Postmaster, is_at_work, read_postmaster, wait_for_orphans
-from assent.store.embedded.programs import run_program
+import psutil
+
+from assent.store.embedded.programs import Account, account_for, run_program
 from assent.store.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A server, as its pid file describes it."""
+
+    pid: int
+    port: int
+    socket_dir: Path | None
+    status: str
+    """`starting`, `ready`, `stopping`; PostgreSQL's own words."""
+
+    def url(self, user: str, database: str) -> str:
+        return f"postgresql://{user}@/{quote(database)}?host={quote(str(self.socket_dir))}&port={self.port}"
+
+
+def read_postmaster(cluster: Path) -> Postmaster | None:
+    """What the pid file says, stale or not; None where there is no file."""
+    try:
+        lines = (cluster / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    if len(lines) < 8:
+        # The file grows while the server starts.
+        return Postmaster(int(lines[0]) if lines else 0, 0, None, "starting")
+    # pid, data folder, start time, port, socket folder, address, shared memory, status
+    return Postmaster(int(lines[0]), int(lines[3]), Path(lines[4]), lines[7].strip())
+
+
+def is_at_work(pid: int, cluster: Path) -> bool:
+    """Return whether process `pid` is a PostgreSQL process of this cluster.
+
+    PostgreSQL trusts the pid in postmaster.pid as long as any process has that number. After a crash, or in a
+    restarted container, that may be a stranger; we ask whether the process is at work in the cluster's folder.
+    """
+    return bool(_at_work([pid], cluster))
+
+
+def wait_for_orphans(cluster: Path, timeout_s: float) -> list[int]:
+    """Wait until no process of this cluster is left; returns those that did not end."""
+    _, alive = psutil.wait_procs(_at_work(psutil.pids(), cluster), timeout=timeout_s)
+    return [process.pid for process in alive]
+
+
+def _at_work(pids: Iterable[int], cluster: Path) -> list[psutil.Process]:
+    found = []
+    for pid in pids:
+        try:
+            process = psutil.Process(pid)
+            # Every process of a server works in its data folder.
+            if process.name().startswith("postgres") and Path(process.cwd()) == cluster:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
+            continue
+    return found
+
 
 OWNER: Final = "assent"
 """The role that our processes connect as: it owns our databases, and is no superuser."""

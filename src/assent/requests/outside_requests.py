@@ -1,0 +1,203 @@
+"""Requests to outside parties: opened and closed with their step, in sets, pushed results, and views of them.
+
+A request ends once: results decide it (`deliveries.py`), its time is over, or its call never arrived. The step that
+waits is notified then. A request that is partial is open: its items can be seen, and its step is not notified yet.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from assent.model.actor import Reader, reader_columns
+from assent.model.ids import Cursor, new_id
+from assent.model.mutation import Event
+from assent.model.outside_request import ON_RESULT, Bundle, EndedStep, OutsideRequest, OutsideStatus
+from assent.outbox.events import emit_events
+from assent.store.database import Connection
+from assent.store.queries import load_queries
+from assent.store.rows import Row
+
+_SQL: Final = load_queries("assent.requests", "requests.sql")
+
+Asked = tuple[OutsideRequest, str | None]
+"""A request, and the trace that it is part of."""
+
+
+async def open_requests(connection: Connection, asked: Sequence[Asked], ended: Sequence[EndedStep]) -> None:
+    """Open what steps have asked; then close what is still open of those that ended."""
+    if asked:
+        await connection.execute(
+            _SQL.open_requests, [_request_row(request, trace) for request, trace in asked]
+        )
+    if ended:
+        await connection.execute(_SQL.end_requests_of_steps, [_end(step) for step in ended])
+
+
+def _request_row(request: OutsideRequest, trace: str | None) -> dict[str, Any]:
+    return {field.name: getattr(request, field.name) for field in fields(request)} | {"trace_id": trace}
+
+
+def _end(step: EndedStep) -> dict[str, Any]:
+    return {field.name: getattr(step, field.name) for field in fields(step)}
+
+
+Source = Literal["http", "callback", "python"]
+
+Pushed = Literal["accepted", "repeated", "late"]
+"""It is in the queue; or its key was taken before, and nothing happens; or its request has ended, and it counts for
+nothing."""
+
+
+async def push_delivery(
+    connection: Connection, request_id: UUID, bundle: Bundle, source: Source, pushed_by: str | None = None
+) -> Pushed | None:
+    """Keep a bundle for a request of the transaction's org, once; none where there is no such request.
+
+    Every door pushes here; a worker folds it later.
+    """
+    given = (request_id, bundle.key, bundle.to_json(), source, pushed_by)
+    pushed: Pushed | None = await connection.fetchval(_SQL.keep_delivery, *given)
+    return pushed
+
+
+Item = dict[str, str | None]
+
+
+async def notify_steps(connection: Connection, requests: Sequence[Row], now: datetime) -> None:
+    """Put an event into the outbox for the instance of each request that was decided now."""
+    if requests:
+        items = await _received(connection, requests)
+        await emit_events(connection, [_event(row, items.get(row["id"], []), now) for row in requests], now)
+
+
+async def _received(connection: Connection, requests: Sequence[Row]) -> dict[UUID, list[Item]]:
+    """The items of those that are complete; the others have nothing to go on with."""
+    complete = [(row["org_id"], row["id"]) for row in requests if row["status"] == "completed"]
+    found: dict[UUID, list[Item]] = {}
+    if complete:
+        columns = map(list, zip(*complete, strict=True))
+        for row in await connection.fetch(_SQL.read_received, *columns):
+            found.setdefault(row["request_id"], []).append({"cargo": row["cargo"], "kind": row["kind"]})
+    return found
+
+
+def _event(request: Row, items: list[Item], now: datetime) -> Event:
+    """A request is decided once, so it is its own cause."""
+    counts = {"received": request["received"], "failed": request["failed"]}
+    news = {
+        "cause": str(request["id"]),
+        "step": str(request["step_id"]),
+        "request": str(request["id"]),
+        "status": request["status"],
+        "result": {"request": str(request["id"]), "items": items, **counts},
+        "error": request["error"],
+    }
+    about = {"instance_id": request["instance_id"], "trace_id": request["trace_id"]}
+    return Event(request["org_id"], new_id(now), ON_RESULT, news, **about)
+
+
+Lost = tuple[str, UUID, str]
+"""An org, a request, and why its call is dead."""
+
+
+async def expire_requests(connection: Connection, limit: int, now: datetime) -> int:
+    """End requests that are due, and return how many there were. Results that arrive for them now are late."""
+    rows = await connection.fetch(_SQL.expire_requests, limit, now)
+    await notify_steps(connection, [dict(row) for row in rows], now)
+    return len(rows)
+
+
+async def fail_requests(connection: Connection, lost: Sequence[Lost], now: datetime) -> None:
+    """End requests whose call did not arrive; one that has results by now did arrive."""
+    if lost:
+        rows = await connection.fetch(_SQL.fail_requests, *map(list, zip(*lost, strict=True)), now)
+        await notify_steps(connection, [dict(row) for row in rows], now)
+
+
+CAME_MAX: Final = 1_000
+"""How many deliveries, and how many items, of one request are shown: the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    id: UUID
+    name: str
+    instance_id: UUID
+    step_id: UUID
+    node_id: str
+    partition_id: str | None
+    entity_type: str | None
+    entity_id: UUID | None
+    status: OutsideStatus
+    expected: int
+    received: int
+    failed: int
+    error: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryView:
+    id: UUID
+    key: str
+    source: str
+    pushed_by: str | None
+    status: str
+    late: bool
+    attempts: int
+    error: str | None
+    received_at: datetime
+    processed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    cargo: str | None
+    kind: str | None
+    status: str
+    error: str | None
+    delivery_id: UUID
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideRequestFilter:
+    """Which requests are listed; of everything that is not said, all."""
+
+    status: OutsideStatus | None = None
+    instance_id: UUID | None = None
+    name: str | None = None
+    partition_id: str | None = None
+    reader: Reader | None = None
+    """Who reads the list, and sees what they may; without one, everything."""
+
+
+async def page_of_requests(
+    connection: Connection, org_id: str, wanted: OutsideRequestFilter, after: Cursor | None, limit: int
+) -> list[RequestView]:
+    """The newest first."""
+    which = (wanted.status, wanted.instance_id, wanted.name, wanted.partition_id)
+    seen = reader_columns(wanted.reader)
+    rows = await connection.fetch(
+        _SQL.page_of_requests, org_id, *which, *(after or (None, None)), limit, *seen
+    )
+    return [RequestView(**row) for row in rows]
+
+
+async def find_request(connection: Connection, org_id: str, request_id: UUID) -> RequestView | None:
+    row = await connection.fetchrow(_SQL.find_request, org_id, request_id)
+    return RequestView(**row) if row is not None else None
+
+
+async def came_for(
+    connection: Connection, org_id: str, request_id: UUID
+) -> tuple[list[DeliveryView], list[ItemView], Any]:
+    """What came for a request, the latest first, and what was asked."""
+    deliveries = await connection.fetch(_SQL.list_deliveries, org_id, request_id, CAME_MAX)
+    items = await connection.fetch(_SQL.list_items, org_id, request_id, CAME_MAX)
+    asked = await connection.fetchval(_SQL.read_asked, org_id, request_id)
+    return [DeliveryView(**row) for row in deliveries], [ItemView(**row) for row in items], asked

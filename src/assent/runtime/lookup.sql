@@ -1,3 +1,0 @@
--- name: find_instances_between
--- The instances of an org whose id lies in a range, a few at most.
-SELECT id FROM assent.workflow_instances WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;

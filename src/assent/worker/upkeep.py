@@ -1,0 +1,149 @@
+"""Upkeep of the tables: make the partitions of months ahead, and delete or shrink what is not needed any more.
+
+Nothing here touches an instance that has not ended. Dead letters, the keys of tasks, entities, versions, the audit
+log, approval requests and decisions are kept for ever.
+"""
+
+from typing import Final
+
+from assent.store.queries import load_queries
+from assent.store.upkeep import ensure_partitions
+from assent.worker.duty import RunResult, Schedule, WorkerContext, look_up_by_index
+
+_SQL: Final = load_queries("assent.worker", "worker.sql")
+
+
+class Partitions:
+    """Makes the partitions of the months ahead, and moves rows that came for a month without a partition."""
+
+    name = "partitions"
+
+    def __init__(self, place: WorkerContext) -> None:
+        self.pace = Schedule(place.options.partitions_interval_ms / 1000)
+        self._database = place.database
+        self._months_ahead = place.options.partitions_months_ahead
+
+    async def run_once(self) -> RunResult:
+        return RunResult(await ensure_partitions(self._database, self._months_ahead))
+
+
+class Prune:
+    """Deletes what is not needed any more, a batch of each kind in a transaction of its own.
+
+    Receipts of instances that ended long ago, finished rows of both outboxes and finished tasks; events that no
+    instance has waited for in a long time, and those that are too many under one key.
+    """
+
+    name = "prune"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.prune_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._after_days = options.prune_after_days
+        self._instances_max = options.prune_instances_max
+        self._rows_max = options.prune_rows_max
+        self._kept_days = options.prune_kept_events_after_days
+        self._kept_max = options.prune_kept_events_per_key_max
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            (receipts,) = await connection.fetch(_SQL.prune_receipts, self._after_days, self._instances_max)
+        events = await self._prune(_SQL.prune_events, self._after_days)
+        effects = await self._prune(_SQL.prune_effects, self._after_days)
+        tasks = await self._prune(_SQL.prune_tasks, self._after_days)
+        kept = await self._prune(_SQL.prune_kept_events, self._kept_days)
+        surplus = await self._prune(_SQL.prune_surplus_events, self._kept_max)
+        parts = {
+            "step_receipts": receipts["step_receipts"],
+            "outbox_receipts": receipts["outbox_receipts"],
+            "events": events,
+            "effects": effects,
+            "tasks": tasks,
+            "kept_events": kept + surplus,
+        }
+        counts = (events, effects, tasks, kept, surplus)
+        full = receipts["instances"] == self._instances_max or self._rows_max in counts
+        return RunResult(sum(parts.values()), more=full, parts=parts)
+
+    async def _prune(self, sql: str, limit: int) -> int:
+        async with self._database.transaction(None) as connection:
+            await look_up_by_index(connection)
+            count: int = await connection.fetchval(sql, limit, self._rows_max)
+        return count
+
+
+KEPT_KEYS: Final = (
+    "n",
+    "entered",
+    "outcome",
+    "chosen_edge_ids",
+    "set",
+    "status",
+    "tokens",
+    "entity_version",
+    "command",
+    "incident",
+    "to",
+    "again",
+    "absorbed",
+    "authority",
+    "principal",
+    "contributes",
+    "contributors",
+    "consumed",
+    "on_behalf_of",
+    "reason",
+    "skipped_by",
+    "amended_by",
+)
+"""What `assent.engine.evolve` reads of a step's output, which a test compares, and what people ask first: why."""
+
+
+class Compact:
+    """Shrinks the output of steps that ended long ago to what a rebuild of the instance needs.
+
+    Goes through the steps of each org in the order of time, once, as they grow old enough. A step keeps for ever when
+    and how it ended, which actor ended it, and which way the token went. How a condition was evaluated and what a call
+    returned is dropped.
+    """
+
+    name = "compact"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.compact_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._after_months = options.compact_after_months
+        self._steps_max = options.compact_steps_max
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            if not await connection.fetchval(_SQL.try_lock_compaction):
+                return RunResult()
+            await look_up_by_index(connection)
+            (batch,) = await connection.fetch(
+                _SQL.compact_steps, self._after_months, self._steps_max, list(KEPT_KEYS)
+            )
+        return RunResult(batch["compacted"], more=batch["examined"] > 0)
+
+
+class Retention:
+    """Deletes ended instances with their steps, receipts and outbox rows, some instances at a time.
+
+    The policy is the setting `retention_days` of the org; without it everything stays.
+    """
+
+    name = "retention"
+
+    def __init__(self, place: WorkerContext) -> None:
+        options = place.options
+        self.pace = Schedule(options.retention_interval_ms / 1000, pause_s=options.sweep_pause_ms / 1000)
+        self._database = place.database
+        self._instances_max = options.retention_instances_max
+
+    async def run_once(self) -> RunResult:
+        async with self._database.transaction(None) as connection:
+            (deleted,) = await connection.fetch(_SQL.delete_ended_instances, self._instances_max)
+        full = deleted["instances"] == self._instances_max
+        return RunResult(deleted["instances"], more=full, parts=dict(deleted))
