@@ -251,7 +251,9 @@ class Run:
 
     def _caller_waits(self) -> bool:
         """Return whether the step happens within the command of a caller, who can be refused."""
-        return self.current is not None and self.current is self.command and isinstance(self.current, REFUSABLE)
+        return (
+            self.current is not None and self.current is self.command and isinstance(self.current, REFUSABLE)
+        )
 
     def _leave(self, visit: Visit, edges: list[PlannedEdge]) -> None:
         """A rejection on its way out of a slot ends what else goes on inside it (D20)."""

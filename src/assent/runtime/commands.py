@@ -127,10 +127,13 @@ class CommandRunner:
         """Run a command for its instance, maybe in one transaction with others of the org; raise `Refused`."""
         with commanding(target.org_id, target.id if target.noun == "instance" else None, target.given):
             target = replace(target, trace=current_trace())
-            if self._database.is_joined:
-                result = await self._run_alone(target)
-            else:
-                result = await self._group_commit.run(target.org_id, target)
+            try:
+                if self._database.is_joined:
+                    result = await self._run_alone(target)
+                else:
+                    result = await self._group_commit.run(target.org_id, target)
+            except CommandsRefused as refused:
+                raise Refused(refused.rejection) from None
             if result.execution is None:
                 raise target.not_found()
             if (why := _refusal(result.execution)) is not None:
