@@ -47,7 +47,6 @@ class PrometheusMetrics:
         self._incidents = Gauge(
             "assent_incidents", "Instances that are paused", ["code", "definition"], registry=to
         )
-        self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
         self._died = Counter(
             "assent_dead_total",
             "Jobs and events whose last attempt failed in this process",
