@@ -43,7 +43,7 @@ async def test_a_number_that_cannot_be_kept_is_refused_and_not_rounded(desk: Des
     refused = await desk.refusal(
         "instances", "start", "orders", "-d", "account=123456789012345678901234567890"
     )
-    assert refused["path"] == ["data", "account"]
+    assert refused["problems"][0]["path"] == ["data", "account"]
 
 
 async def test_data_comes_from_a_file_or_standard_input_and_a_pair_wins(desk: Desk, tmp_path) -> None:
@@ -82,7 +82,7 @@ async def test_the_same_key_answers_with_the_instance_of_before(desk: Desk, comp
 async def test_whoever_lacks_the_capability_starts_nothing(desk: Desk, company) -> None:
     refused = await desk.refusal("instances", "start", "orders", user="fin")
     assert refused["code"] == "POLICY_DENIED"
-    assert "it takes orders:start" in refused["message"]
+    assert "it takes orders:start" in refused["detail"]
     assert await rows(company, "workflow_instances") == []
 
 
@@ -97,7 +97,7 @@ async def test_a_step_that_raises_is_told_and_leaves_nothing_behind(desk: Desk, 
     started = await desk.json("instances", "start", "orders")
     refused = await desk.refusal("instances", "advance", started["id"], "go")
     assert refused["code"] == "STEP_FAILED"
-    assert "RuntimeError: the shop is closed; nothing was changed" in refused["message"]
+    assert "RuntimeError: the shop is closed; nothing was changed" in refused["detail"]
     (instance,) = await rows(company, "workflow_instances")
     assert instance["version"] == started["version"]
 
