@@ -365,7 +365,8 @@ class Run:
         output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
         self._leave(visit, [edge])
         self._finish(visit, "skipped", output)
-        if self.instance.status == "paused":
+        still_failed = any(other.state == "failed" for other in self.instance.tokens.values())
+        if self.instance.status == "paused" and not still_failed:
             self.control("resume", status="running")
 
     def ask_again(self, token: Token, entity_version: int) -> None:
