@@ -1,14 +1,14 @@
 """Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from fastapi import Query
 from pydantic import Field
 
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import RequestModel, ResponseModel, Text
+from assent.http.fields import NameQuery, RequestModel, ResponseModel, Text
 from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
 from assent.http.replies import Reply, reply_with_list
 from assent.http.routes.instances import InstanceBody, find_visible_instance, show_view
@@ -17,12 +17,14 @@ from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
 from assent.operations.health import HealthLimits, find_stuck, health
+from assent.operations.incidents import IncidentFilter, IncidentKind
 from assent.operations.queues import LetterKind, is_letter_of, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
 router = Router(prefix="/api/operations", tags=["operations"])
 
 READ_HEALTH: Final = "operations:read"
+_ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="The number of seconds without a change.")]
 
 
@@ -36,6 +38,7 @@ class QueueBody(ResponseModel):
     delayed: int = Field(description="Due later.")
     oldest_s: float = Field(description="The number of seconds since the oldest was due.")
     dead: int
+    processing: int = Field(description="Claimed by a worker.")
 
 
 class LatencyBody(ResponseModel):
@@ -64,16 +67,67 @@ class StuckBody(ResponseModel):
     still_since: datetime
 
 
+class IncidentTotal(ResponseModel):
+    """How many instances of a definition an error paused, by its code."""
+
+    code: str = Field(examples=["URL_MISSING"])
+    definition: str = Field(examples=["orders.approval"])
+    number: int
+    oldest_at: datetime | None
+
+
 class HealthReport(ResponseModel):
     """The health of the org."""
 
     healthy: bool
+    status: Literal["ok", "degraded"]
     at: datetime
     problems: list[str] = Field(description="The problems, as text.")
     queues: list[QueueBody]
     latency: LatencyBody
     stuck: list[StuckBody]
     dead_letters: list[DeadCount]
+    incidents: list[IncidentTotal] = Field(description="Instances that an error paused.")
+
+
+class IncidentGroupBody(ResponseModel):
+    """Incidents of one kind with one code, at one node of one definition."""
+
+    kind: IncidentKind
+    code: str = Field(examples=["URL_MISSING"])
+    definition: str | None = Field(examples=["orders.approval"])
+    node: str | None = Field(examples=["tell"])
+    number: int
+    first_at: datetime
+    last_at: datetime
+    examples: list[UUID] = Field(description="The newest instances or dead letters of the group.")
+    message: str | None = Field(description="The message of the newest.")
+
+
+class WayOutBody(ResponseModel):
+    """A command that helps an incident."""
+
+    name: str = Field(examples=["retry"])
+    command: str = Field(examples=[f"assent instances retry {_ID}"])
+    route: str = Field(description="With POST.", examples=[f"/api/instances/{_ID}/retry"])
+
+
+class IncidentBody(ResponseModel):
+    """An instance that an error paused, or a dead letter, with the commands that help."""
+
+    id: UUID = Field(description="The instance or the dead letter.")
+    kind: IncidentKind
+    code: str = Field(examples=["URL_MISSING"])
+    message: str | None
+    since: datetime
+    what: str | None = Field(
+        description="The type of an event or a task, the destination of an effect, the request of a result."
+    )
+    instance_id: UUID | None
+    definition: str | None = Field(examples=["orders.approval"])
+    definition_version: int | None
+    node: str | None = Field(examples=["tell"])
+    ways_out: list[WayOutBody]
 
 
 class LetterBody(ResponseModel):
@@ -116,6 +170,33 @@ async def show_health(context: RequestContext) -> HealthReport:
     limits, partition_id = HealthLimits(), context.partition_id
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
     return HealthReport.of(found.to_json())
+
+
+@router.query("/incidents", scope="operations:read", summary="List incidents, grouped by error")
+async def list_incident_groups(tx: Transaction) -> Reply[list[IncidentGroupBody]]:
+    """For holders of `workflows:retry`: instances that an error paused, and dead letters.
+
+    Grouped by kind, code, definition and node, the newest group first.
+    """
+    groups = await tx.runtime.operations.incidents()
+    return reply_with_list([IncidentGroupBody.of(group) for group in groups])
+
+
+@router.query("/incidents/all", scope="operations:read", summary="List incidents, newest first")
+async def list_incidents(  # noqa: PLR0913, PLR0917
+    tx: Transaction,
+    kind: IncidentKind | None = None,
+    code: NameQuery = None,
+    definition: NameQuery = None,
+    node: NameQuery = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[IncidentBody]]:
+    """For holders of `workflows:retry`: each with the commands that help. The parameters name one group."""
+    after = position_of(cursor, time_and_id_in)
+    wanted = IncidentFilter(kind, code, definition, node)
+    found = await tx.runtime.operations.list_incidents(wanted, after=after, limit=limit + 1)
+    return page_of(found, limit, IncidentBody.of, lambda one: (one.since.isoformat(), str(one.id)))
 
 
 @router.query("/dead-letters", scope="operations:read", summary="List dead letters, newest first")
