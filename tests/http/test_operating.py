@@ -103,7 +103,7 @@ async def test_incidents_are_grouped_by_error_and_listed_with_the_commands_that_
     async with furnished.transaction(None) as connection:
         effect = await insert_effect(connection, org_id="acme", lane="mail", status="dead", attempts=1)
         await insert_effect(connection, org_id="globex", lane="mail", status="dead", attempts=1)
-    groups = (await ask(people, "adam", "GET", "/api/operations/incidents")).json()
+    groups = (await ask(people, "adam", "GET", "/api/operations/incidents")).json()["items"]
     found = {(group["kind"], group["code"], group["node"], group["number"]) for group in groups}
     assert {("instance", "URL_MISSING", "tell", 1)} < found
     assert len(groups) == 2

@@ -74,7 +74,7 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
         clock.advance(timedelta(hours=1))
     assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 1
     assert counted("assent_retries_total", queue="events") == 4
-    assert counted("assent_given_up_total", queue="events") == 1
+    assert counted("assent_dead_total", queue="events") == 1
     assert counted("assent_events_total", event_type="on_start", outcome="dead") == 1
     assert counted("assent_steps_total", kind="system", status="completed") == 1
 

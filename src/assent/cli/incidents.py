@@ -1,12 +1,12 @@
 """`assent incidents`: instances that an error paused, and dead letters, with the commands that help."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from json import loads
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import CursorOption, JsonOption
 from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ DefinitionOption = Annotated[
 ]
 NodeOption = Annotated[str | None, typer.Option("--node", help="Only incidents at the node of this name.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are listed one by one.")]
-CursorOption = Annotated[str | None, typer.Option("--cursor", help="Where the page before ended.")]
 
 
 def incidents(  # noqa: PLR0913, PLR0917
@@ -54,38 +53,40 @@ def incidents(  # noqa: PLR0913, PLR0917
 
 
 def _show_groups(who: ActorOptions) -> None:
-    from assent.cli.output import console, print_json, print_table
+    from assent.bodies.operations import IncidentGroupBody
+    from assent.cli.output import console, print_list
 
     groups = act(who, lambda session: session.commands.operations.incidents())
-    if who.json:
-        print_json({"items": [asdict(group) for group in groups], "next": None})
-    elif groups:
-        print_table(_group_table(groups))
+    print_list(
+        *(groups, max(1, len(groups)), IncidentGroupBody.of, lambda group: str(group.examples[0])),
+        json=who.json,
+        show=_group_table,
+        none="There are no incidents.",
+    )
+    if groups and not who.json:
         console().print("To see a group one by one: assent incidents --code CODE", style="dim")
-    else:
-        console().print("There are no incidents.", style="dim")
 
 
 def _show_each(who: ActorOptions, wanted: "IncidentFilter", cursor: str | None, limit: int) -> None:
-    from assent.cli.output import console, print_json
-    from assent.model.cursor import cursor_of, position_of, time_and_id_in
+    from assent.bodies.body import page_text
+    from assent.bodies.operations import IncidentBody
+    from assent.cli.output import console, print_json, print_more
+    from assent.model.cursor import position_of, time_and_id_in
 
     async def work(session: ActorSession) -> "list[Incident]":
         after = position_of(cursor, time_and_id_in)
         return await session.commands.operations.list_incidents(wanted, after=after, limit=limit + 1)
 
     found = act(who, work)
-    shown, last = found[:limit], found[limit - 1 : limit] if len(found) > limit else []
-    following = cursor_of((last[0].since.isoformat(), str(last[0].id))) if last else None
+    page = loads(page_text(found, limit, IncidentBody.of, lambda one: (one.since.isoformat(), str(one.id))))
     if who.json:
-        print_json({"items": [asdict(incident) for incident in shown], "next": following})
+        print_json(page)
         return
-    for incident in shown:
+    for incident in found[:limit]:
         _print_one(incident)
-    if not shown:
+    if not found:
         console().print("There is no such incident.", style="dim")
-    if following:
-        console().print(f"There is more: --cursor {following}", style="dim")
+    print_more(page["next"])
 
 
 def _print_one(incident: "Incident") -> None:

@@ -4,9 +4,9 @@ An instance is stuck that runs, and yet has nothing that could ever move it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from pydantic_settings import SettingsConfigDict
@@ -115,9 +115,6 @@ class Health:
     @property
     def status(self) -> Literal["ok", "degraded"]:
         return "ok" if self.is_healthy else "degraded"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"healthy": self.is_healthy, "status": self.status, **asdict(self)}
 
 
 async def health(

@@ -48,7 +48,12 @@ class PrometheusMetrics:
         self._incidents = Gauge(
             "assent_incidents", "Instances that are paused", ["code", "definition"], registry=to
         )
-        self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
+        self._died = Counter(
+            "assent_dead_total",
+            "Jobs and events whose last attempt failed in this process",
+            ["queue"],
+            registry=to,
+        )
         self._retries = Counter(
             "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to
         )

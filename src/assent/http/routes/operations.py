@@ -1,17 +1,29 @@
 """Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
 
-from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from datetime import timedelta
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import Query
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.instances import InstanceBody
+from assent.bodies.operations import (
+    EnqueuedBody,
+    HealthReport,
+    IncidentBody,
+    IncidentGroupBody,
+    LetterBody,
+    RebuiltBody,
+    RetriedBody,
+    StuckBody,
+)
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import NameQuery, RequestModel, ResponseModel, Text
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NameQuery, RequestModel, Text
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with_list
-from assent.http.routes.instances import InstanceBody, find_visible_instance, show_view
+from assent.http.routes.instances import find_visible_instance, show_view
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
@@ -24,140 +36,11 @@ from assent.runtime.rights import may_operate
 router = Router(prefix="/api/operations", tags=["operations"])
 
 READ_HEALTH: Final = "operations:read"
-_ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="The number of seconds without a change.")]
 
 
 class FailureReason(RequestModel):
     reason: Text = Field(min_length=1, examples=["The vendor is gone for good"])
-
-
-class QueueBody(ResponseModel):
-    name: str = Field(examples=["events"])
-    pending: int = Field(description="Due now.")
-    delayed: int = Field(description="Due later.")
-    oldest_s: float = Field(description="The number of seconds since the oldest was due.")
-    dead: int
-    processing: int = Field(description="Claimed by a worker.")
-
-
-class LatencyBody(ResponseModel):
-    """From an event's transaction to the end of its processing, in the last hour."""
-
-    events: int
-    p50_s: float | None
-    p95_s: float | None
-
-
-class DeadCount(ResponseModel):
-    queue: str = Field(examples=["effects"])
-    kind: str = Field(examples=["webhook"])
-    number: int
-    recent: int
-
-
-class StuckBody(ResponseModel):
-    """A running instance that nothing will ever continue."""
-
-    instance_id: UUID
-    workflow_id: str = Field(examples=["orders.approval"])
-    entity_type: str | None
-    entity_id: UUID | None
-    current_nodes: list[str]
-    still_since: datetime
-
-
-class IncidentTotal(ResponseModel):
-    """How many instances of a definition an error paused, by its code."""
-
-    code: str = Field(examples=["URL_MISSING"])
-    definition: str = Field(examples=["orders.approval"])
-    number: int
-    oldest_at: datetime | None
-
-
-class HealthReport(ResponseModel):
-    """The health of the org."""
-
-    healthy: bool
-    status: Literal["ok", "degraded"]
-    at: datetime
-    problems: list[str] = Field(description="The problems, as text.")
-    queues: list[QueueBody]
-    latency: LatencyBody
-    stuck: list[StuckBody]
-    dead_letters: list[DeadCount]
-    incidents: list[IncidentTotal] = Field(description="Instances that an error paused.")
-
-
-class IncidentGroupBody(ResponseModel):
-    """Incidents of one kind with one code, at one node of one definition."""
-
-    kind: IncidentKind
-    code: str = Field(examples=["URL_MISSING"])
-    definition: str | None = Field(examples=["orders.approval"])
-    node: str | None = Field(examples=["tell"])
-    number: int
-    first_at: datetime
-    last_at: datetime
-    examples: list[UUID] = Field(description="The newest instances or dead letters of the group.")
-    message: str | None = Field(description="The message of the newest.")
-
-
-class WayOutBody(ResponseModel):
-    """A command that helps an incident."""
-
-    name: str = Field(examples=["retry"])
-    command: str = Field(examples=[f"assent instances retry {_ID}"])
-    route: str = Field(description="With POST.", examples=[f"/api/instances/{_ID}/retry"])
-
-
-class IncidentBody(ResponseModel):
-    """An instance that an error paused, or a dead letter, with the commands that help."""
-
-    id: UUID = Field(description="The instance or the dead letter.")
-    kind: IncidentKind
-    code: str = Field(examples=["URL_MISSING"])
-    message: str | None
-    since: datetime
-    what: str | None = Field(
-        description="The type of an event or a task, the destination of an effect, the request of a result."
-    )
-    instance_id: UUID | None
-    definition: str | None = Field(examples=["orders.approval"])
-    definition_version: int | None
-    node: str | None = Field(examples=["tell"])
-    ways_out: list[WayOutBody]
-
-
-class LetterBody(ResponseModel):
-    """An event, an effect, a result or a task that is dead: all its attempts failed."""
-
-    id: UUID
-    kind: LetterKind
-    what: str = Field(
-        description="The type of an event or a task, the destination of an effect, the request of a result."
-    )
-    created_at: datetime
-    instance_id: UUID | None
-    attempts: int
-    error: str | None
-    awaited: bool = Field(description="Whether a step waited for it; then the instance is retried instead.")
-    trace_id: str | None
-
-
-class RetriedBody(ResponseModel):
-    id: UUID
-    kind: LetterKind
-
-
-class RebuiltBody(ResponseModel):
-    instance_id: UUID
-    changed: bool = Field(description="Whether the row differed from the state that its steps give.")
-
-
-class EnqueuedBody(ResponseModel):
-    instance_id: UUID
 
 
 @router.query("/health", scope="operations:read", summary="Read the health of the org")
@@ -169,17 +52,17 @@ async def show_health(context: RequestContext) -> HealthReport:
     context.require(READ_HEALTH)
     limits, partition_id = HealthLimits(), context.partition_id
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
-    return HealthReport.of(found.to_json())
+    return HealthReport.of(found)
 
 
 @router.query("/incidents", scope="operations:read", summary="List incidents, grouped by error")
-async def list_incident_groups(tx: Transaction) -> Reply[list[IncidentGroupBody]]:
+async def list_incident_groups(tx: Transaction) -> Reply[Page[IncidentGroupBody]]:
     """For holders of `workflows:retry`: instances that an error paused, and dead letters.
 
-    Grouped by kind, code, definition and node, the newest group first.
+    Grouped by kind, code, definition and node, the newest group first, on one page.
     """
     groups = await tx.runtime.operations.incidents()
-    return reply_with_list([IncidentGroupBody.of(group) for group in groups])
+    return page_of(groups, max(1, len(groups)), IncidentGroupBody.of, lambda group: str(group.examples[0]))
 
 
 @router.query("/incidents/all", scope="operations:read", summary="List incidents, newest first")
