@@ -21,6 +21,7 @@ from assent.cli import (
     expression,
     health,
     inbox,
+    incidents,
     instances,
     keys,
     members,
@@ -81,6 +82,7 @@ app.command(rich_help_panel=OPERATORS)(doctor.doctor)
 app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
+app.command(rich_help_panel=OPERATORS)(incidents.incidents)
 app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
 app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(audit.audit)
