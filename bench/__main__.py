@@ -23,6 +23,7 @@ NAMES = (
     "inbox",
     "effects",
     "tasks",
+    "results",
     "tracing",
 )
 """The one list; each is a module here with `measure() -> Report`, plain or async."""

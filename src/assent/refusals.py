@@ -11,7 +11,7 @@ import asyncpg
 from assent.model.mutation import Refused, Rejection
 from assent.model.problems import Invalid
 from assent.runtime.errors import ReceiptTaken, StepFailed
-from assent.store.errors import StoreError
+from assent.store.errors import OutcomeUnknown, StoreError
 from assent.store.failures import LOST_AGAINST_OTHERS, is_outage
 
 BUSY_STATES: Final = LOST_AGAINST_OTHERS | {"55P03", "57014"}
@@ -135,10 +135,24 @@ def rejection_from(error: Exception, *, reveals_errors: bool = False) -> Rejecti
             raised = f" {type(error.error).__name__}: {error.error}" if reveals_errors else " an error"
             message = f"the step `{error.node_id}` raised{raised}; nothing was changed"
             return Rejection("STEP_FAILED", message, hint=None if reveals_errors else "see the server's log")
+        case OutcomeUnknown():
+            return _outcome_unknown(error, reveals_errors=reveals_errors)
         case ReceiptTaken():
             hint = f"run `assent rebuild {error.instance_id}`"
             return Rejection("PROJECTION_BEHIND", str(error), ("instance_id",), hint=hint)
     return _rejection_from_database(error, reveals_errors=reveals_errors)
+
+
+def _outcome_unknown(error: OutcomeUnknown, *, reveals_errors: bool) -> Rejection:
+    if reveals_errors:
+        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
+        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
+    message = "the database was lost at the commit; the command may have been carried out or not"
+    if error.audit_id is not None:
+        hint = f"it was carried out if the audit log has the entry {error.audit_id}"
+    else:
+        hint = "read what it changes before you repeat it"
+    return Rejection("OUTCOME_UNKNOWN", message, hint=hint)
 
 
 def _rejection_from_database(error: Exception, *, reveals_errors: bool) -> Rejection | None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from assent.model.actor import Actor
-from assent.model.mutation import Rejection
+from assent.model.mutation import Refused
 from assent.people import NewDelegation, delegate, list_delegations, load_delegations, revoke
 from assent.people.delegations import REASON_LENGTH_MAX, SCOPE_NAMES_MAX, KeptDelegation
 from tests.approvals.staff import DIRECTORY
@@ -61,15 +61,15 @@ async def test_delegation_is_kept_with_both_names_and_who_said_so(acme):
 @pytest.mark.parametrize("case", REFUSED)
 async def test_delegation_is_refused(acme, case):
     given, by, code, path = REFUSED[case]
-    refused = await delegate(acme, DIRECTORY, _wish(**given), by, START)
-    assert isinstance(refused, Rejection)
-    assert (refused.code, refused.path) == (code, path)
+    with pytest.raises(Refused) as refused:
+        await delegate(acme, DIRECTORY, _wish(**given), by, START)
+    assert (refused.value.code, refused.value.rejection.path) == (code, path)
     assert await list_delegations(acme, "acme") == []
 
 
 async def test_somebody_of_another_org_cannot_stand_in(acme):
-    refused = await delegate(acme, DIRECTORY, _wish(to_user="zoe"), FAY, START)
-    assert refused.code == "NOT_FOUND"
+    with pytest.raises(Refused, match="NOT_FOUND"):
+        await delegate(acme, DIRECTORY, _wish(to_user="zoe"), FAY, START)
 
 
 async def test_delegation_said_to_have_begun_earlier_begins_now(acme):
@@ -137,8 +137,9 @@ async def test_delegation_is_revoked_by_whom_it_is_of_or_who_has_the_right(acme,
 
 async def test_delegation_is_not_revoked_by_another_and_stays(acme):
     kept = await _delegate(acme)
-    refused = await revoke(acme, "acme", kept.id, FIN, START)
-    assert (refused.code, refused.path) == ("POLICY_DENIED", ("actor",))
+    with pytest.raises(Refused) as refused:
+        await revoke(acme, "acme", kept.id, FIN, START)
+    assert (refused.value.code, refused.value.rejection.path) == ("POLICY_DENIED", ("actor",))
     assert await _lent_to(acme, "fin") == ["fay"]
 
 
@@ -152,7 +153,8 @@ async def test_delegation_of_another_org_is_not_found(staffed):
     async with staffed.transaction("acme") as connection:
         kept = await _delegate(connection)
     async with staffed.transaction("globex") as connection:
-        assert (await revoke(connection, "globex", kept.id, ADMIN, START)).code == "NOT_FOUND"
+        with pytest.raises(Refused, match="NOT_FOUND"):
+            await revoke(connection, "globex", kept.id, ADMIN, START)
         assert await list_delegations(connection, "globex") == []
 
 

@@ -44,7 +44,6 @@ async def find_in_inbox(company: Company) -> None:
     async with company.sandbox.database.transaction(ORG) as connection:
         now = company.sandbox.clock.now()
         page = await read_inbox(connection, ORG, company.trying, InboxQuery(), now)
-    assert not isinstance(page, Rejection)
     require_offered(company, [str(item.instance_id) for item in page.items])
 
 
@@ -69,9 +68,7 @@ async def stand_in(company: Company) -> None:
     fin, now = await company.actor("fin"), company.sandbox.clock.now()
     async with company.sandbox.database.transaction(ORG) as connection:
         wanted = NewDelegation(ORG, "fin", company.trying)
-        kept = await delegate(connection, company.runtime.core.directory, wanted, fin, now)
-    if isinstance(kept, Rejection):
-        raise Refused(kept)
+        await delegate(connection, company.runtime.core.directory, wanted, fin, now)
     await decide(company, on_behalf_of="fin")
 
 
@@ -132,7 +129,7 @@ async def type_command(company: Company, *words: object) -> Any:
     result = await desk.attempt(*words, "--json", user=company.trying)
     if result.exit_code:
         refusal = json.loads(result.stderr)
-        raise Refused(Rejection(refusal["code"], refusal["message"]))
+        raise Refused(Rejection(refusal["code"], refusal["detail"]))
     return json.loads(result.stdout)
 
 

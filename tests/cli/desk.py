@@ -52,6 +52,14 @@ class Desk:
         assert result.stderr == ""
         return json.loads(result.stdout)
 
+    async def items(self, *arguments: object, user: str = "ann") -> list[Any]:
+        """The items of a list that is complete."""
+        page = await self.json(*arguments, user=user)
+        assert page.keys() == {"items", "next"}
+        assert page["next"] is None
+        found: list[Any] = page["items"]
+        return found
+
     async def refusal(self, *arguments: object, user: str = "ann") -> Any:
         """Why a command did nothing: one JSON document on standard error, and nothing on standard output."""
         result = await self.run(*arguments, "--json", user=user, code=1)

@@ -37,8 +37,8 @@ COMMANDS = [
 async def test_every_command_refuses_whoever_is_no_active_member(desk: Desk, command) -> None:
     for user in ("stranger", "gone"):
         refused = await desk.refusal(*command, user=user)
-        assert (refused["code"], refused["path"]) == ("NOT_A_MEMBER", ["as"])
-        assert refused["message"] == f"{user} is no active member of acme"
+        assert (refused["code"], refused["problems"][0]["path"]) == ("NOT_A_MEMBER", ["as"])
+        assert refused["detail"] == f"{user} is no active member of acme"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -60,7 +60,7 @@ async def test_what_is_not_said_anywhere_is_a_usage_error(command, missing) -> N
 
 async def test_members_of_another_org_are_strangers_here(desk: Desk) -> None:
     refused = await desk.refusal("instances", "list", "--org", "globex")
-    assert refused["message"] == "ann is no active member of globex"
+    assert refused["detail"] == "ann is no active member of globex"
 
 
 async def test_a_refusal_for_people_has_code_place_message_and_hint(desk: Desk) -> None:
@@ -74,13 +74,13 @@ async def test_a_refusal_for_people_has_code_place_message_and_hint(desk: Desk) 
 async def test_a_database_that_was_never_migrated_is_said_plainly(empty_database_url: str) -> None:
     refused = await Desk(empty_database_url).refusal("instances", "list")
     assert refused["code"] == "UNAVAILABLE"
-    assert "Run `assent migrate` first" in refused["message"]
+    assert "Run `assent migrate` first" in refused["detail"]
 
 
 async def test_a_database_that_cannot_be_reached_is_said_plainly() -> None:
     refused = await Desk(NOWHERE).refusal("instances", "list")
     assert refused["code"] == "UNAVAILABLE"
-    assert "127.0.0.1:1" in refused["message"]
+    assert "127.0.0.1:1" in refused["detail"]
 
 
 @pytest.mark.parametrize("text", ["zz", "018", "01890a5d-ac96-774b-bcce-b302099a8057-00"])

@@ -45,8 +45,9 @@ async def test_somebody_is_taken_in_changed_let_go_and_taken_back(run: Run) -> N
     )
     assert (await read(run, "members", "remove", "ann"))["active"] is False
     assert (await read(run, "members", "restore", "ann"))["active"] is True
-    assert [member["user_id"] for member in await read(run, "members", "list")] == ["ann", "max"]
-    assert [member["user_id"] for member in await read(run, "members", "list", "--role", "boss")] == ["max"]
+    assert [member["user_id"] for member in (await read(run, "members", "list"))["items"]] == ["ann", "max"]
+    bosses = await read(run, "members", "list", "--role", "boss")
+    assert [member["user_id"] for member in bosses["items"]] == ["max"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ async def test_a_role_carries_what_it_was_granted_and_not_what_was_revoked(run: 
     granted = await run("roles", "grant", "admin", "members:manage", "keys:manage")
     assert "admin carries keys:manage, members:manage" in granted.stdout
     await run("roles", "revoke", "admin", "members:manage", "never:granted")
-    (admin,) = await read(run, "roles", "list")
+    (admin,) = (await read(run, "roles", "list"))["items"]
     assert admin == {"role": "admin", "capabilities": ["keys:manage"], "members": 1}
 
 

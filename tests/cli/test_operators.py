@@ -50,7 +50,7 @@ async def test_one_cause_is_told_once(desk: Desk) -> None:
 async def test_operators_work_takes_a_capability(desk: Desk, company: Database, command, wanted) -> None:
     refused = await desk.refusal(*command)
     assert refused["code"] == "POLICY_DENIED"
-    assert refused["message"].endswith(f"it takes {wanted}")
+    assert refused["detail"].endswith(f"it takes {wanted}")
     assert await rows(company, "workflow_events_outbox") == []
 
 
@@ -62,7 +62,7 @@ async def test_what_is_open_is_listed_queue_by_queue(desk: Desk, runtime: Runtim
     heading, event, kept = lines(await desk.run("events", "list", user="ops"))
     assert heading == ["queue", "what", "status", "age"]
     assert (event[:3], kept[:3]) == (["events", "paid:8", "pending"], ["kept", "paid:7", "kept"])
-    found = await desk.json("events", "list", user="ops")
+    found = await desk.items("events", "list", user="ops")
     assert [(item["queue"], item["event_key"]) for item in found] == [
         ("events", "paid:8"),
         ("kept", "paid:7"),
@@ -75,7 +75,7 @@ async def test_dead_events_and_dead_effects_are_one_list_newest_first(
     assert (await desk.run("dead-letters", "list", user="ops")).stdout == "There are no dead letters.\n"
     confirming = await given_up(runtime, company)
     telling = await unsendable(runtime, company)
-    found = await desk.json("dead-letters", "list", user="ops")
+    found = await desk.items("dead-letters", "list", user="ops")
     assert [(letter["kind"], letter["instance_id"]) for letter in found] == [
         ("effect", str(telling)),
         ("event", str(confirming)),
@@ -87,12 +87,12 @@ async def test_dead_events_and_dead_effects_are_one_list_newest_first(
 
 async def test_a_dead_event_is_tried_again_by_its_id(desk: Desk, runtime: Runtime, company: Database) -> None:
     instance_id = await given_up(runtime, company)
-    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    (letter,) = await desk.items("dead-letters", "list", user="ops")
     shop.is_open = True
     result = await desk.run("dead-letters", "retry", letter["id"], user="ops")
     assert result.stdout == "✓ retried: 1 event\n"
     assert (await desk.json("instances", "show", instance_id))["instance"]["status"] == "completed"
-    assert await desk.json("dead-letters", "list", user="ops") == []
+    assert await desk.items("dead-letters", "list", user="ops") == []
 
 
 async def test_an_instance_is_tried_again_as_its_page_says(
@@ -104,12 +104,12 @@ async def test_an_instance_is_tried_again_as_its_page_says(
     assert retried["incident"] is None
     await drain(runtime)
     assert (await desk.json("instances", "show", instance_id))["instance"]["status"] == "completed"
-    assert await desk.json("dead-letters", "list", user="ops") == []
+    assert await desk.items("dead-letters", "list", user="ops") == []
 
 
 async def test_a_dead_effect_is_sent_again(desk: Desk, runtime: Runtime, company: Database) -> None:
     await unsendable(runtime, company)
-    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    (letter,) = await desk.items("dead-letters", "list", user="ops")
     assert await desk.json("dead-letters", "retry", letter["id"], user="ops") == {**NOTHING, "effects": 1}
     (effect,) = await effects(company)
     assert (effect["status"], effect["attempts"]) == ("queued", 1)
@@ -119,7 +119,7 @@ async def test_an_effect_that_was_awaited_is_tried_again_with_its_instance(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:
     instance_id = await unsendable(runtime, company, awaited=True)
-    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    (letter,) = await desk.items("dead-letters", "list", user="ops")
     assert letter["awaited"]
     assert "retry the instance" in (await desk.run("dead-letters", "list", user="ops")).stdout
     refused = await desk.json("dead-letters", "retry", letter["id"], user="ops", code=1)
@@ -141,7 +141,7 @@ async def test_a_dead_task_is_among_them_and_is_tried_again(
         return str(task_id)
 
     task_id = await die()
-    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    (letter,) = await desk.items("dead-letters", "list", user="ops")
     assert (letter["id"], letter["kind"], letter["what"]) == (task_id, "task", "report.build")
     assert await desk.json("dead-letters", "retry", task_id, user="ops") == {**NOTHING, "tasks": 1}
     await die()
@@ -154,7 +154,7 @@ async def test_what_is_refused_is_told_and_does_not_hold_the_others_back(
 ) -> None:
     instance_id = await given_up(runtime, company)
     shop.is_open = True
-    (letter,) = await desk.json("dead-letters", "list", user="ops")
+    (letter,) = await desk.items("dead-letters", "list", user="ops")
     nothing = "01890a5d-ac96-774b-bcce-b302099a8057"
     ids = (nothing, instance_id, letter["id"])
     result = await desk.run("dead-letters", "retry", *ids, user="ops", code=1)
@@ -192,7 +192,7 @@ async def test_controlling_an_instance_takes_a_capability(
     instance_id = (await desk.json("instances", "start", "orders"))["id"]
     refused = await desk.refusal("instances", command, instance_id, *more)
     assert refused["code"] == "POLICY_DENIED"
-    assert capability in refused["message"]
+    assert capability in refused["detail"]
 
 
 async def test_an_instance_of_others_is_not_cancelled(desk: Desk, company: Database) -> None:
@@ -208,8 +208,8 @@ async def test_everything_that_died_is_tried_again_more_than_a_batch_of_it(
     await unsendable(runtime, company)
     shop.is_open = True
     assert await desk.json("dead-letters", "retry-all", user="ops") == {**NOTHING, "events": 5, "effects": 1}
-    assert await desk.json("dead-letters", "list", user="ops") == []
-    done = await desk.json("instances", "list", "--workflow", "confirmation")
+    assert await desk.items("dead-letters", "list", user="ops") == []
+    done = await desk.items("instances", "list", "--workflow", "confirmation")
     assert [one["status"] for one in done] == ["completed"] * 5
 
 
@@ -229,7 +229,7 @@ async def test_what_fails_again_stays_dead_and_is_told_once(
     retried = await desk.json("dead-letters", "retry-all", user="ops", code=1)
     assert retried["events"] == 0
     assert [one["code"] for one in retried["refused"]] == ["STEP_FAILED"] * 3
-    assert len(await desk.json("dead-letters", "list", user="ops")) == 3
+    assert len(await desk.items("dead-letters", "list", user="ops")) == 3
 
 
 async def test_an_event_that_can_be_nobodys_is_not_said_to_be_tried_again(
@@ -262,7 +262,7 @@ async def test_a_sound_instance_is_as_its_steps_make_it(desk: Desk) -> None:
 async def test_check_finds_what_differs_and_changes_nothing(desk: Desk, company: Database) -> None:
     instance_id = await spoiled(desk, company)
     before = await projection(company, instance_id)
-    (found,) = await desk.json("rebuild", instance_id, "--check", user="ops", code=1)
+    (found,) = (await desk.json("rebuild", instance_id, "--check", user="ops", code=1))["items"]
     assert (found["changed"], list(found["differences"])) == (False, ["tokens"])
     assert found["differences"]["tokens"]["kept"] == []
     assert [token["node"] for token in found["differences"]["tokens"]["rebuilt"]] == ["wait"]
@@ -283,9 +283,9 @@ async def test_every_stuck_instance_is_rebuilt(desk: Desk, company: Database) ->
     assert (await desk.run("rebuild", "--all-stuck", user="ops")).stdout == "No instance is stuck.\n"
     stuck = await failing.stuck(desk, company)
     await desk.run("instances", "start", "orders")
-    assert await desk.json("rebuild", "--all-stuck", "--still-for", "2h", user="ops") == []
-    found = await desk.json("rebuild", "--all-stuck", user="ops")
-    assert [(one["id"], one["changed"]) for one in found] == [(str(stuck), True)]
+    assert await desk.items("rebuild", "--all-stuck", "--still-for", "2h", user="ops") == []
+    found = await desk.items("rebuild", "--all-stuck", user="ops")
+    assert [(one["instance_id"], one["changed"]) for one in found] == [(str(stuck), True)]
     assert (await desk.json("instances", "show", stuck))["instance"]["status"] == "completed"
 
 
@@ -298,7 +298,7 @@ async def test_one_that_cannot_be_rebuilt_does_not_hold_the_others_back(
             "UPDATE assent.workflow_step_executions SET output_json = '{}' WHERE org_id = 'acme'"
         )
     sound = (await desk.json("instances", "start", "orders"))["id"]
-    found = await desk.json("rebuild", broken, sound, user="ops", code=1)
+    found = (await desk.json("rebuild", broken, sound, user="ops", code=1))["items"]
     assert [one.get("error", {}).get("code") for one in found] == ["UNEXPECTED", None]
 
 

@@ -28,7 +28,7 @@ async def test_secret_is_set_listed_and_deleted(database: Database, database_url
     assert (row["org_id"], row["name"], row["value"], row["hosts"]) == ("acme", "erp", VALUE, ["erp.example"])
     table = run(database_url, "list")
     assert "erp.example" in table.stdout
-    (listed,) = json.loads(run(database_url, "list", "--json").stdout)
+    (listed,) = json.loads(run(database_url, "list", "--json").stdout)["items"]
     assert listed["name"] == "erp"
     assert "value" not in listed
     assert VALUE not in done.stdout + table.stdout

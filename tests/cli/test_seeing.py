@@ -2,8 +2,6 @@
 
 import re
 
-from assent.http.routes.approvals import ApprovalBody
-from assent.http.routes.instances import Descriptor, InstanceBody, PossibleStep, StepBody, TimelineStep
 from assent.model.mutation import Command
 from assent.runtime import Runtime
 from assent.store.database import Database
@@ -46,15 +44,20 @@ async def test_a_list_is_filtered_and_goes_on_where_it_ended(desk: Desk, runtime
         await ids(desk, "--status", "completed", "--status", "running", "--workflow", "orders") == flows[::-1]
     )
     assert await ids(desk, "--entity-type", "invoice") == [str(about.id)]
-    assert await ids(desk, "--limit", 2) == [flows[2], flows[1]]
-    assert await ids(desk, "--after", flows[1]) == [flows[0], str(about.id)]
+    page = await desk.json("instances", "list", "--limit", 2)
+    assert [row["id"] for row in page["items"]] == [flows[2], flows[1]]
+    assert await ids(desk, "--cursor", page["next"]) == [flows[0], str(about.id)]
+    assert (
+        f"There is more: --cursor {page['next']}"
+        in (await desk.run("instances", "list", "--limit", 2)).stdout
+    )
     assert (
         await desk.run("instances", "list", "--status", "failed")
     ).stdout == "There is no such instance.\n"
 
 
 async def ids(desk: Desk, *options: object) -> list[str]:
-    return [row["id"] for row in await desk.json("instances", "list", *options)]
+    return [row["id"] for row in (await desk.json("instances", "list", *options))["items"]]
 
 
 async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk, runtime: Runtime) -> None:
@@ -62,7 +65,7 @@ async def test_what_somebody_may_not_read_is_neither_listed_nor_shown(desk: Desk
     await drain(runtime)
     (instance_id,) = await ids(desk)
     assert (await desk.json("instances", "show", instance_id))["entity"]["data"]["number"] == "7"
-    assert await desk.json("instances", "list", user="fin") == []
+    assert await desk.items("instances", "list", user="fin") == []
     for named in (instance_id, created.entity.id):
         commands = (
             ["instances", "show", named],
@@ -130,7 +133,7 @@ async def test_requests_of_all_rounds_are_shown(desk: Desk, runtime: Runtime) ->
     await drain(runtime)
     await runtime.org(ORG, actor("ann")).entities.transition(view.entity_id, "submit")
     shown = await desk.json("instances", "show", view.entity_id)
-    assert [request["status"] for request in shown["requests"]] == ["pending", "void"]
+    assert [request["status"] for request in shown["approvals"]] == ["pending", "void"]
 
 
 async def test_an_instance_that_stopped_says_why_and_what_to_do(
@@ -140,8 +143,9 @@ async def test_an_instance_that_stopped_says_why_and_what_to_do(
     result = await desk.run("instances", "show", instance_id)
     assert "stopped: ATTEMPTS_USED_UP at confirm: RuntimeError: the shop is closed" in result.stdout
     assert f"to do:   Correct the cause, then run `assent instances retry {instance_id}`." in result.stdout
-    shown = (await desk.json("instances", "show", instance_id))["instance"]
-    assert (shown["incident"]["code"], str(instance_id) in shown["advice"]) == ("ATTEMPTS_USED_UP", True)
+    shown = await desk.json("instances", "show", instance_id)
+    assert shown["instance"]["incident"]["code"] == "ATTEMPTS_USED_UP"
+    assert str(instance_id) in shown["advice"]
 
 
 async def test_an_entity_without_a_workflow_is_shown_as_it_is(desk: Desk, runtime: Runtime) -> None:
@@ -166,26 +170,13 @@ async def test_an_entity_whose_workflow_ended_shows_the_one_that_ran(desk: Desk,
 
 async def test_an_id_that_names_nothing_is_not_found(desk: Desk) -> None:
     refused = await desk.refusal("instances", "show", "01890a5d")
-    assert (refused["code"], refused["message"]) == ("NOT_FOUND", "no instance or entity 01890a5d")
+    assert (refused["code"], refused["detail"]) == ("NOT_FOUND", "no instance or entity 01890a5d")
 
 
 async def test_data_cannot_steer_the_terminal(desk: Desk, runtime: Runtime) -> None:
     view = await submit_invoice(runtime, {**MIDDLE, "number": "\x1b[2Jgone"})
     for result in (await desk.run("inbox", user="fin"), await desk.run("instances", "show", view.id)):
         assert "\x1b" not in result.stdout
-
-
-async def test_both_doors_call_the_same_things_by_the_same_names(desk: Desk, runtime: Runtime) -> None:
-    view = await submit_invoice(runtime, MIDDLE)
-    started = await desk.json("instances", "start", "orders")
-    assert set(InstanceBody.model_fields) <= set(started)
-    assert set(StepBody.model_fields) <= set(started["steps"][0])
-    shown = await desk.json("instances", "show", view.id)
-    assert set(Descriptor.model_fields) <= set(shown["instance"])
-    assert set(PossibleStep.model_fields) <= set(shown["instance"]["steps"][0])
-    assert set(TimelineStep.model_fields) <= set(shown["instance"]["timeline"][0])
-    only_there = {"snapshot", "snapshot_state"}
-    assert set(ApprovalBody.model_fields) - only_there <= set(shown["requests"][0])
 
 
 async def test_a_terminal_gets_colours_and_folded_columns_that_lose_nothing(

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from assent.kernel.rules import save_rule
+from tests.cli.application import app
 from tests.cli.desk import Desk, lines
-from tests.world import rows
+from tests.world import LARGE, create_invoice, rows
 
 
 async def test_a_flow_is_started_and_shown_where_it_came_to_rest(desk: Desk, company) -> None:
@@ -41,7 +43,7 @@ async def test_a_number_that_cannot_be_kept_is_refused_and_not_rounded(desk: Des
     refused = await desk.refusal(
         "instances", "start", "orders", "-d", "account=123456789012345678901234567890"
     )
-    assert refused["path"] == ["data", "account"]
+    assert refused["problems"][0]["path"] == ["data", "account"]
 
 
 async def test_data_comes_from_a_file_or_standard_input_and_a_pair_wins(desk: Desk, tmp_path) -> None:
@@ -80,7 +82,7 @@ async def test_the_same_key_answers_with_the_instance_of_before(desk: Desk, comp
 async def test_whoever_lacks_the_capability_starts_nothing(desk: Desk, company) -> None:
     refused = await desk.refusal("instances", "start", "orders", user="fin")
     assert refused["code"] == "POLICY_DENIED"
-    assert "it takes orders:start" in refused["message"]
+    assert "it takes orders:start" in refused["detail"]
     assert await rows(company, "workflow_instances") == []
 
 
@@ -95,6 +97,22 @@ async def test_a_step_that_raises_is_told_and_leaves_nothing_behind(desk: Desk, 
     started = await desk.json("instances", "start", "orders")
     refused = await desk.refusal("instances", "advance", started["id"], "go")
     assert refused["code"] == "STEP_FAILED"
-    assert "RuntimeError: the shop is closed; nothing was changed" in refused["message"]
+    assert "RuntimeError: the shop is closed; nothing was changed" in refused["detail"]
     (instance,) = await rows(company, "workflow_instances")
     assert instance["version"] == started["version"]
+
+
+async def test_a_rule_that_denies_a_transition_refuses_the_command(desk: Desk, company, runtime) -> None:
+    rule = {"name": "budget", "entity_type": "invoice", "action": "submit", "timing": "before"}
+    deny = {
+        "condition": "entity.grand_total > 100",
+        "outcome": "deny",
+        "then": {"message": "over the budget"},
+    }
+    async with company.transaction("acme") as connection:
+        await save_rule(connection, app.registry, "acme", {**rule, **deny}, company.clock.now())
+    invoice = await create_invoice(runtime, LARGE)
+    refused = await desk.refusal("instances", "advance", invoice.id, "submit")
+    assert (refused["code"], refused["message"]) == ("RULE_DENIED", "over the budget")
+    assert await rows(company, "workflow_instances") == []  # its start is still an event for a worker
+    assert (await rows(company, "entities"))[0]["state"] == "draft"

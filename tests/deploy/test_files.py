@@ -37,6 +37,7 @@ from tests.settings import read_from
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+DEPLOYMENT_PAGE = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 PROGRAM = "/opt/assent/bin/assent"
 URL = "postgresql://assent@database/assent"
 
@@ -549,3 +550,60 @@ def test_a_pod_has_more_time_to_end_than_the_grace_period(name: str) -> None:
     )
     time_s = workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert time_s > grace_period_s() + int(pause)
+
+
+OVERLAY = re.search(r"```yaml\n# kustomization.yaml\n(.*?)```", DEPLOYMENT_PAGE, re.DOTALL)
+
+
+def test_the_overlay_of_the_page_is_one_of_the_base(tmp_path: Path) -> None:
+    """Every overlay names what the base has; kubectl, where it is installed, builds both."""
+    assert OVERLAY is not None
+    written = yaml.safe_load(OVERLAY[1])
+    assert [image["name"] for image in written["images"]] == [kustomization()["images"][0]["name"]]
+    (map_,) = written["configMapGenerator"]
+    assert map_["name"] == kustomization()["configMapGenerator"][0]["name"]
+    require_environment(dict(line.split("=", 1) for line in map_["literals"]))
+    if (program := shutil.which("kubectl")) is None:
+        return
+    shutil.copytree(KUBERNETES, tmp_path / "assent" / "deploy" / "kubernetes")
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(OVERLAY[1])
+    for folder in (KUBERNETES, tmp_path / "overlay"):
+        done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        built = [each["kind"] for each in yaml.safe_load_all(done.stdout)]
+        assert sorted(built) == sorted([*(each["kind"] for each in objects()), "ConfigMap"])
+
+
+COMMANDS = [
+    line[line.index("assent ") :]
+    for block in re.findall(r"```(?:\w*)\n(.*?)```", DEPLOYMENT_PAGE, re.DOTALL)
+    for line in block.splitlines()
+    if re.search(r"(?:^|run .*| exec \w+ )assent (migrate|serve|worker|health)", line)
+]
+
+
+@pytest.mark.parametrize("line", [*COMMANDS, *re.findall(r"`(assent [a-z].*?)`", DEPLOYMENT_PAGE)])
+def test_a_command_of_the_page_is_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSENT_APP", "shop.main:app")
+    arguments = line.partition("assent ")[2] if " run " in line else line.removeprefix("assent ")
+    assert parsed(f"assent {arguments}").params is not None
+
+
+def test_every_file_and_variable_of_the_page_is_there() -> None:
+    assert len(COMMANDS) == 3
+    named = re.findall(r"(?<!/)\bdeploy/[\w./@-]*\w", DEPLOYMENT_PAGE)
+    assert [name for name in named if not (ROOT / name).exists() and name != "deploy/compose/secrets"] == []
+    assert set(re.findall(r"\bASSENT_[A-Z_]+\b", DEPLOYMENT_PAGE)) - known_variables() == set()
+
+
+def test_the_numbers_of_the_page_are_those_of_the_readme_and_the_settings() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    sizing = DEPLOYMENT_PAGE.partition("## Sizing")[2].partition("**Connections.**")[0]
+    measured = re.findall(r"\b\d+(?:[.,]\d+)* ?(?:ms|a second|approvals|finished)", sizing)
+    numbers = {re.match(r"[\d.,]+", each)[0] for each in measured}  # type: ignore[index]
+    assert len(numbers) > 6
+    assert [number for number in numbers if number not in readme] == []
+    pool = Settings.defaults().pool_connections_max
+    assert f"`ASSENT_POOL_CONNECTIONS_MAX` ({pool})" in DEPLOYMENT_PAGE
+    assert f"{4 * (pool + 1)} of PostgreSQL's `max_connections`" in " ".join(DEPLOYMENT_PAGE.split())

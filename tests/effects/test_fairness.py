@@ -50,7 +50,7 @@ async def claimed(database: Database, limit: int, per_destination_max: int) -> l
 def by(effects: list[Any], name: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for effect in effects:
-        found[getattr(effect, name)] = found.get(getattr(effect, name), 0) + 1
+        found[effect[name]] = found.get(effect[name], 0) + 1
     return found
 
 

@@ -71,12 +71,12 @@ async def settle(url: str) -> dict[str, str]:
 
 async def _forms_and_flows(people: People) -> dict[str, str]:
     async with people("alice") as alice, people("olga") as olga:
-        survey = (await alice.post("/ui/workflows/survey/start", json={"order": 8})).json()
-        claimed = (await alice.post("/ui/workflows/survey/start", json={"order": 9})).json()["steps"][0]
+        survey = (await alice.post("/api/flows/survey/start", json={"order": 8})).json()
+        claimed = (await alice.post("/api/flows/survey/start", json={"order": 9})).json()["steps"][0]
         assert (await alice.post(f"/api/forms/{claimed['step_id']}/claim")).is_success
-        paused = (await alice.post("/ui/workflows/pair/start", json={})).json()
-        assert (await olga.post(f"/ui/workflows/{paused['id']}/pause", json={})).is_success
-        split = (await alice.post("/ui/workflows/pair/start", json={})).json()
+        paused = (await alice.post("/api/flows/pair/start", json={})).json()
+        assert (await olga.post(f"/api/instances/{paused['id']}/pause", json={})).is_success
+        split = (await alice.post("/api/flows/pair/start", json={})).json()
     return {
         "survey_id": survey["id"],
         "claimed_form_id": claimed["step_id"],

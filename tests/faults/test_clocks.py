@@ -46,6 +46,8 @@ STEPS = [
 SUBMIT = """
 import asyncio, sys
 from assent.store.database import Database
+from tests.processes.application import app
+from tests.world import ANN, ORG
 
 async def main(url, receiver):
     database = await Database.open(url)

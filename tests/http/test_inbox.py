@@ -67,7 +67,7 @@ async def test_an_inbox_comes_in_pages_by_its_sort(people):
         ("?overdue=true", 0),
         ("?overdue=false", 1),
         ("?due_before=2026-03-09T00:00:00Z", 0),
-        ("?claimed=nobody", 1),
+        ("?claimed=unclaimed", 1),
         ("?claimed=me", 0),
         ("?text=nothing", 0),
     ],

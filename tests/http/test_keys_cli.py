@@ -39,8 +39,8 @@ async def test_a_key_is_made_shown_once_used_and_revoked(keys, door):
     text = made.stdout.strip()
     assert await status(door, text) == 200
     listed = await keys("list", "--org", "acme", "--json")
-    (found,) = json.loads(listed.stdout)
-    assert (found["user"], found["scopes"]) == ("robot", ["workflows:read", "entities:*"])
+    (found,) = json.loads(listed.stdout)["items"]
+    assert (found["user_id"], found["scopes"]) == ("robot", ["workflows:read", "entities:*"])
     assert text not in listed.stdout
     assert found["prefix"] in text
     revoked = await keys("revoke", found["id"], "--org", "acme")
@@ -90,6 +90,6 @@ async def test_what_cannot_be_is_told(keys, arguments, code, said):
 
 async def test_another_orgs_keys_are_not_seen_nor_revoked(keys, door):
     made = json.loads((await keys("create", *MINE, "--json")).stdout)
-    assert json.loads((await keys("list", "--org", "globex", "--json")).stdout) == []
+    assert json.loads((await keys("list", "--org", "globex", "--json")).stdout)["items"] == []
     assert (await keys("revoke", made["id"], "--org", "globex")).exit_code == 1
     assert await status(door, made["key"]) == 200

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from assent.http.paging import PAGE_BYTES_MAX, page_of
+from assent.bodies.body import PAGE_BYTES_MAX
+from assent.http.paging import page_of
 from assent.kernel import entities
 from assent.model.cursor import integer_in, position_of
 from tests.http.application import INVOICE_DATA

@@ -2,16 +2,19 @@
 
 import re
 from pathlib import Path
+from uuid import UUID
 
 import asyncpg
 import httpx
 import pytest
 
-from assent.refusals import BUSY_STATES, STATUS_OF, TITLES, status_of
-from assent.store.errors import StoreError
+from assent.model.ids import step_key
+from assent.refusals import BUSY_STATES, STATUS_OF, TITLES, rejection_from, status_of
+from assent.store.errors import OutcomeUnknown, StoreError
 from tests.http.application import app
 from tests.http.callers import SETTINGS, bearer, problem, token
 from tests.http.doors import create_app
+from tests.rows import insert
 
 SOURCE = Path(__file__).parents[2] / "src" / "assent"
 REJECTED = re.compile(r'Rejection\(\s*"([A-Z_]+)"')
@@ -133,3 +136,27 @@ async def test_health_needs_nobody_and_readiness_knows_the_schema(people, furnis
             await connection.execute("DELETE FROM assent.schema_migrations WHERE version = $1", newest)
         assert problem(await client.get("/readyz"), 503)["hint"] == "run `assent migrate`"
         assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_an_instance_whose_row_is_behind_its_steps_is_a_conflict(people, furnished):
+    async with people("alice") as client:
+        started = await client.post("/api/flows/orders.approval/start", json={"order_id": "7"})
+    instance_id = started.json()["id"]
+    async with furnished.transaction(None) as connection:
+        # The step that follows has its receipt; the row of the instance does not know of it.
+        key = step_key(instance_id, "process", "0", 0)
+        await insert(connection, "workflow_step_receipts", instance_id=instance_id, idempotency_key=key)
+    async with people("bob") as client:
+        reply = await client.post(f"/api/instances/{instance_id}/advance", json={"event": "approved"})
+    found = problem(reply, 409)
+    assert (found["code"], found["hint"]) == ("PROJECTION_BEHIND", f"run `assent rebuild {instance_id}`")
+
+
+@pytest.mark.parametrize("reveals_errors", [True, False])
+@pytest.mark.parametrize("audit_id", [None, UUID(int=7)])
+def test_a_lost_commit_is_an_unknown_outcome_in_the_shared_mapping(reveals_errors, audit_id):
+    rejection = rejection_from(OutcomeUnknown("acme", audit_id), reveals_errors=reveals_errors)
+    assert rejection.code == "OUTCOME_UNKNOWN"
+    assert "nothing was changed" not in rejection.message
+    if not reveals_errors and audit_id:
+        assert str(audit_id) in rejection.hint

@@ -123,4 +123,4 @@ async def test_a_long_queue_of_one_org_does_not_keep_others_waiting(results_work
             for _ in range(number):
                 await insert_delivery(connection, org_id=org_id, request_id=request["id"])
         claimed = await JobQueue("result", uuid4()).claim(connection, 4)
-    assert sorted(one.org_id for one in claimed) == ["acme", "acme", "globex", "hooli"]
+    assert sorted(one["org_id"] for one in claimed) == ["acme", "acme", "globex", "hooli"]

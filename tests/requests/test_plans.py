@@ -1,5 +1,6 @@
 """Plans: what is to be folded, and what is to be ended, is found by index, however much there is besides."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -40,7 +41,18 @@ STATEMENTS: dict[str, dict[str, Any]] = {
     JOBS: {
         "find_lanes": ("result", "", "", -1, 500),
         "find_suspect_lane": ("result", None),
-        "claim_jobs": ("result", ["org-1"], ["kyc.vendor"], [128], 200, 200, None, ID, False),
+        "claim_jobs": (
+            "result",
+            ["org-1"],
+            ["kyc.vendor"],
+            [128],
+            200,
+            200,
+            None,
+            ID,
+            False,
+            timedelta(seconds=20),
+        ),
         "settle_jobs_if_claimed": ([], ID),
         "hold_jobs_if_claimed": (ID, ["org-1"], [ID], [1]),
         "rescue_jobs": ([ID], [1], 200),

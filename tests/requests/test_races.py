@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from assent.jobs.job import JOB_COLUMNS, ClaimedJob
 from assent.jobs.queue import JobQueue, hold_if_claimed
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
@@ -130,7 +131,8 @@ async def test_a_bundle_is_folded_only_by_the_worker_and_the_attempt_that_have_i
     await results_worker.push(request_id, "a", item(1))
     worker_id = uuid4()
     async with database.transaction(None) as connection:
-        (claimed,) = await JobQueue("result", worker_id).claim(connection, 10)
+        (row,) = await JobQueue("result", worker_id).claim(connection, 10)
+        claimed = ClaimedJob(*row[:JOB_COLUMNS])
         assert await hold_if_claimed(connection, worker_id, [claimed.job]) == {claimed.id}
         sql = f"UPDATE assent.jobs SET {change} WHERE org_id = $1 AND kind = 'result'"  # noqa: S608 - ours
         await connection.execute(sql, ORG)

@@ -60,11 +60,11 @@ async def test_publish_as_json_gives_programs_the_same(database, database_url):
             "definitions", "publish", INVOICES, EXPENSES, "--org", "acme", "--json", url=database_url
         ).stdout
     )
-    assert found["problems"] == []
-    kinds = [(one["source"]["definition_kind"], one["effective"]["org_id"]) for one in found["published"]]
+    published = found["publications"]
+    kinds = [(one["definition"]["kind"], one["effective"]["org_id"]) for one in published]
     assert kinds == [("envelope", "*"), ("org_patch", "acme"), ("flow", "acme")]
     hashes = {row["compiled_hash"] for row in await definition_rows(database)} - {None}
-    assert {one["effective"]["compiled_hash"] for one in found["published"]} == hashes
+    assert {one["effective"]["hash"] for one in published} == hashes
 
 
 async def test_problems_are_shown_with_their_lines_and_nothing_is_published(database, database_url, hello):
@@ -140,7 +140,8 @@ async def test_definitions_lists_what_is_published_and_with_all_what_was(databas
     assert lines(run_command("definitions", "list", "--org", "acme", url=database_url).stdout) == [
         "published  acme  flow  hello 2  <hash>"
     ]
-    everything = json.loads(run_command("definitions", "list", "--all", "--json", url=database_url).stdout)
+    listed = run_command("definitions", "list", "--all", "--json", url=database_url).stdout
+    everything = json.loads(listed)["items"]
     assert [(one["org_id"], one["version"], one["status"]) for one in everything] == [
         ("acme", 2, "published"),
         ("acme", 1, "archived"),
@@ -166,7 +167,7 @@ async def test_recompile_fails_where_something_stays_stale(database, database_ur
         published = (await publish(database, flow(), "acme")).source
     await tamper(database, published.id, source_json=flow(start="nowhere"))
     outcome = run_command("definitions", "recompile", "--json", url=database_url)
-    (found,) = json.loads(outcome.stdout)
+    (found,) = json.loads(outcome.stdout)["items"]
     assert (outcome.returncode, found["new"], found["problems"][0]["code"]) == (1, None, "UNKNOWN_NODE")
 
 

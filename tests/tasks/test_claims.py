@@ -48,7 +48,8 @@ async def submit_many(
 async def settle(tasks_worker: TasksWorker, task: ClaimedTask, output: Any = None) -> bool:
     async def work(connection: Connection) -> bool:
         mark = AttemptResult(task, Succeeded(result=output), "done", output=output)
-        return bool(await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark]))
+        settled, _ = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        return bool(settled)
 
     return await tasks_worker.database.run(work, org_id=None)
 
@@ -215,7 +216,8 @@ async def test_cancel_and_completion_at_the_same_moment_have_one_winner(tasks_wo
     (task,) = await tasks_worker.claim(1)
     async with tasks_worker.database.transaction(None) as connection:
         mark = AttemptResult(task, Succeeded(), "done")
-        assert await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        settled, _ = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        assert settled == [mark]
         cancelling = asyncio.create_task(tasks_worker.runtime.org(ORG).tasks.cancel(task_id))
         await wait_until_a_connection_is_blocked(connection)
     with pytest.raises(assent.Refused, match="TASK_HAS_ENDED"):
@@ -297,6 +299,23 @@ async def test_lease_is_not_forgotten_while_tasks_are_in_its_workers_hands(tasks
     await tasks_worker.claim(1)
     await tasks_worker.duty._jobs.lease.end(tasks_worker.database)
     assert await count(tasks_worker.database, "worker_leases") == 1
+
+
+async def test_claim_renews_a_lease_that_is_about_to_end_and_holds_it(
+    tasks_worker: TasksWorker, clock: MovedClock
+) -> None:
+    """Without a lease no claim could be rescued; and a lease that is held is not ended beside the claim."""
+    lease = "SELECT leased_until - assent.now() AS left FROM assent.worker_leases"
+    length = tasks_worker.duty._jobs._length
+    await submit_many(tasks_worker, 3)
+    assert len(await tasks_worker.claim(1)) == 1
+    assert [row["left"] for row in await fetch(tasks_worker.database, lease)] == [length]
+    clock.advance(length * 0.8)
+    assert len(await tasks_worker.claim(1)) == 1
+    assert [row["left"] for row in await fetch(tasks_worker.database, lease)] == [length]
+    async with tasks_worker.database.transaction(None) as connection:
+        assert len(await tasks_worker.duty._claim(connection, 1)) == 1
+        assert await fetch(tasks_worker.database, lease + " FOR UPDATE SKIP LOCKED") == []
 
 
 async def test_worker_that_is_stopped_inside_a_claim_does_not_keep_others_from_claiming(

@@ -45,7 +45,8 @@ async def test_a_former_attempt_of_the_same_worker_does_not_settle_the_present_o
 ) -> None:
     async def settle(connection: Connection) -> list:
         mark = AttemptResult(former, Succeeded(result="late"), "done")
-        return await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        settled, _ = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [mark])
+        return settled
 
     assert await tasks_worker.database.run(settle, org_id=None) == []
     assert await tasks_worker.status() == "running"

@@ -235,7 +235,7 @@ async def test_a_former_attempt_tells_the_step_nothing(
         AttemptResult(task, Failed("BROKEN", "failed"), "dead", error="failed") for task in (former, fresh)
     )
     async with tasks_worker.database.transaction(None) as connection:
-        settled = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [late, in_time])
+        settled, _ = await settle_if_claimed(connection, tasks_worker.duty._jobs.worker_id, [late, in_time])
     assert settled == [in_time]
     assert await drain(tasks_worker.runtime) == 1
     assert (await step(tasks_worker, overtaken))["status"] == "pending"

@@ -187,8 +187,10 @@ async def test_look_at_the_queues_reads_indexes_and_no_table(runtime: Runtime, d
     async with database.transaction(None) as connection:
         await connection.execute(SQL.find_by_index)
         plan = await explain(connection, SQL.look_at_queues, START, 1000)
+        paused = await explain(connection, SQL.count_incidents, 1000)
     assert "Index Only Scan" in plan
     assert "Seq Scan on" not in plan
+    assert "Index Scan using instances_paused" in paused
 
 
 async def explain(connection: Connection, sql: str, *given: Any) -> str:

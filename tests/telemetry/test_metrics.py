@@ -1,10 +1,12 @@
 """What is counted after some work is what was done, once, also where something was rolled back and tried again."""
 
+import time
 from datetime import timedelta
 
 import pytest
 
 from assent.app import App
+from assent.model.actor import SYSTEM
 from assent.model.mutation import Refused
 from assent.operations.metrics_page import MetricsPage
 from assent.runtime import Runtime
@@ -72,7 +74,7 @@ async def test_failed_attempts_are_retries_and_the_last_one_a_dead_letter(
         clock.advance(timedelta(hours=1))
     assert counted("assent_events_total", event_type="on_start", outcome="accepted") == 1
     assert counted("assent_retries_total", queue="events") == 4
-    assert counted("assent_given_up_total", queue="events") == 1
+    assert counted("assent_dead_total", queue="events") == 1
     assert counted("assent_events_total", event_type="on_start", outcome="dead") == 1
     assert counted("assent_steps_total", kind="system", status="completed") == 1
 
@@ -114,6 +116,9 @@ async def test_duties_are_counted_with_their_errors(counted: Counted) -> None:
     assert counted("assent_duty_runs_total", duty="timers", outcome="done") == 1
     assert counted("assent_duty_runs_total", duty="timers", outcome="error") == 1
     assert counted("assent_duty_run_seconds_sum", duty="timers") == 1
+    assert counted("assent_duty_last_run_timestamp_seconds", duty="timers") == pytest.approx(
+        time.time(), abs=60
+    )
     assert counted("assent_duty_done_total", duty="timers", part="all") == 3
     assert counted("assent_duty_done_total", duty="released", part="events") == 2
 
@@ -135,6 +140,28 @@ async def test_approvals_are_counted_when_asked_and_when_they_end(
     assert counted("assent_approvals_total", outcome="asked") == 4
     assert counted("assent_approvals_total", outcome="approved") == 3
     assert counted("assent_approvals_total", outcome="rejected") is None
+
+
+async def test_paused_instances_are_counted_by_code_and_definition_until_they_go_on(
+    runtime: Runtime, database: Database, counted: Counted
+) -> None:
+    seconds = [100.0]
+    page = MetricsPage(database, lambda: seconds[0])
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end"))
+    await publish_steps(database, "failing", [call("a", "none.there"), END], arrows("a", "end"))
+    people = runtime.org(ORG, SYSTEM)
+    view = await runtime.org(ORG, ANN).instances.start("asking")
+    await people.instances.start_many("failing", [{}, {}])
+    await people.instances.pause(view.id)
+    await drain(runtime)
+    await page.render()
+    assert counted("assent_incidents", code="PAUSED", definition="asking") == 1
+    assert counted("assent_incidents", code="UNKNOWN_OPERATION", definition="failing") == 2
+    await people.instances.resume(view.id)
+    seconds[0] += 10
+    await page.render()
+    assert counted("assent_incidents", code="PAUSED", definition="asking") is None
+    assert counted("assent_incidents", code="UNKNOWN_OPERATION", definition="failing") == 2
 
 
 async def test_page_has_the_queues_and_asks_for_them_now_and_then(

@@ -1188,6 +1188,7 @@ CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances 
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
+CREATE INDEX instances_paused ON assent.workflow_instances (workflow_id) WHERE status = 'paused';
 CREATE INDEX instances_by_definition ON assent.workflow_instances (org_id, definition_id);
 CREATE INDEX instances_by_subject ON assent.workflow_instances (org_id, subject_id, status);
 CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)
@@ -1916,7 +1917,7 @@ CREATE TRIGGER approval_requests_are_approved_by_those_who_are_asked BEFORE UPDA
 
 -- A decision is given on a request that is open, in a seat that is asked, by its owner or by a delegate of the owner; never
 -- by a person who had a part in what is to be approved, who fills another seat of the round, or who was found among the
--- members and is not what they were asked as any more. Also when it is written by hand. The rule of assent.engine.seats,
+-- members and is not what they were asked as any more. Also when it is written by hand. The rule of assent.engine.consent,
 -- where the database can know it.
 CREATE FUNCTION assent.guard_decision() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -2063,7 +2064,7 @@ GRANT EXECUTE ON FUNCTION assent.takes_part(assent.workflow_instances, text, tim
 -- Nothing here is ever deleted, so that a key, and a cargo, is taken once for ever.
 
 -- Whether a text points to something: to a thing of ours by its id, or to something of an outside system. One thing has
--- one spelling, for it is taken once. The same as assent.model.cargo.
+-- one spelling, for it is taken once. The same as assent.model.outside_request.
 CREATE FUNCTION assent.is_cargo(pointer text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pointer ~ '^((version|document|entity|screening)://assent/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|external://[a-z0-9][a-z0-9._-]{0,62}/[!-~]{1,255})$';
@@ -2268,7 +2269,7 @@ RETURN CASE
   WHEN length(item ->> 'error') > 2000 THEN 'the error of an item has 2000 characters at most'
 END;
 
--- What is wrong with a bundle; null where it is right. The same as assent.model.bundle.
+-- What is wrong with a bundle; null where it is right. The same as assent.model.outside_request.
 CREATE FUNCTION assent.bundle_problem(key text, items jsonb, status text, error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE

@@ -86,7 +86,7 @@ class StartingLoad:
                 if (await client.get("/readyz")).status_code != 200:
                     continue
                 headers = {"Idempotency-Key": f"order-{number}"}
-                answer = await client.post("/ui/workflows/orders/start", json={"n": number}, headers=headers)
+                answer = await client.post("/api/flows/orders/start", json={"n": number}, headers=headers)
             except httpx.HTTPError:
                 continue  # the server went away; the key makes the next try the same command
             assert answer.status_code in (201, 503), answer.text
@@ -101,7 +101,7 @@ async def _read(client: httpx.AsyncClient, instance: str) -> None:
     """Look at what was started, by every page about it; the server may be on its way out."""
     for page in ("", "/steps"):
         with suppress(httpx.HTTPError):
-            seen = await client.get(f"/ui/workflows/{instance}{page}")
+            seen = await client.get(f"/api/instances/{instance}{page}")
             assert seen.status_code in (200, 503), seen.text
 
 

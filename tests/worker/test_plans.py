@@ -1,10 +1,16 @@
 """Plans: a batch is found by index, so that its cost does not grow with history."""
 
+from dataclasses import fields
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
+from assent.effects.claimed_effect import ClaimedEffect
+from assent.jobs.job import JOB_COLUMNS
+from assent.requests.deliveries import ClaimedDelivery
 from assent.store.queries import load_queries
+from assent.tasks.claimed_task import ClaimedTask
 from assent.worker.duty import look_up_by_index
 from assent.worker.upkeep import KEPT_KEYS
 
@@ -38,7 +44,18 @@ async def fill(connection, number: int) -> None:
 JOBS = load_queries("assent.jobs", "jobs.sql")
 CLAIMS = {
     "find_lanes": ("effect", "", "", -1, 500),
-    "claim_jobs": ("effect", ["acme"], ["one.example"], [128], 100, 100, 8, UUID(int=1), False),
+    "claim_jobs": (
+        "effect",
+        ["acme"],
+        ["one.example"],
+        [128],
+        100,
+        100,
+        8,
+        UUID(int=1),
+        False,
+        timedelta(seconds=20),
+    ),
     "settle_jobs_if_claimed": ([], UUID(int=1)),
 }
 
@@ -57,6 +74,27 @@ async def test_no_backlog_of_effects_is_read_as_a_whole(database, name):
     assert "Seq Scan on jobs" not in found
     if name != "settle_jobs_if_claimed":
         assert "jobs_to_run" in found
+
+
+LOADS: dict[str, tuple[type, str, int]] = {
+    "assent.tasks tasks.sql read_submissions": (ClaimedTask, "input", 0),
+    "assent.effects effects.sql read_effects": (ClaimedEffect, "instance_id", 0),
+    "assent.requests requests.sql read_deliveries": (ClaimedDelivery, "request_id", 1),
+}
+
+
+@pytest.mark.parametrize("statement", LOADS)
+async def test_columns_of_claimed_jobs_stand_in_the_order_of_their_fields(database, statement):
+    """They are handed on by position."""
+    kind, first, skipped = LOADS[statement]
+    package, file, name = statement.split()
+    async with database.transaction(None) as connection:
+        claim = await connection.prepare(JOBS.claim_jobs)
+        load = await connection.prepare(getattr(load_queries(package, file), name))
+        columns = [column.name for column in claim.get_attributes()][:JOB_COLUMNS]
+        columns += [column.name for column in load.get_attributes()][skipped:]
+    assert columns == [field.name for field in fields(kind)]
+    assert columns[JOB_COLUMNS] == first
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

@@ -80,13 +80,14 @@ ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status, closed_at = exc
 SELECT id FROM assent.approval_requests WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;
 
 -- name: list_requests_of_instance
--- The newest requests of an instance, whatever became of them, with seats and decisions.
-SELECT r.*,
+-- The newest requests of an instance, whatever became of them, with seats, decisions and the versions they are about.
+SELECT r.*, v.data AS snapshot, v.state AS snapshot_state,
        (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.id), '[]') FROM assent.workflow_seats s
          WHERE s.org_id = r.org_id AND s.request_id = r.id) AS seats,
        (SELECT coalesce(jsonb_agg(to_jsonb(d) ORDER BY d.id), '[]') FROM assent.approval_decisions d
          WHERE d.org_id = r.org_id AND d.request_id = r.id) AS decisions
   FROM assent.approval_requests r
+  LEFT JOIN assent.entity_versions v ON v.org_id = r.org_id AND v.id = r.snapshot_version_id
  WHERE r.org_id = $1 AND r.instance_id = $2 ORDER BY r.id DESC LIMIT $3;
 
 -- name: read_request

@@ -108,10 +108,10 @@ async def find_requests(
 
 async def requests_of_instance(
     connection: Connection, org_id: str, instance_id: UUID, limit: int
-) -> Sequence[ApprovalRequest]:
+) -> Sequence[ApprovalDetails]:
     """Return the requests of an instance, the newest first."""
     rows = await connection.fetch(_SQL.list_requests_of_instance, org_id, instance_id, limit)
-    return [request_from(row) for row in rows]
+    return [ApprovalDetails(request_from(row), row["snapshot"], row["snapshot_state"]) for row in rows]
 
 
 async def write_requests(connection: Connection, changes: Sequence[RequestChanges], now: datetime) -> None:

@@ -7,9 +7,10 @@ from uuid import UUID
 import typer
 
 from assent.cli.options import DataOption, GivenId, JsonDataOption, JsonOption, find_one, given_data, given_id
-from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
+from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act, if_readable
 
 if TYPE_CHECKING:
+    from assent.approvals.requests import ApprovalDetails
     from assent.runtime import InstanceView
 
 
@@ -37,6 +38,25 @@ BehalfOption = Annotated[
 GroupOption = Annotated[
     str | None, typer.Option("--group", help="Which seat is meant, where the approver has several.")
 ]
+
+
+@app.command()
+def show(
+    request: RequestArgument, app: AppOption, org: OrgOption, user: UserOption, json: JsonOption = False
+) -> None:
+    """Show a request: the version that is to be approved, its approvers and their decisions."""
+    from assent.bodies.instances import ApprovalBody
+    from assent.cli.instance_page import print_request
+    from assent.cli.output import print_body
+
+    async def work(session: ActorSession) -> "ApprovalDetails":
+        return await _read(session, await _request_id(session, request))
+
+    details = act(ActorOptions(app, org, user, json), work)
+    if json:
+        print_body(ApprovalBody.of_details(details))
+    else:
+        print_request(details)
 
 
 @app.command()
@@ -116,12 +136,39 @@ def _command(
     done: str,
 ) -> None:
     """Run a command on the request that an id names, and print where its instance stands then."""
-    from assent.cli.instance_page import print_done
+    from assent.bodies.instances import ApprovalBody, DecidedBody, InstanceBody
+    from assent.cli.instance_page import print_stand
+    from assent.cli.output import print_body
+    from assent.model.mutation import Refused
 
-    async def find_and_work(session: ActorSession) -> "InstanceView":
-        return await work(session, await _request_id(session, given))
+    async def find_and_work(session: ActorSession) -> "tuple[ApprovalDetails | None, InstanceView | None]":
+        request_id = await _request_id(session, given)
+        view = await if_readable(session, await work(session, request_id))
+        try:
+            return await _read(session, request_id), view
+        except Refused:
+            return None, view
 
-    print_done(done, act(who, find_and_work), json=who.json)
+    details, view = act(who, find_and_work)
+    if not who.json:
+        print_stand(done, view)
+    elif details is None:
+        print_body(None)
+    else:
+        instance = InstanceBody.of(view) if view else None
+        print_body(DecidedBody(request=ApprovalBody.of_details(details), instance=instance))
+
+
+async def _read(session: ActorSession, request_id: UUID) -> "ApprovalDetails":
+    """Return a request that the member is asked about, or whose instance they may read; else raise `Refused`."""
+    from assent.approvals.requests import read_request
+    from assent.runtime.readers import may_read_request
+
+    async with session.reading() as connection:
+        details = await read_request(connection, session.org_id, request_id)
+        assert details is not None, "requests are never deleted"
+        await may_read_request(session.runtime.core, connection, details.request, session.actor)
+    return details
 
 
 async def _request_id(session: ActorSession, given: GivenId) -> UUID:

@@ -1,12 +1,13 @@
 """`assent audit`: who did what, to what, when, by which way and why."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import CursorOption, JsonOption, LimitOption
 from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ SubjectOption = Annotated[str | None, typer.Option("--subject", metavar="ID", he
 ChannelOption = Annotated[str | None, typer.Option("--channel", help="By which way: http, cli, python, …")]
 SinceOption = Annotated[datetime | None, typer.Option("--since", help="From this time on, local.")]
 UntilOption = Annotated[datetime | None, typer.Option("--until", help="Before this time, local.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many are shown.")]
-AfterOption = Annotated[UUID | None, typer.Option("--after", help="The last id of the page before.")]
 
 
 def audit(  # noqa: PLR0913, PLR0917
@@ -42,12 +41,13 @@ def audit(  # noqa: PLR0913, PLR0917
     since: SinceOption = None,
     until: UntilOption = None,
     limit: LimitOption = 50,
-    after: AfterOption = None,
+    cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
     """Search the audit log, newest first: changes, commands and administration. Takes `audit:read`."""
     from assent.audit.entries import AuditFilter
-    from assent.cli.output import console, print_json, print_table
+    from assent.bodies.operations import AuditEntryBody
+    from assent.cli.output import print_list
 
     wanted = AuditFilter(
         entity_id=entity,
@@ -59,30 +59,31 @@ def audit(  # noqa: PLR0913, PLR0917
         since=since.astimezone() if since else None,
         until=until.astimezone() if until else None,
     )
-    found = act(ActorOptions(app, org, user, json), lambda session: _search(session, wanted, after, limit))
-    if json:
-        print_json(found)
-    elif found:
-        print_table(_table(found))
-    else:
-        console().print("Nothing of the kind is on record.", style="dim")
+    found = act(ActorOptions(app, org, user, json), lambda session: _search(session, wanted, cursor, limit))
+    print_list(
+        *(found, limit, AuditEntryBody.of, lambda row: str(row["id"])),
+        json=json,
+        show=_table,
+        none="Nothing of the kind is on record.",
+    )
 
 
 async def _search(
-    session: ActorSession, wanted: "AuditFilter", after: UUID | None, limit: int
+    session: ActorSession, wanted: "AuditFilter", cursor: str | None, limit: int
 ) -> "list[Row]":
     from dataclasses import replace
 
     from assent.audit.entries import READ_AUDIT, search_audit
+    from assent.model.cursor import id_in, position_of
     from assent.runtime.rights import hidden_types, require_capability
 
     require_capability(session.actor, READ_AUDIT)
     seen = replace(wanted, hidden_types=hidden_types(session.contracts, session.actor))
     async with session.reading() as connection:
-        return await search_audit(connection, session.org_id, seen, after, limit)
+        return await search_audit(connection, session.org_id, seen, position_of(cursor, id_in), limit + 1)
 
 
-def _table(found: "list[Row]") -> "Table":
+def _table(found: "Sequence[Row]") -> "Table":
     from assent.cli.output import moment, one_line, table
 
     rows = (

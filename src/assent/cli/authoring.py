@@ -14,19 +14,15 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check contracts, patches and flows, and print every problem. Exit code 1 means that there are some."""
-    from assent.cli.output import counted, print_json, print_problems, print_summary
+    from assent.bodies.definitions import CheckedBody
+    from assent.cli.output import counted, print_body, print_problems, print_summary
     from assent.cli.sources import sources_at
     from assent.compiler.declarations import compile_sources
 
     sources = sources_at(paths)
     found = compile_sources(sources)
     if json:
-        print_json(
-            {
-                "problems": [problem.to_json() for problem in found.problems],
-                "workflows": [{"key": w.key, "version": w.version, "hash": w.hash} for w in found.workflows],
-            }
-        )
+        print_body(CheckedBody.of_check(found.problems, found.workflows))
     else:
         print_problems(found.problems, sources)
         what = f"{counted(len(sources), 'document')}, {counted(len(found.workflows), 'workflow')}"
@@ -70,12 +66,14 @@ NewerArgument = Annotated[
 
 def diff(path: PathArgument, newer: NewerArgument = None, json: JsonOption = False) -> None:
     """Print what differs, slot by slot: a contract's patches against its bare envelope, or two versions."""
-    from assent.cli.output import print_json
+    from assent.bodies.body import Page
+    from assent.bodies.definitions import DefinitionDiff
+    from assent.cli.output import print_body
     from assent.cli.sources import changes_of_patches, changes_of_versions
 
     found = changes_of_patches(path) if newer is None else changes_of_versions(path, newer)
     if json:
-        print_json([difference.to_json() for difference in found])
+        print_body(Page(items=[DefinitionDiff.of_diff(difference) for difference in found]))
     else:
         typer.echo("\n".join(difference.to_text() for difference in found), nl=False)
 

@@ -1,26 +1,25 @@
 """`assent dead-letters`: list events, effects, tasks and results that are dead, and retry them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import CursorOption, JsonOption, LimitOption
 from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assent.cli.letters import Letter, Retried
+    from assent.cli.letters import Retried
+    from assent.operations.queues import DeadLetter
 
 
 app = typer.Typer(
     no_args_is_help=True, help="Dead letters: events, effects, tasks and results that used up their attempts."
 )
 
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of each are shown.")]
 LettersArgument = Annotated[
     list[UUID],
     typer.Argument(metavar="ID…", help="Dead letters, by their whole ids."),
@@ -28,20 +27,26 @@ LettersArgument = Annotated[
 
 
 @app.command("list")
-def list_letters(
-    app: AppOption, org: OrgOption, user: UserOption, limit: LimitOption = 100, json: JsonOption = False
+def list_letters(  # noqa: PLR0913, PLR0917
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    limit: LimitOption = 100,
+    cursor: CursorOption = None,
+    json: JsonOption = False,
 ) -> None:
     """List dead events, effects, tasks and results together, newest first. Takes the capability `workflows:retry`."""
+    from assent.bodies.operations import LetterBody
     from assent.cli.letters import dead_letters
-    from assent.cli.output import console, print_json, print_table
+    from assent.cli.output import print_list
 
-    found = act(ActorOptions(app, org, user, json), lambda session: dead_letters(session, limit))
-    if json:
-        print_json([asdict(letter) for letter in found])
-    elif found:
-        print_table(_table(found))
-    else:
-        console().print("There are no dead letters.", style="dim")
+    found = act(ActorOptions(app, org, user, json), lambda session: dead_letters(session, cursor, limit + 1))
+    print_list(
+        *(found, limit, LetterBody.of, lambda letter: (letter.created_at.isoformat(), str(letter.id))),
+        json=json,
+        show=_table,
+        none="There are no dead letters.",
+    )
 
 
 @app.command("retry")
@@ -87,7 +92,7 @@ def _print(done: "Retried", *, json: bool) -> None:
     raise typer.Exit(max((exit_code(rejection) for _, rejection in done.refused), default=0))
 
 
-def _table(letters: "Sequence[Letter]") -> "Table":
+def _table(letters: "Sequence[DeadLetter]") -> "Table":
     from assent.cli.output import moment, one_line, table
 
     rows: list[list[Any]] = [

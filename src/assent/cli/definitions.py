@@ -27,7 +27,9 @@ def list_definitions(
     json: JsonOption = False,
 ) -> None:
     """List the definitions that are published or in draft, with version, hash and compiler."""
-    from assent.cli.output import console, print_json
+    from assent.bodies.body import Page
+    from assent.bodies.definitions import DefinitionSummary
+    from assent.cli.output import console, print_body
     from assent.store.errors import StoreError
 
     try:
@@ -37,7 +39,7 @@ def list_definitions(
         raise typer.Exit(1) from None
     shown = [version for version in found if every or version.status != "archived"]
     if json:
-        print_json([version.to_json() for version in shown])
+        print_body(Page(items=[DefinitionSummary.of(version) for version in shown]))
     else:
         lines = [f"{version.status:<9}  {one_line(version)}" for version in shown]
         typer.echo("\n".join(lines) or "Nothing is published yet; see `assent definitions publish --help`.")
@@ -74,7 +76,8 @@ def publish(
 
     Prints every problem with its line, and ends with 1, where there is one.
     """
-    from assent.cli.output import print_json
+    from assent.bodies.definitions import PublicationsBody
+    from assent.cli.output import print_body
     from assent.cli.refusals import exit_with
     from assent.cli.sources import sources_at
     from assent.model.problems import Invalid
@@ -86,18 +89,19 @@ def publish(
         _show_problems(invalid.problems, sources, json=json)
         raise typer.Exit(1) from None
     except Exception as error:
-        exit_with(error)
+        exit_with(error, json=json)
     if json:
-        print_json({"problems": [], "published": [_publication_json(found) for found in done.publications]})
+        print_body(PublicationsBody.of_publications(done.publications))
     else:
         typer.echo("\n".join(_lines(done)) or "There is nothing to publish.")
 
 
 def _show_problems(problems: "Sequence[Problem]", sources: "Sequence[Source]", *, json: bool) -> None:
-    from assent.cli.output import counted, print_json, print_problems, print_summary
+    from assent.bodies.definitions import CheckedBody
+    from assent.cli.output import counted, print_body, print_problems, print_summary
 
     if json:
-        print_json({"problems": [problem.to_json() for problem in problems]})
+        print_body(CheckedBody.of_check(problems, ()))
         return
     print_problems(problems, sources, stderr=True)
     print_summary(problems, f"{counted(len(sources), 'document')}; nothing was published", stderr=True)
@@ -131,30 +135,23 @@ def _lines_of(publication: "Publication") -> list[str]:
     return [f"{verb}  {one_line(part)}" for part in found]
 
 
-def _publication_json(publication: "Publication") -> dict[str, object]:
-    effective = publication.effective
-    return {
-        "source": publication.source.to_json(),
-        "effective": effective.to_json() if effective else None,
-        "changed": publication.changed,
-    }
-
-
 @app.command()
 def recompile(json: JsonOption = False) -> None:
     """Compile stale definitions again, and move their instances where the graph is the same.
 
     Ends with 1 where something stays stale: its source has problems now, or its instances cannot move.
     """
-    from assent.cli.output import print_json
+    from assent.bodies.body import Page
+    from assent.bodies.definitions import RecompiledBody
+    from assent.cli.output import print_body
     from assent.cli.refusals import exit_with
 
     try:
         found = asyncio.run(_recompile())
     except Exception as error:
-        exit_with(error)
+        exit_with(error, json=json)
     if json:
-        print_json([_recompiled_json(one) for one in found])
+        print_body(Page(items=[RecompiledBody.of_recompiled(one) for one in found]))
     else:
         typer.echo("\n\n".join(map(_text, found)) or "Nothing is stale.")
     raise typer.Exit(1 if any(one.new is None or one.staying for one in found) else 0)
@@ -185,14 +182,3 @@ def _text(one: "Recompiled") -> str:
         lines.append(f"staying     {counted(len(one.staying), 'instance')}: {why}")
         lines += [f"            {org_id}  {instance_id}" for org_id, instance_id in one.staying]
     return "\n".join(lines)
-
-
-def _recompiled_json(one: "Recompiled") -> dict[str, object]:
-    return {
-        "old": one.old.to_json(),
-        "new": one.new.to_json() if one.new else None,
-        "same_graph": one.same_graph,
-        "problems": [problem.to_json() for problem in one.problems],
-        "moved": one.moved,
-        "staying": [{"org_id": org_id, "instance_id": str(found)} for org_id, found in one.staying],
-    }

@@ -1,7 +1,6 @@
 """`assent events`: emit an event under a key, and list what is still to be processed."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,12 +35,13 @@ def emit_event(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Emit an event to the steps that wait for a key, now or later. Takes the capability `events:emit`."""
-    from assent.cli.output import console, print_json
+    from assent.bodies.operations import EventBody
+    from assent.cli.output import console, print_body
 
     given = given_data(data, json_data)
     new = act(ActorOptions(app, org, user, json), lambda session: _emit(session, key, given, cause))
     if json:
-        print_json({"key": key, "new": new})
+        print_body(EventBody(key=key, new=new))
     else:
         said = "emitted; a worker processes it" if new else "this cause was emitted before; nothing happens"
         console().print(f"{key}: {said}")
@@ -63,11 +63,13 @@ def list_events(
 
     Takes the capability `workflows:retry`. `assent health` counts them.
     """
-    from assent.cli.output import console, print_json, print_table
+    from assent.bodies.body import Page
+    from assent.bodies.operations import OpenItemBody
+    from assent.cli.output import console, print_body, print_table
 
     found, now = act(ActorOptions(app, org, user, json), lambda session: _read(session, limit))
     if json:
-        print_json([asdict(item) for item in found])
+        print_body(Page(items=[OpenItemBody.of(item) for item in found]))
     elif found:
         print_table(_table(found, now))
     else:

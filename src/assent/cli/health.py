@@ -19,7 +19,8 @@ OrgOption = Annotated[
 
 def health(org: OrgOption = None, json: JsonOption = False) -> None:
     """Say how everything goes. Ends with 1 when something is wrong, and says what."""
-    from assent.cli.output import console, print_json
+    from assent.bodies.operations import HealthReport
+    from assent.cli.output import console, print_body
     from assent.model.problems import Invalid
     from assent.store.errors import StoreError
 
@@ -29,7 +30,7 @@ def health(org: OrgOption = None, json: JsonOption = False) -> None:
         console(stderr=True).print(str(error), style="red")
         raise typer.Exit(1) from None
     if json:
-        print_json(found.to_json())
+        print_body(HealthReport.of(found))
     else:
         _show(found)
     raise typer.Exit(0 if found.is_healthy else 1)

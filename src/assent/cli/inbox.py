@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from assent.cli.options import JsonOption
+from assent.cli.options import CursorOption, JsonOption
 from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ OverdueOption = Annotated[bool, typer.Option("--overdue", help="Only what is lat
 KindOption = Annotated[Kind | None, typer.Option("--kind", help="Only approvals, or only forms.")]
 SortOption = Annotated[Sort, typer.Option("--sort", help="The oldest, the next due or the greatest first.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=200, help="How many are shown.")]
-CursorOption = Annotated[str | None, typer.Option("--cursor", help="Where the page before ended.")]
 
 
 def inbox(  # noqa: PLR0913, PLR0917
@@ -35,33 +34,31 @@ def inbox(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Show what waits for a member: their own, that of their roles, and that of the people they stand in for."""
-    from assent.cli.output import print_json
-    from assent.cli.shapes import inbox_item_json
+    from assent.bodies.body import Page
+    from assent.bodies.instances import InboxItemBody
+    from assent.cli.output import print_body
     from assent.people.inbox import InboxQuery
 
     wanted = InboxQuery(kind=kind, overdue=overdue or None, sort=sort, limit=limit, cursor=cursor)
     page, counts = act(ActorOptions(app, org, user, json), lambda session: _read(session, wanted))
     if json:
-        print_json({"items": [inbox_item_json(item) for item in page.items], "next": page.next})
+        print_body(Page(items=[InboxItemBody.of(item) for item in page.items], next=page.next))
     else:
         _print(page, counts, user)
 
 
 async def _read(session: ActorSession, wanted: "InboxQuery") -> "tuple[InboxPage, InboxCounts]":
-    from assent.model.mutation import Refused, Rejection
     from assent.people.inbox import count_inbox, read_inbox
 
     now, directory = session.now(), session.runtime.core.directory
     org_id, reader = session.org_id, session.actor.id
     async with session.reading() as connection:
         page = await read_inbox(connection, org_id, reader, wanted, now, directory=directory)
-        if isinstance(page, Rejection):
-            raise Refused(page)
         return page, await count_inbox(connection, org_id, reader, now, directory=directory)
 
 
 def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
-    from assent.cli.output import console, print_table
+    from assent.cli.output import console, print_more, print_table
 
     out = console()
     if page.items:
@@ -69,8 +66,7 @@ def _print(page: "InboxPage", counts: "InboxCounts", user: str) -> None:
     total = [counts.mine, counts.roles, counts.delegated]
     number, late = sum(count.open for count in total), sum(count.overdue for count in total)
     out.print(f"{number} for {user}, {late} overdue" if number else f"Nothing waits for {user}.", style="dim")
-    if page.next:
-        out.print(f"There is more: --cursor {page.next}", style="dim")
+    print_more(page.next)
 
 
 def _table(items: "tuple[InboxItem, ...]") -> "Table":

@@ -9,7 +9,9 @@ from uuid import UUID
 from rich.table import Table
 from rich.text import Text
 
-from assent.approvals.requests import requests_of_instance
+from assent.approvals.requests import ApprovalDetails, requests_of_instance
+from assent.bodies.body import ResponseModel
+from assent.bodies.instances import ApprovalBody, Descriptor, EntityBody, InstanceBody, TimelineStep
 from assent.cli.options import GivenId
 from assent.cli.output import (
     Cell,
@@ -17,14 +19,13 @@ from assent.cli.output import (
     length,
     moment,
     one_line,
-    print_json,
+    print_body,
     print_table,
     safe,
     status_text,
     table,
 )
 from assent.cli.session import ActorSession, CommandTarget, find_meant
-from assent.cli.shapes import entity_json, instance_json, place_json, request_json, step_json, summary_json
 from assent.kernel.entities import read_entity
 from assent.model.approval import ApprovalRequest, Decision
 from assent.model.mutation import Entity
@@ -45,13 +46,20 @@ _DEFAULT_ADVICE: Final = "Correct the cause, then run `assent instances retry {i
 _ENDED_ADVICE: Final = "It has ended. Start a new one when the cause is gone."
 
 
-def print_done(said: str, view: InstanceView, *, json: bool) -> None:
-    """What a command did, and where the instance stands now."""
+def print_done(said: str, view: InstanceView | None, *, json: bool) -> None:
+    """Print what a command did, and where the instance stands now if the member may read it."""
     if json:
-        print_json(instance_json(view))
-        return
+        print_body(InstanceBody.of(view) if view else None)
+    else:
+        print_stand(said, view)
+
+
+def print_stand(said: str, view: InstanceView | None) -> None:
+    """Print what a command did, and where the instance stands now, as text."""
     out = console()
     out.print(Text("✓ ", "green").append(safe(said), "default"))
+    if view is None:
+        return
     out.print(Text("  ").append(status_text(view.status)).append(f"  {safe(view.workflow_id)}  {view.id}"))
     if view.waiting:
         print_table(waiting_table(view.waiting, SYSTEM_CLOCK.now()))
@@ -92,6 +100,15 @@ _QUIET_KINDS: Final = frozenset({"slot"})
 """Steps in which nothing happens that an author knows of."""
 
 
+class InstancePageBody(ResponseModel):
+    """An instance with its entity and its approvals, each as HTTP returns it alone."""
+
+    entity: EntityBody | None
+    instance: Descriptor | None
+    approvals: list[ApprovalBody]
+    advice: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class InstancePage:
     """What there is to see of an instance and its entity, at one moment."""
@@ -100,29 +117,19 @@ class InstancePage:
     entity: Entity | None
     row: Row | None
     described: Description | None = None
-    requests: Sequence[ApprovalRequest] = ()
+    approvals: Sequence[ApprovalDetails] = ()
     """The newest first."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "entity": entity_json(self.entity) if self.entity else None,
-            "instance": self._instance_json(),
-            "requests": [request_json(request) for request in self.requests],
-        }
-
-    def _instance_json(self) -> dict[str, Any] | None:
-        if self.row is None or self.described is None:
-            return None
-        found, row = self.described, self.row
-        names = found.node_names
-        return summary_json(row) | {
-            "name": found.name,
-            "context": dict(found.view.context),
-            "steps": [place_json(place) for place in found.places],
-            "transitions": list(found.transitions),
-            "timeline": [step_json(step, names.get(step["node_id"])) for step in found.timeline],
-            "advice": advice(row["incident"]["code"], row["status"], row["id"]) if row["incident"] else None,
-        }
+    @property
+    def body(self) -> InstancePageBody:
+        """Return the page for programs: each part as HTTP returns it."""
+        row, incident = self.row, self.row["incident"] if self.row else None
+        return InstancePageBody(
+            entity=EntityBody.of(self.entity) if self.entity else None,
+            instance=Descriptor.of_description(row, self.described) if row and self.described else None,
+            approvals=[ApprovalBody.of_details(details) for details in self.approvals],
+            advice=advice(incident["code"], row["status"], row["id"]) if row and incident else None,
+        )
 
 
 def print_page(page: InstancePage) -> None:
@@ -138,9 +145,9 @@ def print_page(page: InstancePage) -> None:
         print_table(waiting_table(page.described.view.waiting, page.now))
     if could := _could(page.described):
         out.print(could)
-    if page.requests:
+    if page.approvals:
         out.print("\nasked", style="bold")
-        print_table(_requests(page.requests, page.described))
+        print_table(_requests([details.request for details in page.approvals], page.described))
     out.print("\nhappened", style="bold")
     print_table(_timeline(page.described))
 
@@ -174,13 +181,25 @@ def _could(described: Description) -> Text | None:
     return Text("  you could  ", "cyan").append(safe("; ".join(ways)), "default") if ways else None
 
 
+def print_request(details: ApprovalDetails) -> None:
+    """Print an approval request with its approvers and their decisions."""
+    request, out = details.request, console()
+    out.print(Text(f"{request.id}  ", "bold").append(status_text(request.status)))
+    about = f"{safe(request.entity_type or '')} {request.entity_id} version {request.entity_version}  "
+    title = safe(request.title or request.node_id)
+    out.print(f"  {about if request.entity_id else ''}{title}, asked by {safe(request.requested_by)}")
+    for name, value in (details.snapshot or {}).items():
+        out.print(f"  {safe(name)}: {safe(one_line(str(value)))}")
+    print_table(table(("  at", "step", "", "who", "why"), _request_rows(request, {})))
+
+
 def _requests(requests: Sequence[ApprovalRequest], described: Description) -> Table:
-    rows = [row for request in reversed(requests) for row in _request_rows(request, described)]
+    rows = [row for request in reversed(requests) for row in _request_rows(request, described.node_names)]
     return table(("  at", "step", "", "who", "why"), rows)
 
 
-def _request_rows(request: ApprovalRequest, described: Description) -> Iterator[list[Cell]]:
-    step = described.node_names.get(request.node_id, request.node_id)
+def _request_rows(request: ApprovalRequest, node_names: Mapping[str, str]) -> Iterator[list[Cell]]:
+    step = node_names.get(request.node_id, request.node_id)
     asked, later = (_names(request, status) for status in ("open", "later"))
     waits = f"asks {asked}" if asked else f"asked by {request.requested_by}"
     waits += f", later {later}" if later else ""
@@ -205,18 +224,20 @@ def _who(decision: Decision) -> str:
 
 def _timeline(described: Description) -> Table:
     steps = [step for step in described.timeline if step["node_type"] not in _QUIET_KINDS]
-    rows = [_step_cells(step_json(step, described.node_names.get(step["node_id"]))) for step in steps]
+    rows = [
+        _step_cells(TimelineStep.of_row(step, described.node_names.get(step["node_id"]))) for step in steps
+    ]
     return table(("  at", "step", "kind", "", "who", "why"), rows)
 
 
-def _step_cells(step: Row) -> list[Cell]:
-    became = status_text(step["status"]) if step["status"] != "pending" else Text("waits", "yellow")
-    if step["outcome"] and step["outcome"] != step["status"]:
-        became = became.append(f" → {safe(step['outcome'])}", "default")
-    at = moment(step["finished_at"] or step["at"])
-    who = step["finished_by"] or step["actor"] or "system"
-    name, why = step["step"].removeprefix("ctl:"), one_line(step["error"] or step["reason"])
-    return [f"  {at}", name, step["kind"], became, who, why]
+def _step_cells(step: TimelineStep) -> list[Cell]:
+    became = status_text(step.status) if step.status != "pending" else Text("waits", "yellow")
+    if step.outcome and step.outcome != step.status:
+        became = became.append(f" → {safe(step.outcome)}", "default")
+    at = moment(step.finished_at or step.at)
+    who = step.finished_by or step.actor or "system"
+    name, why = step.step.removeprefix("ctl:"), one_line(step.error or step.reason)
+    return [f"  {at}", name, step.kind, became, who, why]
 
 
 async def read_page(session: ActorSession, given: GivenId) -> InstancePage:
@@ -249,4 +270,4 @@ async def _with_history(
     org_id, runtime = session.org_id, session.runtime
     described = await describe(runtime.core, connection, org_id, instance_id, session.actor)
     asked = await requests_of_instance(connection, org_id, instance_id, REQUESTS_MAX)
-    return replace(page, described=described, requests=asked)
+    return replace(page, described=described, approvals=asked)

@@ -1,6 +1,6 @@
 """`assent instances`: start, list, show and advance instances, and control them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,7 +9,15 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.options import DataOption, GivenId, JsonDataOption, JsonOption, given_data
+from assent.cli.options import (
+    CursorOption,
+    DataOption,
+    GivenId,
+    JsonDataOption,
+    JsonOption,
+    LimitOption,
+    given_data,
+)
 from assent.cli.session import (
     ActorOptions,
     ActorSession,
@@ -20,6 +28,7 @@ from assent.cli.session import (
     act,
     find_instance_meant,
     find_meant,
+    if_readable,
 )
 from assent.store.rows import Row
 
@@ -58,8 +67,11 @@ def start(  # noqa: PLR0913, PLR0917
     print_done(f"started {flow}", view, json=json)
 
 
-async def _start(session: ActorSession, flow: str, data: dict[str, Any], key: str | None) -> "InstanceView":
-    return await session.commands.instances.start(flow, data, idempotency_key=key)
+async def _start(
+    session: ActorSession, flow: str, data: dict[str, Any], key: str | None
+) -> "InstanceView | None":
+    view = await session.commands.instances.start(flow, data, idempotency_key=key)
+    return await if_readable(session, view)
 
 
 class StatusFilter(StrEnum):
@@ -84,8 +96,6 @@ StatusOption = Annotated[
 ]
 WorkflowOption = Annotated[str | None, typer.Option("--workflow", help="Only of this workflow.")]
 TypeOption = Annotated[str | None, typer.Option("--entity-type", help="Only about this type of entity.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many are shown.")]
-AfterOption = Annotated[UUID | None, typer.Option("--after", metavar="ID", help="Go on after this one.")]
 
 
 @app.command("list")
@@ -97,43 +107,45 @@ def list_instances(  # noqa: PLR0913, PLR0917
     workflow: WorkflowOption = None,
     entity_type: TypeOption = None,
     limit: LimitOption = 50,
-    after: AfterOption = None,
+    cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
     """List instances, newest first, and where each stands."""
-    from assent.cli.output import console, print_json, print_table
-    from assent.cli.shapes import summary_json
+    from assent.bodies.instances import InstanceSummary
+    from assent.cli.output import print_list
     from assent.runtime.views import InstanceFilter
 
     wanted = InstanceFilter(
         statuses=[*status] if status else None, workflow=workflow, entity_type=entity_type
     )
-    found = act(ActorOptions(app, org, user, json), lambda session: _list(session, wanted, after, limit))
-    if json:
-        print_json([summary_json(row) for row in found.rows])
-    elif found.rows:
-        print_table(_table(found))
-    else:
-        console().print("There is no such instance.", style="dim")
+    found = act(ActorOptions(app, org, user, json), lambda session: _list(session, wanted, cursor, limit))
+    print_list(
+        *(found.rows, limit, InstanceSummary.of, lambda row: str(row["id"])),
+        json=json,
+        show=lambda rows: _table(found, rows),
+        none="There is no such instance.",
+    )
 
 
 async def _list(
-    session: ActorSession, wanted: "InstanceFilter", after: UUID | None, limit: int
+    session: ActorSession, wanted: "InstanceFilter", cursor: str | None, limit: int
 ) -> InstanceList:
     from dataclasses import replace
 
+    from assent.model.cursor import id_in, position_of
     from assent.runtime.readers import names_of_nodes, reader_of
     from assent.runtime.views import list_instances as read_instances
 
     async with session.reading() as connection:
         reader = await reader_of(session.runtime.core, connection, session.org_id, session.actor)
         seen = replace(wanted, reader=reader)
-        rows = await read_instances(connection, session.org_id, seen, after, limit)
+        after = position_of(cursor, id_in)
+        rows = await read_instances(connection, session.org_id, seen, after, limit + 1)
         places = await names_of_nodes(connection, session.runtime.core.definitions, rows)
     return InstanceList(rows, places, session.now())
 
 
-def _table(found: InstanceList) -> "Table":
+def _table(found: InstanceList, listed: Sequence[Row]) -> "Table":
     from assent.cli.output import length, status_text, table
 
     rows = (
@@ -147,7 +159,7 @@ def _table(found: InstanceList) -> "Table":
             length(found.now - row["updated_at"]),
             (row["incident"] or {}).get("code"),
         ]
-        for row in found.rows
+        for row in listed
     )
     headings = ("instance", "workflow", "status", "stands at", "started by", "age", "still for", "incident")
     return table(headings, rows, right=("age", "still for"))
@@ -162,11 +174,11 @@ def show(
     An entity's id stands for its newest instance.
     """
     from assent.cli.instance_page import print_page, read_page
-    from assent.cli.output import print_json
+    from assent.cli.output import print_body
 
     page = act(ActorOptions(app, org, user, json), lambda session: read_page(session, instance))
     if json:
-        print_json(page.to_json())
+        print_body(page.body)
     else:
         print_page(page)
 
@@ -205,7 +217,7 @@ def advance(  # noqa: PLR0913, PLR0917
 
 async def _advance(
     session: ActorSession, given: GivenId, event: str, data: dict[str, Any], step: str | None
-) -> "InstanceView":
+) -> "InstanceView | None":
     from assent.kernel.entities import read_entity
 
     commands = session.commands
@@ -217,8 +229,10 @@ async def _advance(
             instance_id = entity.instance_id if entity else None
     if instance_id is None:
         assert meant.entity_id is not None
-        return await commands.entities.transition(meant.entity_id, event, data)
-    return await commands.instances.advance(instance_id, event, data, step=step)
+        view = await commands.entities.transition(meant.entity_id, event, data)
+    else:
+        view = await commands.instances.advance(instance_id, event, data, step=step)
+    return await if_readable(session, view)
 
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; it is kept in the audit log.")]
@@ -318,9 +332,9 @@ def _control(
     """Run a command on the instance that an id names, and print where it stands then."""
     from assent.cli.instance_page import print_done
 
-    async def find_and_work(session: ActorSession) -> "InstanceView":
+    async def find_and_work(session: ActorSession) -> "InstanceView | None":
         async with session.reading() as connection:
             instance_id = await find_instance_meant(session, connection, given)
-        return await work(session, instance_id)
+        return await if_readable(session, await work(session, instance_id))
 
     print_done(done, act(who, find_and_work), json=who.json)

@@ -1,18 +1,23 @@
 """`assent keys`: API keys of members — made and shown once, listed, revoked."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
 import typer
 
-from assent.cli.options import JsonOption
-from assent.cli.output import console, print_json
+from assent.cli.options import CursorOption, JsonOption, LimitOption
+from assent.cli.output import console, print_body, print_list
 from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assent.people.api_keys import ApiKey
     from assent.store.database import Connection
+
+LISTED_MAX: Final = 1_000
 
 app = typer.Typer(no_args_is_help=True, help="API keys: made, listed, revoked.")
 
@@ -46,6 +51,8 @@ def create(  # noqa: PLR0913, PLR0917
     json: JsonOption = False,
 ) -> None:
     """Make a key for a member. It is shown now and never again: only its hash is kept."""
+    from assent.bodies.people import KeyBody, MadeKey
+
     length = _length(expires_in)
 
     async def work(connection: "Connection", now: datetime) -> "tuple[str, ApiKey]":
@@ -60,28 +67,33 @@ def create(  # noqa: PLR0913, PLR0917
         }
         return await create_api_key(connection, org, user, name, now, **terms)
 
-    text, made = run_in_org(org, work)
+    text, made = run_in_org(org, work, json=json)
     if json:
-        print_json({"key": text, **made.to_json()})
+        print_body(MadeKey(**KeyBody.of(made).model_dump(), key=text))
         return
     typer.echo(text)
     console(stderr=True).print("Keep it safe: it is shown only now.", style="yellow")
 
 
 @app.command("list")
-def list_keys(org: OrgOption, json: JsonOption = False) -> None:
+def list_keys(
+    org: OrgOption, limit: LimitOption = LISTED_MAX, cursor: CursorOption = None, json: JsonOption = False
+) -> None:
     """List the keys of an org, newest first."""
+    from assent.bodies.people import KeyBody
 
     async def work(connection: "Connection", now: datetime) -> "list[ApiKey]":
-        from assent.people.api_keys import list_api_keys
+        from assent.model.cursor import id_in, position_of
+        from assent.people.api_keys import page_of_api_keys
 
-        return await list_api_keys(connection, org)
+        return await page_of_api_keys(connection, org, None, position_of(cursor, id_in), limit + 1)
 
-    found = run_in_org(org, work)
-    if json:
-        print_json([key.to_json() for key in found])
-    else:
-        _print_table(found)
+    print_list(
+        *(run_in_org(org, work, json=json), limit, KeyBody.of, lambda key: str(key.id)),
+        json=json,
+        show=_table,
+        none="There is no key.",
+    )
 
 
 @app.command()
@@ -109,16 +121,16 @@ def _length(text: str | None) -> timedelta | None:
     return found
 
 
-def _print_table(keys: "list[ApiKey]") -> None:
-    from rich.table import Table
+def _table(keys: "Sequence[ApiKey]") -> "Table":
+    from assent.cli.output import table
 
     names = ("id", "key", "member", "name", "scopes", "partition", "made by", "expires", "revoked")
-    table = Table(*names, box=None)
+    rows = []
     for key in keys:
         ends = [
             moment.isoformat(timespec="minutes") if moment else ""
             for moment in (key.expires_at, key.revoked_at)
         ]
         bounds = (" ".join(key.scopes), key.partition_id or "", key.created_by or "")
-        table.add_row(str(key.id), f"{key.prefix}…", key.user_id, key.name, *bounds, *ends)
-    console().print(table)
+        rows.append([str(key.id), f"{key.prefix}…", key.user_id, key.name, *bounds, *ends])
+    return table(names, rows)

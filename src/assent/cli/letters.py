@@ -3,60 +3,42 @@
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from datetime import datetime
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Any, Final
 from uuid import UUID
 
 from assent.cli.output import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession
+from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.operations.queues import DeadLetter, page_of_dead_letters
+from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
 from assent.runtime.rights import may_operate
-
-Kind = Literal["event", "effect", "result", "task"]
 
 BATCH: Final = 500
 """How many dead letters are read at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """An event, an effect, a result or a task that is dead."""
-
-    id: UUID
-    kind: Kind
-    what: str
-    """The type of an event or a task, the destination of an effect, the request that a result came for."""
-    created_at: datetime
-    attempts: int
-    instance_id: UUID | None
-    error: str | None
-    awaited: bool = False
-    """Whether a step waited for it; that step has failed, and is retried instead."""
 
 
 @dataclass(slots=True)
 class Retried:
     """How many were retried, and which were refused."""
 
-    counts: Counter[Kind] = field(default_factory=Counter)
+    counts: Counter[LetterKind] = field(default_factory=Counter)
     refused: list[tuple[str, Rejection]] = field(default_factory=list)
     """Id and reason of each that stays dead."""
 
     def to_json(self) -> dict[str, Any]:
-        kinds: tuple[Kind, ...] = ("event", "effect", "result", "task")
+        kinds: tuple[LetterKind, ...] = ("event", "effect", "result", "task")
         return {f"{kind}s": self.counts[kind] for kind in kinds} | {
             "refused": [{"id": text, **as_json(why)} for text, why in self.refused]
         }
 
-    async def note(self, text: str, attempt: Awaitable[Kind]) -> None:
+    async def note(self, text: str, attempt: Awaitable[LetterKind]) -> None:
         """Count an attempt, or note why it was refused, so that the others are retried too."""
         with self.noting(text):
             self.counts[await attempt] += 1
 
-    async def note_all(self, kind: Kind, attempt: Awaitable[int]) -> None:
+    async def note_all(self, kind: LetterKind, attempt: Awaitable[int]) -> None:
         """Count the letters of a kind that are retried at once."""
         with self.noting(f"all {kind}s"):
             self.counts[kind] += await attempt
@@ -73,12 +55,12 @@ class Retried:
             self.refused.append((text, rejection))
 
 
-async def dead_letters(session: ActorSession, limit: int) -> list[Letter]:
+async def dead_letters(session: ActorSession, cursor: str | None, limit: int) -> list[DeadLetter]:
     """Return dead letters of all kinds together, newest first."""
     may_operate(session.actor, "retry")
+    after = position_of(cursor, time_and_id_in)
     async with session.reading() as connection:
-        found = await page_of_dead_letters(connection, session.org_id, None, None, limit)
-    return [_letter(letter) for letter in found]
+        return await page_of_dead_letters(connection, session.org_id, None, after, limit)
 
 
 async def retry_each(session: ActorSession, ids: Sequence[UUID]) -> Retried:
@@ -108,13 +90,13 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     return done
 
 
-async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[Letter]:
+async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[DeadLetter]:
     """Return the next ones; those that were refused are still in the list."""
     rows = await session.commands.dead_letters.list("event", limit=BATCH + len(tried))
-    return [_letter(row) for row in rows if row.id not in tried]
+    return [row for row in rows if row.id not in tried]
 
 
-async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
+async def _retry_event(session: ActorSession, letter: DeadLetter) -> LetterKind:
     try:
         await session.commands.dead_letters.retry(letter.id, "event")
     except Refused as refused:
@@ -124,7 +106,7 @@ async def _retry_event(session: ActorSession, letter: Letter) -> Kind:
     return "event"
 
 
-async def _retry(session: ActorSession, letter_id: UUID) -> Kind:
+async def _retry(session: ActorSession, letter_id: UUID) -> LetterKind:
     try:
         return await session.commands.dead_letters.retry(letter_id)
     except Refused as refused:
@@ -132,7 +114,3 @@ async def _retry(session: ActorSession, letter_id: UUID) -> Kind:
             raise
         hint = "an instance is retried by `assent instances retry`"
         raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("id",), hint=hint)) from None
-
-
-def _letter(letter: DeadLetter) -> Letter:
-    return Letter(**{field.name: getattr(letter, field.name) for field in fields(Letter)})

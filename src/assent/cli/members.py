@@ -1,16 +1,18 @@
 """`assent members`: the people and service accounts of an org — taken in, listed, changed, let go."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from assent.cli.options import JsonOption
-from assent.cli.output import console, print_json
+from assent.cli.options import CursorOption, JsonOption, LimitOption
+from assent.cli.output import console, print_body, print_list
 from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assent.people.members import KeptMember
     from assent.store.database import Connection
 
@@ -48,27 +50,34 @@ def add(  # noqa: PLR0913, PLR0917
         new = NewMember(user, name or user, kind, email, tuple(dict.fromkeys(role or ())), manager)
         return await create_member(connection, org, new, SYSTEM, now)
 
-    _say("took in", run_in_org(org, work), json)
+    _say("took in", run_in_org(org, work, json=json), json)
 
 
 @app.command("list")
 def list_(
     org: OrgOption,
     role: Annotated[str | None, typer.Option("--role", help="Only who holds this role.")] = None,
+    limit: LimitOption = LISTED_MAX,
+    cursor: CursorOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the members of an org, by their ids."""
 
+    from assent.bodies.people import MemberBody
+
     async def work(connection: "Connection", now: datetime) -> "list[KeptMember]":
+        from assent.model.cursor import position_of, text_in
         from assent.people.members import MemberFilter, list_members
 
-        return await list_members(connection, org, MemberFilter(role), None, LISTED_MAX)
+        after = position_of(cursor, text_in)
+        return await list_members(connection, org, MemberFilter(role), after, limit + 1)
 
-    found = run_in_org(org, work)
-    if json:
-        print_json([asdict(member) for member in found])
-    else:
-        _print_table(found)
+    print_list(
+        *(run_in_org(org, work, json=json), limit, MemberBody.of, lambda member: member.user_id),
+        json=json,
+        show=_table,
+        none="There is no such member.",
+    )
 
 
 @app.command()
@@ -106,26 +115,28 @@ def _change(org: str, user: str, changes: dict[str, Any], done: str, json: bool)
 
         return await change_member(connection, org, user, changes, SYSTEM, now)
 
-    _say(done, run_in_org(org, work), json)
+    _say(done, run_in_org(org, work, json=json), json)
 
 
 def _say(done: str, member: "KeptMember", json: bool) -> None:
+    from assent.bodies.people import MemberBody
+
     if json:
-        print_json(asdict(member))
+        print_body(MemberBody.of(member))
     else:
         roles = f" as {', '.join(member.roles)}" if member.active and member.roles else ""
         console().print(f"✓ {done} {member.user_id}{roles}")
 
 
-def _print_table(members: "list[KeptMember]") -> None:
-    from rich.table import Table
+def _table(members: "Sequence[KeptMember]") -> "Table":
+    from assent.cli.output import table
 
-    table = Table("member", "name", "roles", "manager", "e-mail", "", box=None)
+    rows = []
     for member in members:
         words = [
             *(["program"] if member.kind == "service_account" else []),
             *([] if member.active else ["gone"]),
         ]
         rest = (member.manager_id or "", member.email or "", " ".join(words))
-        table.add_row(member.user_id, member.name, " ".join(member.roles), *rest)
-    console().print(table)
+        rows.append([member.user_id, member.name, " ".join(member.roles), *rest])
+    return table(("member", "name", "roles", "manager", "e-mail", ""), rows)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 
 PathArgument = Annotated[Path, typer.Argument(help="A file, a folder, or - for standard input.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, for programs: the same bodies as the HTTP API.")
+]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many are shown.")]
+CursorOption = Annotated[
+    str | None, typer.Option("--cursor", help="Where the page before ended: the value of its `next`.")
+]
 
 
 def named(text: str | None) -> str | None:

@@ -1,12 +1,13 @@
 """Output on a terminal: problems with their lines, tables, JSON documents and progress bars."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from uuid import UUID
 
+import orjson
 import typer
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,8 +17,11 @@ from rich.text import Text
 from assent.model.problems import TOO_MANY, Position, Problem
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from assent.compiler.source import Source
 
+V = TypeVar("V")
 
 PROBLEMS_SHOWN_MAX = 200
 LINE_CELLS_MAX = 100
@@ -32,6 +36,41 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: object, *, stderr: bool = False) -> None:
     """One JSON document, on standard output unless it says why there is none."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain), err=stderr)
+
+
+def print_body(body: "BaseModel | None") -> None:
+    """Print a body as HTTP returns it; null in place of one that the caller may not read."""
+    print_json(body.model_dump(mode="json") if body is not None else None)
+
+
+def print_list(  # noqa: PLR0913
+    rows: Sequence[V],
+    limit: int,
+    body_of: "Callable[[V], BaseModel]",
+    position: Callable[[V], Any],
+    *,
+    json: bool,
+    show: Callable[[Sequence[V]], Table],
+    none: str,
+) -> None:
+    """Print a page of rows that were read with a limit of one more: the page that HTTP returns, or a table."""
+    from assent.bodies.body import page_text
+
+    text = page_text(rows, limit, body_of, position)
+    if json:
+        print_json(orjson.loads(text))
+        return
+    if not rows:
+        console().print(none, style="dim")
+        return
+    print_table(show(rows[:limit]))
+    print_more(orjson.loads(text)["next"])
+
+
+def print_more(cursor: str | None) -> None:
+    """Say how to go on where a page does not end the list."""
+    if cursor is not None:
+        console().print(f"There is more: --cursor {cursor}", style="dim")
 
 
 def _plain(value: object) -> str:

@@ -51,7 +51,7 @@ def rebuild(  # noqa: PLR0913, PLR0917
         lambda session: _rebuild(session, given, stuck_for, check, shown=not json),
     )
     if json:
-        print_json([one.to_json() for one in found])
+        print_json({"items": [one.to_json() for one in found], "next": None})
     else:
         _print(found)
     raise typer.Exit(1 if any(one.is_wrong for one in found) else 0)

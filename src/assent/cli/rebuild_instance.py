@@ -36,7 +36,7 @@ class Rebuilt:
 
     def to_json(self) -> dict[str, Any]:
         found = {
-            "id": self.instance_id,
+            "instance_id": self.instance_id,
             "changed": self.changed,
             "differences": {
                 name: {"kept": kept, "rebuilt": rebuilt} for name, (kept, rebuilt) in self.differences.items()

@@ -9,7 +9,6 @@ from assent import refusals
 from assent.cli.output import console, print_json, safe
 from assent.model.mutation import Rejection
 from assent.model.problems import format_path
-from assent.store.errors import OutcomeUnknown
 
 FAILED: Final = 1
 UNKNOWN: Final = 3
@@ -18,9 +17,6 @@ UNKNOWN: Final = 3
 
 def rejection_from(error: Exception) -> Rejection | None:
     """Return what an error means for the operator, with its text; None for an unexpected error."""
-    if isinstance(error, OutcomeUnknown):
-        hint = "look whether it was done (`assent audit`, `assent instances show`) before you run it again"
-        return Rejection("OUTCOME_UNKNOWN", str(error), hint=hint)
     return refusals.rejection_from(error, reveals_errors=True)
 
 
@@ -29,12 +25,12 @@ def exit_code(rejection: Rejection) -> int:
     return UNKNOWN if rejection.code == "OUTCOME_UNKNOWN" else FAILED
 
 
-def exit_with(error: Exception) -> NoReturn:
-    """Print the error and exit with its code; raise it again where it is a mistake of ours."""
+def exit_with(error: Exception, *, json: bool = False) -> NoReturn:
+    """Print why a command failed and exit with its code; raise an unexpected error again."""
     rejection = rejection_from(error)
     if rejection is None:
         raise error
-    console(stderr=True).print(str(error) or type(error).__name__, style="red", markup=False)
+    print_rejection(rejection, json=json)
     raise typer.Exit(exit_code(rejection)) from None
 
 
@@ -47,13 +43,10 @@ def print_rejection(rejection: Rejection, *, json: bool) -> None:
 
 
 def as_json(rejection: Rejection) -> dict[str, object]:
-    found: dict[str, object] = {
-        "code": rejection.code,
-        "message": rejection.message,
-        "path": list(rejection.path),
-        "problems": [problem.to_json() for problem in rejection.problems],
-    }
-    return found | ({"hint": rejection.hint} if rejection.hint else {})
+    """Return the problem that HTTP replies with, without the path of a request."""
+    from assent.bodies.problems import ProblemBody
+
+    return ProblemBody.of_rejection(rejection).model_dump(mode="json", exclude_none=True)
 
 
 def as_text(rejection: Rejection) -> Text:

@@ -1,17 +1,18 @@
 """`assent roles`: what the roles of an org carry, beside what contracts grant them."""
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assent.cli.options import JsonOption
-from assent.cli.output import console, print_json
+from assent.cli.options import CursorOption, JsonOption, LimitOption
+from assent.cli.output import console, print_list
 from assent.cli.session import OrgOption, run_in_org
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assent.people.members import Role
     from assent.store.database import Connection
 
@@ -26,19 +27,25 @@ CapabilitiesArgument = Annotated[
 
 
 @app.command("list")
-def list_(org: OrgOption, json: JsonOption = False) -> None:
+def list_(
+    org: OrgOption, limit: LimitOption = LISTED_MAX, cursor: CursorOption = None, json: JsonOption = False
+) -> None:
     """List the roles of an org, what each carries, and how many hold it."""
 
+    from assent.bodies.people import RoleBody
+
     async def work(connection: "Connection", now: datetime) -> "list[Role]":
+        from assent.model.cursor import position_of, text_in
         from assent.people.members import list_roles
 
-        return await list_roles(connection, org, None, LISTED_MAX)
+        return await list_roles(connection, org, position_of(cursor, text_in), limit + 1)
 
-    found = run_in_org(org, work)
-    if json:
-        print_json([asdict(role) for role in found])
-    else:
-        _print_table(found)
+    print_list(
+        *(run_in_org(org, work, json=json), limit, RoleBody.of, lambda role: role.role),
+        json=json,
+        show=_table,
+        none="There is no role.",
+    )
 
 
 @app.command()
@@ -65,10 +72,8 @@ def _set(org: str, name: str, then: Callable[[set[str]], set[str]]) -> None:
     console().print(f"✓ {role.role} carries {', '.join(role.capabilities) or 'nothing'}")
 
 
-def _print_table(roles: "list[Role]") -> None:
-    from rich.table import Table
+def _table(roles: "Sequence[Role]") -> "Table":
+    from assent.cli.output import table
 
-    table = Table("role", "held by", "carries", box=None)
-    for role in roles:
-        table.add_row(role.role, str(role.members), " ".join(role.capabilities))
-    console().print(table)
+    rows = ([role.role, str(role.members), " ".join(role.capabilities)] for role in roles)
+    return table(("role", "held by", "carries"), rows)

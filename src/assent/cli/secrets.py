@@ -1,22 +1,24 @@
 """`assent secrets`: credentials for receivers, by the names that definitions call them."""
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from assent.cli.options import JsonOption
-from assent.cli.output import console, print_json
-from assent.cli.session import OrgOption, migrated_database, operator
+from assent.cli.options import CursorOption, JsonOption, LimitOption
+from assent.cli.output import console, print_body, print_list
+from assent.cli.session import OrgOption, operator, run_in_org
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from assent.effects.named_secrets import SecretRecord
     from assent.store.database import Connection
 
-T = TypeVar("T")
+# The application's role has no right to secrets: each command works as the owner, in `run_in_org(None, …)`.
+LISTED_MAX: Final = 1_000
 
 app = typer.Typer(no_args_is_help=True, help="Secrets that definitions name: kept, listed, deleted.")
 
@@ -33,6 +35,8 @@ HostOption = Annotated[
 @app.command("set")
 def set_secret(name: NameArgument, org: OrgOption, host: HostOption, json: JsonOption = False) -> None:
     """Keep a secret. The value comes from standard input or a prompt, never from the command line."""
+    from assent.bodies.people import SecretBody
+
     value = _value()
 
     async def work(connection: "Connection", now: datetime) -> "SecretRecord":
@@ -40,27 +44,32 @@ def set_secret(name: NameArgument, org: OrgOption, host: HostOption, json: JsonO
 
         return await put_secret(connection, org, name, value, host, operator().actor.id, now)
 
-    kept = _as_owner(work)
+    kept = run_in_org(None, work, json=json)
     if json:
-        print_json(kept.to_json())
+        print_body(SecretBody.of(kept))
     else:
         console().print(f"✓ kept {kept.name}, for {', '.join(kept.hosts)}")
 
 
 @app.command("list")
-def list_(org: OrgOption, json: JsonOption = False) -> None:
+def list_(
+    org: OrgOption, limit: LimitOption = LISTED_MAX, cursor: CursorOption = None, json: JsonOption = False
+) -> None:
     """List the secrets of an org by name; values are never shown."""
+    from assent.bodies.people import SecretBody
 
     async def work(connection: "Connection", now: datetime) -> "list[SecretRecord]":
         from assent.effects.named_secrets import list_secrets
+        from assent.model.cursor import position_of, text_in
 
-        return await list_secrets(connection, org)
+        return await list_secrets(connection, org, position_of(cursor, text_in), limit + 1)
 
-    found = _as_owner(work)
-    if json:
-        print_json([secret.to_json() for secret in found])
-    else:
-        _print_table(found)
+    print_list(
+        *(run_in_org(None, work, json=json), limit, SecretBody.of, lambda secret: secret.name),
+        json=json,
+        show=_table,
+        none="There is no secret.",
+    )
 
 
 @app.command()
@@ -72,7 +81,7 @@ def delete(name: NameArgument, org: OrgOption) -> None:
 
         await delete_secret(connection, org, name)
 
-    _as_owner(work)
+    run_in_org(None, work)
     console().print(f"✓ deleted {name}")
 
 
@@ -84,25 +93,16 @@ def _value() -> str:
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
-def _as_owner(work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """Do it as the owner, for the application's role has no right to secrets; exit if it fails."""
-    from assent.cli.refusals import exit_with
+def _table(secrets: "Sequence[SecretRecord]") -> "Table":
+    from assent.cli.output import table
 
-    async def run() -> T:
-        async with migrated_database() as database, database.transaction(None, by=operator()) as connection:
-            return await work(connection, database.clock.now())
-
-    try:
-        return asyncio.run(run())
-    except Exception as error:
-        exit_with(error)
-
-
-def _print_table(secrets: "list[SecretRecord]") -> None:
-    from rich.table import Table
-
-    table = Table("name", "hosts", "by", "changed", box=None)
-    for secret in secrets:
-        changed = secret.changed_at.isoformat(timespec="minutes")
-        table.add_row(secret.name, " ".join(secret.hosts), secret.created_by, changed)
-    console().print(table)
+    rows = (
+        [
+            secret.name,
+            " ".join(secret.hosts),
+            secret.created_by,
+            secret.changed_at.isoformat(timespec="minutes"),
+        ]
+        for secret in secrets
+    )
+    return table(("name", "hosts", "by", "changed"), rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from assent.app import App
     from assent.model.actor import Actor, By, Origin
     from assent.model.contract import Contract
-    from assent.runtime import Runtime
+    from assent.runtime import InstanceView, Runtime
     from assent.runtime.runtime import OrgRuntime
     from assent.store.database import Connection, Database
 
@@ -108,19 +108,28 @@ class ActorSession:
             yield connection
 
 
+async def if_readable(session: ActorSession, view: "InstanceView") -> "InstanceView | None":
+    """Return an instance after a command; None if the member may not read it."""
+    from assent.model.mutation import Refused
+    from assent.runtime.readers import may_read_instance
+
+    async with session.reading() as connection:
+        try:
+            await may_read_instance(session.runtime.core, connection, view, session.actor)
+        except Refused:
+            return None
+    return view
+
+
 def act(who: ActorOptions, work: Callable[[ActorSession], Awaitable[T]]) -> T:
     """Return the result of the work; print a refusal on standard error and exit with its code."""
-    from assent.cli.refusals import exit_code, print_rejection, rejection_from
+    from assent.cli.refusals import exit_with
 
     application = load_app(who.app)
     try:
         return asyncio.run(_act(who, application, work))
     except Exception as error:
-        rejection = rejection_from(error)
-        if rejection is None:
-            raise
-        print_rejection(rejection, json=who.json)
-        raise typer.Exit(exit_code(rejection)) from None
+        exit_with(error, json=who.json)
 
 
 async def _act(who: ActorOptions, application: "App", work: Callable[[ActorSession], Awaitable[T]]) -> T:
@@ -146,8 +155,10 @@ async def _actor(connection: "Connection", who: ActorOptions) -> "Actor":
     return actor
 
 
-def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]]") -> T:
-    """Return the result of the work in one transaction of the org; exit if it fails."""
+def run_in_org(
+    org_id: str | None, work: "Callable[[Connection, datetime], Awaitable[T]]", *, json: bool = False
+) -> T:
+    """Return the result of the operator's work in one transaction of the org, or of the owner; exit if it fails."""
     from assent.cli.refusals import exit_with
 
     async def run() -> T:
@@ -157,7 +168,7 @@ def run_in_org(org_id: str, work: "Callable[[Connection, datetime], Awaitable[T]
     try:
         return asyncio.run(run())
     except Exception as error:
-        exit_with(error)
+        exit_with(error, json=json)
 
 
 InstanceArgument = Annotated[

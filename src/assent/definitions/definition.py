@@ -1,8 +1,8 @@
 """What the others know of a definition: what an instance is pinned to, what runs, and what a list shows."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 from uuid import UUID
 
 from assent.model.workflow import Workflow
@@ -80,10 +80,6 @@ class DefinitionVersion:
     @classmethod
     def of(cls, row: Row) -> Self:
         return cls(**{field.name: row[field.name] for field in fields(cls)})
-
-    def to_json(self) -> dict[str, Any]:
-        times = {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
-        return asdict(self) | {"id": str(self.id)} | times
 
 
 @dataclass(frozen=True, slots=True)

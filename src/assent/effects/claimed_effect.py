@@ -19,7 +19,7 @@ class NamedSecret:
     hosts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClaimedEffect(ClaimedJob):
     instance_id: UUID
     step_id: UUID

@@ -25,19 +25,20 @@ WITH incoming AS MATERIALIZED (
 SELECT count(*) AS written, pg_notify('assent_effects', '') FROM written HAVING count(*) > 0;
 
 -- name: read_effects
--- What is needed to send claimed effects.
-SELECT e.id, e.instance_id, e.step_id, e.type, e.payload, e.key, e.awaited, e.trace_id, m.email AS member_email,
+-- What is needed to send claimed effects, in their order.
+SELECT e.instance_id, e.step_id, e.type, e.payload, e.key, e.awaited, e.trace_id, m.email AS member_email,
        (SELECT coalesce(array_agg(s.secret ORDER BY s.created_at DESC, s.id DESC), '{}') FROM assent.effect_secrets s
          WHERE s.org_id = e.org_id AND s.retired_at IS NULL AND e.type = 'webhook') AS secrets,
        (SELECT jsonb_agg(jsonb_build_object('name', n.name, 'value', n.value, 'hosts', n.hosts))
           FROM assent.named_secrets n
          WHERE e.type = 'webhook' AND e.payload ? 'secrets' AND n.org_id = e.org_id
            AND n.name IN (SELECT jsonb_array_elements_text(e.payload -> 'secrets'))) AS named_secrets
-  FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
+  FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS j (org_id, id, n)
   JOIN assent.effects e ON e.org_id = j.org_id AND e.id = j.id
   LEFT JOIN assent.members m
     ON m.org_id = e.org_id AND m.user_id = coalesce(nullif(e.payload ->> 'to', ''), e.payload ->> 'user')
-   AND m.active AND e.type = 'email';
+   AND m.active AND e.type = 'email'
+ ORDER BY j.n;
 
 -- name: show_evidence
 -- Has steps show how their effects ended, and when.

@@ -86,10 +86,6 @@ class SecretRecord:
     def of(cls, row: asyncpg.Record) -> Self:
         return cls(**dict(row) | {"hosts": tuple(row["hosts"])})
 
-    def to_json(self) -> dict[str, Any]:
-        times = {"created_at": self.created_at.isoformat(), "changed_at": self.changed_at.isoformat()}
-        return {"name": self.name, "hosts": list(self.hosts), "created_by": self.created_by} | times
-
 
 async def put_secret(  # noqa: PLR0913, PLR0917
     connection: Connection,

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from assent.effects.claimed_effect import ClaimedEffect, NamedSecret
-from assent.jobs.job import LANE_CHARACTERS_MAX, ClaimedJob
+from assent.jobs.job import JOB_COLUMNS, LANE_CHARACTERS_MAX
+from assent.jobs.queue import JobRow
 from assent.model.ids import new_id
 from assent.model.job import Effect
 from assent.store.database import Connection
@@ -83,20 +84,23 @@ def _host(url: str) -> str:
         return "nowhere"
 
 
-async def load_effects(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedEffect]:
+async def load_effects(connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedEffect]:
     """Return claimed jobs with what is needed to send them."""
     if not jobs:
         return []
-    rows = await connection.fetch(_SQL.read_effects, [job.org_id for job in jobs], [job.id for job in jobs])
-    effects = {row["id"]: dict(row) for row in rows}
-    return [ClaimedEffect(**job.columns | effects[job.id] | _secrets(effects[job.id])) for job in jobs]
+    orgs, ids = [job["org_id"] for job in jobs], [job["id"] for job in jobs]
+    rows = await connection.fetch(_SQL.read_effects, orgs, ids)
+    return [_claimed([*job[:JOB_COLUMNS], *row]) for job, row in zip(jobs, rows, strict=True)]
 
 
-def _secrets(row: Mapping[str, Any]) -> dict[str, Any]:
-    named = [
-        NamedSecret(one["name"], one["value"], tuple(one["hosts"])) for one in row["named_secrets"] or ()
-    ]
-    return {"secrets": tuple(row["secrets"]), "named_secrets": {one.name: one for one in named}}
+def _claimed(values: list[Any]) -> ClaimedEffect:
+    values[-2:] = tuple(values[-2]), _named(values[-1])
+    return ClaimedEffect(*values)
+
+
+def _named(secrets: Sequence[Mapping[str, Any]] | None) -> dict[str, NamedSecret]:
+    found = [NamedSecret(one["name"], one["value"], tuple(one["hosts"])) for one in secrets or ()]
+    return {one.name: one for one in found}
 
 
 async def show_evidence(connection: Connection, shown: Sequence[Evidence]) -> None:

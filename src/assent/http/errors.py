@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import asyncpg
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 _RETRY_AFTER_S: Final[Mapping[str, str]] = {"BUSY": "1", "UNAVAILABLE": "5"}
 _SEND_A_KEY: Final = "with an `Idempotency-Key`, a repeat is safe"
+_REPEAT: Final = "repeat the same request with the same `Idempotency-Key`: it runs once"
 
 _CODES: Final[Mapping[str, str]] = {
     "missing": "MISSING_KEY",
@@ -103,17 +105,15 @@ async def _failed(request: Request, error: Any) -> Response:
 async def _outcome_unknown(request: Request, error: Any) -> Response:
     """Reply that a command may have been carried out or not, and how to find out."""
     if request.method in ("GET", "HEAD") or _is_done(request):
-        return await _failed(request, error)
+        return await _failed(
+            request, StoreError(str(error))
+        )  # a read changes nothing, whatever became of its commit
     about = {"path": request.url.path, "org_id": error.org_id, "audit_id": str(error.audit_id or "")}
     _log.error("the outcome of a command is unknown", extra=about)
-    message = "the database was lost at the commit; the command may have been carried out or not"
-    if "idempotency-key" in request.headers:
-        hint = "repeat the same request with the same `Idempotency-Key`: it runs once"
-    elif error.audit_id is not None:
-        hint = f"it was carried out if the audit log has the entry {error.audit_id}; {_SEND_A_KEY}"
-    else:
-        hint = f"read what it changes before you repeat it; {_SEND_A_KEY}"
-    return _problem(request, Rejection("OUTCOME_UNKNOWN", message, hint=hint), headers={"retry-after": "5"})
+    rejection = rejection_from(error)
+    assert rejection is not None
+    hint = _REPEAT if "idempotency-key" in request.headers else f"{rejection.hint}; {_SEND_A_KEY}"
+    return _problem(request, replace(rejection, hint=hint), headers={"retry-after": "5"})
 
 
 def _done_without_reply(request: Request) -> Response:

@@ -1,16 +1,14 @@
-"""Parameters and fields that routes share: texts, times, data, `If-Match`, and the base classes of bodies.
+"""Parameters and fields that routes share: texts, times, `If-Match`, and the base class of request bodies.
 
 Texts are never longer than the database stores, and never hold what PostgreSQL cannot store.
 """
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final
 
-import asyncpg
 from fastapi import Depends, Header, Path, Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import is_blank
@@ -41,8 +39,6 @@ NameQuery = Annotated[
 ]
 NamesQuery = Annotated[list[ShortText] | None, Query(max_length=20)]
 
-Data = dict[str, Any]
-
 _FIRST: Final = datetime(1900, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(2999, 12, 31, tzinfo=UTC)
 
@@ -61,18 +57,6 @@ class RequestModel(FewProblems):
     """A body that a caller sends; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class ResponseModel(BaseModel):
-    """A body that a route returns, made from the attributes of a value or the columns of a row."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    @classmethod
-    def of(cls, source: object) -> Self:
-        """Return the body of a value or a row; attributes and columns without a field are left out."""
-        is_row = isinstance(source, Mapping | asyncpg.Record)
-        return cls.model_validate(dict(source) if is_row else source)  # type: ignore[call-overload]
 
 
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,8}")

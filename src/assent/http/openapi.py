@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
-from assent.http.problems import ProblemBody
+from assent.bodies.problems import ProblemBody
 from assent.http.replies import JSON
 
 Schema = Mapping[str, Any]

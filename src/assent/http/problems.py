@@ -3,42 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import BaseModel, Field
-
+from assent.bodies.problems import Names, ProblemBody
 from assent.http.replies import PROBLEM_JSON, Reply, T_co
 from assent.model.canonical import NotCanonical
 from assent.model.mutation import Refused, Rejection
-from assent.model.problems import PROBLEMS_MAX, Invalid, Path, Problem, first_problems
-from assent.refusals import TITLES, codes_of, status_of
-
-Names = Mapping[str, str]
-"""The name of a part in the kernel or the engine → its name in the request's body; empty for the body itself."""
-
-
-class FieldProblem(BaseModel):
-    """One error in the request, with its path."""
-
-    code: str = Field(examples=["MISSING_FIELD"])
-    message: str = Field(examples=["`number` is required"])
-    path: list[str | int] = Field(
-        description="Keys and indexes, from the body down.", examples=[["data", "number"]]
-    )
-    hint: str | None = None
-
-
-class ProblemBody(BaseModel):
-    """The reason why a request changed nothing."""
-
-    type: str = Field(examples=["urn:assent:problem:NOT_FOUND"])
-    title: str = Field(examples=["Not found"])
-    status: int = Field(examples=[404])
-    code: str = Field(description="Stable; programs match on it.", examples=["NOT_FOUND"])
-    detail: str = Field(examples=["no instance 01890a5d-ac96-774b-bcce-b302099a8057"])
-    instance: str = Field(description="The path of the request.", examples=["/api/instances/…"])
-    hint: str | None = None
-    problems: Annotated[list[FieldProblem], Field(description="One for each field.")] = []
+from assent.model.problems import PROBLEMS_MAX, Invalid, Problem
+from assent.refusals import TITLES, codes_of
 
 
 class RefusedByHttp(Refused):
@@ -58,19 +30,8 @@ def problem_reply(
     headers: Mapping[str, str] | None = None,
 ) -> Reply[Any]:
     """Return the reply to a rejection; `names` translates the first name of each path."""
-    status = status or status_of(rejection.code)
-    (alone,) = first_problems([Problem(rejection.code, rejection.message, rejection.path, rejection.hint)])
-    body = ProblemBody(
-        type=f"urn:assent:problem:{rejection.code}",
-        title=TITLES.get(status, "Refused"),
-        status=status,
-        code=rejection.code,
-        detail=alone.message,
-        instance=path,
-        hint=alone.hint,
-        problems=_problems(rejection.problems or ([alone] if rejection.path else []), names or {}),
-    )
-    return Reply(status, body.model_dump_json(exclude_none=True), headers or {}, PROBLEM_JSON)
+    body = ProblemBody.of_rejection(rejection, path, names=names, status=status)
+    return Reply(body.status, body.model_dump_json(exclude_none=True), headers or {}, PROBLEM_JSON)
 
 
 def shown_once(reply: Reply[T_co], path: str, message: str) -> Reply[T_co]:
@@ -107,21 +68,6 @@ def _with_source(problem: Problem) -> Problem:
 def _refused(problems: Sequence[Problem]) -> Refused:
     message = problems[0].message if len(problems) == 1 else summary_of(len(problems), "place")
     return Refused(Rejection("INVALID_DECLARATION", message, problems=problems))
-
-
-def _problems(problems: Sequence[Problem], names: Names) -> list[FieldProblem]:
-    return [
-        FieldProblem(
-            code=found.code, message=found.message, path=_renamed(found.path, names), hint=found.hint
-        )
-        for found in first_problems(problems)
-    ]
-
-
-def _renamed(path: Path, names: Names) -> list[str | int]:
-    head, *rest = path or ("",)
-    name = names.get(str(head), head)
-    return [name, *rest] if name != "" else rest
 
 
 _ALWAYS: Final = (401, 403, 429, 503)

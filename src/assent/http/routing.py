@@ -20,9 +20,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from assent.bodies.problems import Names
 from assent.http.auth.admission import admit_caller, context_of_command, context_of_query
 from assent.http.context import RequestContext, services_of
-from assent.http.problems import Names, documented, problem_reply
+from assent.http.problems import documented, problem_reply
 from assent.http.refusals import note_command
 from assent.http.replies import RepeatKey, Reply, reply_with
 from assent.http.request_bodies import is_json, read_body, read_json

@@ -8,7 +8,7 @@ SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin'
 
 -- name: find_lanes
 -- Lanes in which jobs of a kind wait, by org, lane and priority, from one on, and whether one of the jobs is due: each costs
--- a look into the index, however many wait there.
+-- a look into the index, however many wait there. Each row says also whether a suspect is due, in any lane.
 WITH RECURSIVE lane AS (
   (SELECT org_id, lane, priority, run_at, 1 AS n FROM assent.jobs
     WHERE kind = $1 AND status IN ('queued', 'retrying') AND (org_id, lane, priority) > ($2, $3, $4::smallint)
@@ -22,7 +22,10 @@ WITH RECURSIVE lane AS (
        ORDER BY j.org_id, j.lane, j.priority, j.run_at LIMIT 1) AS following
    WHERE lane.n < $5
 )
-SELECT org_id, lane, priority, run_at <= assent.now() AS is_due FROM lane;
+SELECT org_id, lane, priority, run_at <= assent.now() AS is_due,
+       EXISTS (SELECT FROM assent.jobs WHERE kind = $1 AND status IN ('queued', 'retrying') AND suspect
+                  AND run_at <= assent.now()) AS has_suspects
+  FROM lane;
 
 -- name: find_suspect_lane
 -- The lane of the suspect of a kind that is due first; of some lanes, where these are given.
@@ -39,7 +42,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('assent.jobs.' || $1::text, 3));
 -- Claims jobs of a kind that are due for a worker: of every org one before any org's second, and of each the highest
 -- priority first, then the oldest; suspects, or those that are none. Where lanes have a limit, no more run in one than
 -- that, and the lanes of an org take turns. Jobs that another transaction has locked are skipped: another worker claims
--- them, or they are being cancelled.
+-- them, or they are being cancelled. The worker's lease is held until the claim's transaction ends, if it lasts for at least
+-- this long; each row says whether it does.
 WITH busy AS MATERIALIZED (
   SELECT lane, count(*) AS number FROM assent.jobs
    WHERE $7::integer IS NOT NULL AND kind = $1 AND status = 'running' GROUP BY lane
@@ -54,22 +58,28 @@ WITH busy AS MATERIALIZED (
      ORDER BY j.run_at, j.id LIMIT least($6::integer, CASE WHEN place.room < 0 THEN 0 ELSE place.room END)
        FOR UPDATE OF j SKIP LOCKED) AS found
 ), ranked AS (
-  SELECT *, CASE WHEN room IS NOT NULL THEN row_number() OVER (PARTITION BY org_id, lane ORDER BY run_at, id) END AS rank
-    FROM due
+  -- In two parts: where lanes have no limit, nothing is sorted that only a limit asks for.
+  SELECT *, row_number() OVER (PARTITION BY org_id, lane ORDER BY run_at, id) AS rank FROM due WHERE $7::integer IS NOT NULL
+  UNION ALL
+  SELECT *, NULL FROM due WHERE $7::integer IS NULL
 ), turn AS (
   SELECT *, row_number() OVER (PARTITION BY org_id ORDER BY priority DESC, rank, run_at, id) AS turn FROM ranked
 ), seat AS (
-  SELECT *, CASE WHEN room IS NOT NULL THEN row_number() OVER (PARTITION BY lane ORDER BY turn, run_at, id) END AS seat
-    FROM turn
+  SELECT *, row_number() OVER (PARTITION BY lane ORDER BY turn, run_at, id) AS seat FROM turn WHERE $7::integer IS NOT NULL
+  UNION ALL
+  SELECT *, NULL FROM turn WHERE $7::integer IS NULL
 ), chosen AS MATERIALIZED (
   SELECT org_id, id FROM seat WHERE coalesce(seat <= room, true) ORDER BY turn, run_at, id LIMIT $5
+), lease AS MATERIALIZED (
+  SELECT FROM assent.worker_leases WHERE worker_id = $8 AND leased_until > assent.now() + $10::interval
+     FOR KEY SHARE
 )
 UPDATE assent.jobs j SET status = 'running', attempts = j.attempts + 1, worker_id = $8, claimed_at = assent.now()
   FROM chosen c WHERE j.org_id = c.org_id AND j.id = c.id
    -- Said so that the index of what waits does not fit: it would be read from its beginning for each.
    AND j.status NOT IN ('running', 'blocked', 'background', 'done', 'cancelled', 'dead')
 RETURNING j.org_id, j.id, j.lane, j.attempts AS attempt, j.attempts_max, j.created_at, j.repeatable,
-          CASE WHEN j.suspect THEN j.losses ELSE 0 END AS losses;
+          CASE WHEN j.suspect THEN j.losses ELSE 0 END AS losses, EXISTS (SELECT FROM lease) AS is_covered;
 
 -- name: clear_suspects_if_claimed
 -- These attempts have run for a while without harm, and are no suspects any more. One that holds its own job, to write

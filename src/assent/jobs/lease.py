@@ -71,11 +71,10 @@ class Lease:
             raise
         self.renewals += 1
 
-    async def cover(self, connection: Connection, length: timedelta) -> None:
-        """Put what this transaction claims under the lease. Claims of other duties go on beside it."""
-        if await connection.fetchval(_SQL.cover_claim, self.worker_id, length / 3) is None:
-            await connection.execute(_SQL.renew_lease, self.worker_id, length)
-            self._renewed_s = time.monotonic()
+    async def renew_within(self, connection: Connection, length: timedelta) -> None:
+        """Renew the lease in the transaction of a claim, which holds it. Claims of other duties go on beside it."""
+        await connection.execute(_SQL.renew_lease, self.worker_id, length)
+        self._renewed_s = time.monotonic()
 
     async def end(self, database: Database) -> None:
         """Leave, if this worker has no job any more."""
@@ -147,9 +146,14 @@ class Jobs:
         """Have the next run compare what is recorded with what is under way."""
         self._unsure = True
 
-    async def cover(self, connection: Connection) -> None:
-        """Put what this transaction claims under the worker's lease."""
-        await self.lease.cover(connection, self._length)
+    @property
+    def lease_min(self) -> timedelta:
+        """How long the lease has to last when jobs are claimed under it: there is still a try to renew it."""
+        return self._length / 3
+
+    async def renew_lease(self, connection: Connection) -> None:
+        """Renew the worker's lease in the transaction of a claim."""
+        await self.lease.renew_within(connection, self._length)
 
     def begin(self, key: JobKey, losses: int = 0) -> None:
         """Note a job that was claimed; one that a worker was lost with is on probation first."""

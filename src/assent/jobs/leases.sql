@@ -1,8 +1,3 @@
--- name: cover_claim
--- Holds a worker's lease until the end of a claim's transaction, if it lasts for at least this long.
-SELECT true FROM assent.worker_leases WHERE worker_id = $1 AND leased_until > assent.now() + $2::interval
-   FOR KEY SHARE;
-
 -- name: renew_lease
 -- Says that a worker is alive for another length of time.
 INSERT INTO assent.worker_leases (worker_id, leased_until) VALUES ($1, assent.now() + $2::interval)

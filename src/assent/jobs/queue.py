@@ -1,14 +1,14 @@
 """The queue of jobs: claimed by a worker, settled, given back where they did not run, rescued where it died."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
-from assent.jobs.job import AttemptResult, Claimed, ClaimedJob, JobKey, JobKind, Succeeded, job_columns
+from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind, Succeeded, job_columns
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
@@ -23,6 +23,9 @@ CLAIM_IDLE_TIMEOUT_MS: Final = 5_000
 Lane = tuple[str, str, int]
 """An org, a lane of it, and a priority."""
 
+JobRow = asyncpg.Record
+"""A job that was just claimed: first the columns of `ClaimedJob`, in its order."""
+
 BEFORE_ALL: Final[Lane] = ("", "", -1)
 
 
@@ -36,6 +39,12 @@ class JobQueue:
     """How many jobs of one lane may run at a time, in all orgs and workers together."""
     lanes: Collection[str] | None = None
     """What the worker can run; other lanes are left to other workers."""
+    lease_min: timedelta = timedelta()
+    """How long the worker's lease has to last when it claims."""
+    renew_lease: Callable[[Connection], Awaitable[None]] | None = None
+    """Renews it in the transaction of a claim, where it does not."""
+    has_suspects: bool = False
+    """Whether the last claim has seen that a suspect is due."""
     _after: Lane = BEFORE_ALL
 
     @property
@@ -43,11 +52,11 @@ class JobQueue:
         """Whether the last claim has looked at the last of the lanes."""
         return self._after == BEFORE_ALL
 
-    async def claim(self, connection: Connection, limit: int) -> list[ClaimedJob]:
+    async def claim(self, connection: Connection, limit: int) -> list[JobRow]:
         """Claim jobs that are due, fairly between orgs."""
         return await self.claim_of(connection, await self._find_lanes(connection), limit)
 
-    async def claim_suspect(self, connection: Connection) -> list[ClaimedJob]:
+    async def claim_suspect(self, connection: Connection) -> list[JobRow]:
         """Claim one job that may have killed a worker; none where none is due."""
         names = list(self.lanes) if self.lanes is not None else None
         lane = await connection.fetchrow(_SQL.find_suspect_lane, self.kind, names)
@@ -55,8 +64,8 @@ class JobQueue:
 
     async def claim_of(
         self, connection: Connection, lanes: Sequence[Lane], limit: int, *, suspects: bool = False
-    ) -> list[ClaimedJob]:
-        """Claim jobs of these lanes that are due; suspects, or those that are none."""
+    ) -> list[JobRow]:
+        """Claim jobs of these lanes that are due, under the worker's lease; suspects, or those that are none."""
         if not lanes:
             return []
         # More than its share, for others may have less; and still bounded, however many lanes there are.
@@ -68,12 +77,16 @@ class JobQueue:
             per_lane = limit
         orgs, names, priorities = zip(*lanes, strict=True)
         which = (self.kind, orgs, names, priorities, limit, per_lane, most, self.worker_id, suspects)
-        return [ClaimedJob(**row) for row in await connection.fetch(_SQL.claim_jobs, *which)]
+        rows = await connection.fetch(_SQL.claim_jobs, *which, self.lease_min)
+        if rows and not rows[0]["is_covered"] and self.renew_lease is not None:
+            await self.renew_lease(connection)
+        return rows
 
     async def _find_lanes(self, connection: Connection) -> list[Lane]:
         rows = await connection.fetch(_SQL.find_lanes, self.kind, *self._after, LANES_MAX)
         last = rows[-1] if len(rows) == LANES_MAX else None
         self._after = (last["org_id"], last["lane"], last["priority"]) if last is not None else BEFORE_ALL
+        self.has_suspects = bool(rows) and rows[0]["has_suspects"]
         due = [row for row in rows if row["is_due"] and (self.lanes is None or row["lane"] in self.lanes)]
         return [(row["org_id"], row["lane"], row["priority"]) for row in due]
 

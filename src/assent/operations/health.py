@@ -4,9 +4,9 @@ An instance is stuck that runs, and yet has nothing that could ever move it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from pydantic_settings import SettingsConfigDict
@@ -109,9 +109,6 @@ class Health:
     @property
     def is_healthy(self) -> bool:
         return not self.problems
-
-    def to_json(self) -> dict[str, Any]:
-        return {"healthy": self.is_healthy, **asdict(self)}
 
 
 async def health(

@@ -8,7 +8,7 @@ from typing import Final
 
 import asyncpg
 
-from assent.operations.queues import look_at_queues
+from assent.operations.queues import count_incidents, look_at_queues
 from assent.store.database import Database
 from assent.store.errors import StoreError
 from assent.telemetry import Metrics, hooks
@@ -49,6 +49,7 @@ class MetricsPage:
                 self._database.transaction(None, read_only=True) as connection,
             ):
                 queues = await look_at_queues(connection, self._database.clock.now())
+                incidents = await count_incidents(connection)
         except (TimeoutError, OSError, StoreError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             _log.warning("queues cannot be looked at", extra={"error": f"{type(error).__name__}: {error}"})
             return False
@@ -60,4 +61,5 @@ class MetricsPage:
                 oldest_s=queue.oldest_s,
                 dead=queue.dead,
             )
+        metrics.incidents({(each.code, each.definition): each.number for each in incidents})
         return True

@@ -147,6 +147,12 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
                    WHERE o.org_id = j.org_id AND o.id = j.id AND o.kind = j.kind)) LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
 
+-- name: count_incidents
+-- Paused instances of all orgs, by the code of their incident and by workflow; counted up to a limit, by index.
+SELECT coalesce(incident ->> 'code', 'PAUSED') AS code, workflow_id AS definition, count(*) AS number
+  FROM (SELECT incident, workflow_id FROM assent.workflow_instances WHERE status = 'paused' LIMIT $1) AS paused
+ GROUP BY 1, 2 ORDER BY 1, 2;
+
 -- name: find_by_index
 -- Has this transaction read the small indexes of what is open, and not the tables of all that ever was.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),

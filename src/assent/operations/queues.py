@@ -48,6 +48,22 @@ async def look_at_queues(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class IncidentCount:
+    """How many instances of one workflow are paused with one code."""
+
+    code: str
+    """The code of the incident; `PAUSED` where an operator paused the instance."""
+    definition: str
+    number: int
+
+
+async def count_incidents(connection: Connection) -> list[IncidentCount]:
+    """Return the paused instances of all orgs, by code and workflow; together at most `COUNTED_MAX`."""
+    await connection.execute(_SQL.find_by_index)
+    return [IncidentCount(**row) for row in await connection.fetch(_SQL.count_incidents, COUNTED_MAX)]
+
+
 def _age_s(oldest_at: datetime | None, now: datetime) -> float:
     return 0.0 if oldest_at is None else max(0.0, (now - oldest_at).total_seconds())
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
 
 import asyncpg
@@ -58,7 +58,6 @@ EVERYTHING: Final = frozenset({"*"})
 MARK: Final = "ak_"
 """The prefix of every key: it tells a key from a token, and finds keys in places where they should not be."""
 PREFIX_LENGTH: Final = 11
-LISTED_MAX: Final = 1_000
 KEYS_OF_MEMBER_MAX: Final = 20
 """The number of valid keys of one member, without a setting."""
 
@@ -97,20 +96,6 @@ class ApiKey:
     """The key that made it."""
     created_by: str | None = None
     """The member who made it, also for a service account; None for an operator."""
-
-    def to_json(self) -> dict[str, Any]:
-        times = ("created_at", "expires_at", "revoked_at")
-        return {
-            "id": str(self.id),
-            "user": self.user_id,
-            "name": self.name,
-            "prefix": self.prefix,
-            "scopes": list(self.scopes),
-            "partition_id": self.partition_id,
-            "parent_id": str(self.parent_id) if self.parent_id else None,
-            "created_by": self.created_by,
-            **{time: found.isoformat() if (found := getattr(self, time)) else None for time in times},
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +210,6 @@ async def create_api_key(  # noqa: PLR0913
     if kept is None:
         raise Refused(Rejection("API_KEY_REFUSED", "the key that would make it was revoked meanwhile"))
     return text, made
-
-
-async def list_api_keys(connection: Connection, org_id: str) -> list[ApiKey]:
-    """Return the keys of an org, newest first."""
-    return [_api_key(row) for row in await connection.fetch(_SQL.list_api_keys, org_id, LISTED_MAX)]
 
 
 async def page_of_api_keys(

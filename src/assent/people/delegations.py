@@ -16,7 +16,7 @@ import asyncpg
 from assent.model.actor import Actor
 from assent.model.approval import Delegation
 from assent.model.ids import new_id
-from assent.model.mutation import Rejection
+from assent.model.mutation import Refused, Rejection
 from assent.people.directory import Directory, MembersDirectory, OrgUser
 from assent.store.connection import Connection
 from assent.store.queries import load_queries
@@ -72,10 +72,10 @@ class KeptDelegation:
 
 async def delegate(
     connection: Connection, directory: Directory, wanted: NewDelegation, by: Actor, now: datetime
-) -> KeptDelegation | Rejection:
-    """Keep a delegation, or return why not."""
-    if refused := _check(wanted, by, now) or await _check_people(connection, directory, wanted):
-        return refused
+) -> KeptDelegation:
+    """Keep a delegation; raise `Refused` if it may not be."""
+    if rejection := _check(wanted, by, now) or await _check_people(connection, directory, wanted):
+        raise Refused(rejection)
     row = await connection.fetchrow(
         _SQL.insert_delegation,
         wanted.org_id,
@@ -152,18 +152,18 @@ async def _check_people(
 
 async def revoke(
     connection: Connection, org_id: str, delegation_id: UUID, by: Actor, now: datetime
-) -> KeptDelegation | Rejection:
-    """End a delegation now. One that was revoked before stays as it was."""
+) -> KeptDelegation:
+    """End a delegation now; raise `Refused` if the actor may not. One that was revoked before stays as it was."""
     rows = await connection.fetch(
         _SQL.revoke_delegation_if_open, org_id, delegation_id, now, by.id, by.can(DELEGATE)
     )
     rows = rows or await connection.fetch(_SQL.read_delegation, org_id, delegation_id)
     if not rows:
-        return Rejection("NOT_FOUND", f"there is no delegation {delegation_id}", ("delegation_id",))
+        raise Refused(Rejection("NOT_FOUND", f"there is no delegation {delegation_id}", ("delegation_id",)))
     found = KeptDelegation.of(rows[0])
     if found.revoked_at is None:
         message = f"{by.id} may revoke what they delegated; {found.from_user}'s takes {DELEGATE}"
-        return Rejection("POLICY_DENIED", message, ("actor",))
+        raise Refused(Rejection("POLICY_DENIED", message, ("actor",)))
     return found
 
 

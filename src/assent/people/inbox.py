@@ -37,7 +37,7 @@ def cursor_at(sort: Sort, row: asyncpg.Record) -> str:
     return cursor_of([sort, place, str(row["id"])])
 
 
-def place_of(cursor: str | None, sort: Sort) -> InboxPosition | Rejection:
+def place_of(cursor: str | None, sort: Sort) -> InboxPosition:
     """Behind which place the page begins."""
 
     def read(place: Any) -> InboxPosition:
@@ -51,7 +51,8 @@ def place_of(cursor: str | None, sort: Sort) -> InboxPosition | Rejection:
         return position_of(cursor, read) or first
     except Refused:
         message = f"the cursor is not one of an inbox that is sorted by {sort}"
-        return Rejection("BAD_CURSOR", message, ("cursor",), hint="begin without a cursor")
+        hint = "begin without a cursor"
+        raise Refused(Rejection("BAD_CURSOR", message, ("cursor",), hint=hint)) from None
 
 
 _SQL: Final = load_queries("assent.people", "people.sql")
@@ -72,7 +73,7 @@ class InboxQuery:
     workflow: str | None = None
     overdue: bool | None = None
     due_before: datetime | None = None
-    claimed: Literal["me", "nobody", "others"] | None = None
+    claimed: Literal["me", "unclaimed", "others"] | None = None
     text: str | None = None
     """A part of the title, in whatever case."""
     partition_id: str | None = None
@@ -145,12 +146,11 @@ async def read_inbox(  # noqa: PLR0913
     now: datetime,
     *,
     directory: Directory | None = None,
-) -> InboxPage | Rejection:
+) -> InboxPage:
     """Return one page of a person's inbox; `directory` is that of the application, `members` by default."""
+    if rejection := _check(wanted):
+        raise Refused(rejection)
     after = place_of(wanted.cursor, wanted.sort)
-    if refused := _check(wanted) or (after if isinstance(after, Rejection) else None):
-        return refused
-    assert not isinstance(after, Rejection)
     people = await _owners(connection, directory, org_id, user_id, now)
     arguments = [org_id, user_id, now, people, *_filters(wanted)]
     paging = [*after, wanted.limit + 1]

@@ -13,7 +13,7 @@ SELECT w.*, extract(epoch FROM w.created_at) AS rank
        AND ($7::text IS NULL OR i.entity_type = $7) AND ($8::text IS NULL OR i.workflow = $8)
        AND ($9::boolean IS NULL OR coalesce(i.due_at < $3, false) = $9) AND ($10::timestamptz IS NULL OR i.due_at < $10)
        AND ($11::text IS NULL OR $11 = CASE i.claimed_by WHEN $2 THEN 'me' ELSE
-                                         CASE WHEN i.claimed_by IS NULL THEN 'nobody' ELSE 'others' END END)
+                                         CASE WHEN i.claimed_by IS NULL THEN 'unclaimed' ELSE 'others' END END)
        AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
        AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
                                         WHERE p.org_id = $1 AND p.id = i.instance_id))
@@ -36,7 +36,7 @@ SELECT w.*
        AND ($7::text IS NULL OR i.entity_type = $7) AND ($8::text IS NULL OR i.workflow = $8)
        AND ($9::boolean IS NULL OR coalesce(i.due_at < $3, false) = $9) AND ($10::timestamptz IS NULL OR i.due_at < $10)
        AND ($11::text IS NULL OR $11 = CASE i.claimed_by WHEN $2 THEN 'me' ELSE
-                                         CASE WHEN i.claimed_by IS NULL THEN 'nobody' ELSE 'others' END END)
+                                         CASE WHEN i.claimed_by IS NULL THEN 'unclaimed' ELSE 'others' END END)
        AND ($12::text IS NULL OR strpos(lower(i.title), lower($12)) > 0)
        AND ($16::text IS NULL OR $16 = (SELECT p.partition_id FROM assent.workflow_instances p
                                         WHERE p.org_id = $1 AND p.id = i.instance_id))
@@ -267,11 +267,6 @@ RETURNING id;
 -- How many keys sign a member in now.
 SELECT count(*) FROM assent.api_keys
  WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3);
-
--- name: list_api_keys
--- The keys of an org, newest first.
-SELECT id, user_id, name, prefix, scopes, created_at, expires_at, revoked_at, partition_id, parent_id, created_by
-  FROM assent.api_keys WHERE org_id = $1 ORDER BY id DESC LIMIT $2;
 
 -- name: page_of_api_keys
 -- The keys of a member or of the org, newest first.

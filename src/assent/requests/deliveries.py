@@ -16,6 +16,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from assent.jobs.job import (
+    JOB_COLUMNS,
     AttemptResult,
     ClaimedJob,
     Failed,
@@ -23,7 +24,7 @@ from assent.jobs.job import (
     Succeeded,
     next_state,
 )
-from assent.jobs.queue import hold_if_claimed, settle_if_claimed
+from assent.jobs.queue import JobRow, hold_if_claimed, settle_if_claimed
 from assent.model.ids import RequestKey, new_id
 from assent.model.outside_request import OPEN, Bundle, BundleItem, OutsideStatus, ResultStatus, read_bundle
 from assent.model.problems import typed_error_text
@@ -116,7 +117,7 @@ UNREADABLE: Final = "UNREADABLE"
 FAILED: Final = "RESULT_FAILED"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClaimedDelivery(ClaimedJob):
     """A bundle that a worker has claimed, as it was sent."""
 
@@ -132,15 +133,13 @@ DeliveryResult = AttemptResult[ClaimedDelivery]
 Readable = Sequence[tuple[ClaimedDelivery, Bundle]]
 
 
-async def load_deliveries(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedDelivery]:
+async def load_deliveries(connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedDelivery]:
     """Return claimed jobs with their bundles, in the order in which these came."""
     if not jobs:
         return []
-    claimed = {job.id: job for job in jobs}
-    rows = await connection.fetch(
-        _SQL.read_deliveries, [job.org_id for job in jobs], [job.id for job in jobs]
-    )
-    return [ClaimedDelivery(**claimed[row["id"]].columns | dict(row)) for row in rows]
+    claimed = {job["id"]: job for job in jobs}
+    rows = await connection.fetch(_SQL.read_deliveries, [job["org_id"] for job in jobs], list(claimed))
+    return [ClaimedDelivery(*claimed[row["id"]][:JOB_COLUMNS], *row[1:]) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

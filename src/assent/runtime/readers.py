@@ -15,13 +15,14 @@ from assent.engine.answers_open import possible_answers, possible_transitions
 from assent.engine.inputs import Advance
 from assent.engine.run import Run
 from assent.model.actor import Actor, Reader
+from assent.model.approval import ApprovalRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem
 from assent.runtime.core import Core
 from assent.runtime.load import pin_of
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
-from assent.runtime.views import InstanceView, Waiting, list_steps, view_of
+from assent.runtime.views import InstanceView, Waiting, find_instance, list_steps, view_of
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.store.rows import Row
@@ -91,6 +92,20 @@ async def was_asked(core: Core, connection: Connection, org_id: str, asked: UUID
     """Return whether a user is or was asked at an approval request or a form, or is a delegate of one who is."""
     now = core.database.clock.now()
     return bool(await connection.fetchval(_SQL.was_asked, org_id, asked, user, now))
+
+
+async def may_read_request(
+    core: Core, connection: Connection, request: ApprovalRequest, actor: Actor
+) -> None:
+    """Raise `Refused` unless the actor is or was asked at an approval request, or may read its instance."""
+    if any(seat.user_id == actor.id and seat.status != "later" for seat in request.seats):
+        return
+    if await was_asked(core, connection, request.org_id, request.id, actor.id):
+        return
+    row = await find_instance(connection, request.org_id, request.instance_id)
+    if row is None:
+        raise Refused(Rejection("NOT_FOUND", f"no instance {request.instance_id}", ("instance_id",)))
+    await may_read_instance(core, connection, SeenInstance.of(row), actor)
 
 
 async def could_answer(  # noqa: PLR0913

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from assent.jobs.job import ClaimedJob
+from assent.jobs.job import JOB_COLUMNS, ClaimedJob
+from assent.jobs.queue import JobRow
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 
 _SQL: Final = load_queries("assent.tasks", "tasks.sql")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClaimedTask(ClaimedJob):
     input: Mapping[str, Any]
     submitted_by: str
@@ -27,12 +28,11 @@ class ClaimedTask(ClaimedJob):
         return self.lane
 
 
-async def load_tasks(connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedTask]:
+async def load_tasks(connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedTask]:
     """Return claimed jobs with what was submitted."""
     if not jobs:
         return []
     rows = await connection.fetch(
-        _SQL.read_submissions, [job.org_id for job in jobs], [job.id for job in jobs]
+        _SQL.read_submissions, [job["org_id"] for job in jobs], [job["id"] for job in jobs]
     )
-    submissions = {row["id"]: row for row in rows}
-    return [ClaimedTask(**job.columns | dict(submissions[job.id])) for job in jobs]
+    return [ClaimedTask(*job[:JOB_COLUMNS], *row) for job, row in zip(jobs, rows, strict=True)]

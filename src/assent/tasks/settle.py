@@ -26,13 +26,16 @@ TaskResult = AttemptResult[ClaimedTask]
 
 async def settle_if_claimed(
     connection: Connection, worker_id: UUID, results: Sequence[TaskResult]
-) -> list[TaskResult]:
-    """Write the outcomes of attempts whose tasks are still this worker's, notify the steps that wait; return those."""
+) -> tuple[list[TaskResult], datetime | None]:
+    """Write the outcomes of attempts, and notify the steps that wait.
+
+    Return those of tasks that still were this worker's, and the time, if there was one.
+    """
     settled, now = await queue.settle_if_claimed(connection, worker_id, results)
     ended = [result for result in settled if result.claimed.awaited and result.has_ended]
     if ended and now is not None:
         await emit_events(connection, [_completion(result, now) for result in ended], now)
-    return settled
+    return settled, now
 
 
 async def notify_dead(connection: Connection, rescued: Sequence[Row]) -> None:

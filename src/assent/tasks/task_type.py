@@ -33,7 +33,8 @@ class InputBinding:
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The input as the function's arguments; raises pydantic's `ValidationError`."""
         found = self.adapter.validate_python(given)
-        return {self.whole: found} if self.whole is not None else dict(found)
+        # Not dict(found): that asks pydantic for each model's extra and private fields, of which there are none.
+        return {self.whole: found} if self.whole is not None else dict(vars(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,11 @@ SELECT pg_notify('assent_tasks', '')
  WHERE EXISTS (SELECT FROM incoming WHERE coalesce(run_at, assent.now()) <= assent.now());
 
 -- name: read_submissions
--- What was submitted, of claimed tasks.
-SELECT s.id, s.input, s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.trace_id
-  FROM unnest($1::text[], $2::uuid[]) AS j (org_id, id)
-  JOIN assent.task_submissions s ON s.org_id = j.org_id AND s.id = j.id;
+-- What was submitted, of claimed tasks, in their order.
+SELECT s.input, s.submitted_by, s.partition_id, s.instance_id, s.step_id, s.awaited, s.trace_id
+  FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS j (org_id, id, n)
+  JOIN assent.task_submissions s ON s.org_id = j.org_id AND s.id = j.id
+ ORDER BY j.n;
 
 -- name: cancel_tasks_of_steps
 -- Cancels what steps have submitted and await no more.

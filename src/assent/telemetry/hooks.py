@@ -76,6 +76,9 @@ class Metrics(Protocol):
 
     def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None: ...
 
+    def incidents(self, numbers: Mapping[tuple[str, str], int]) -> None:
+        """Take the numbers of paused instances, by code and definition, in place of those before."""
+
     def database(self, *, up: bool) -> None: ...
 
     def pool(self, *, used: int, idle: int) -> None: ...

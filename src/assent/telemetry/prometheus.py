@@ -44,7 +44,15 @@ class PrometheusMetrics:
         self._dead = Gauge(
             "assent_dead_letters", "Jobs and events that used up their attempts", ["queue"], registry=to
         )
-        self._died = Counter("assent_given_up_total", "What this process gave up", ["queue"], registry=to)
+        self._incidents = Gauge(
+            "assent_incidents", "Instances that are paused", ["code", "definition"], registry=to
+        )
+        self._died = Counter(
+            "assent_dead_total",
+            "Jobs and events whose last attempt failed in this process",
+            ["queue"],
+            registry=to,
+        )
         self._retries = Counter(
             "assent_retries_total", "Attempts that failed and are tried again", ["queue"], registry=to
         )
@@ -113,6 +121,9 @@ class PrometheusMetrics:
     def _watch_ground(self, to: CollectorRegistry) -> None:
         self._runs = Counter("assent_duty_runs_total", "Runs of a duty", ["duty", "outcome"], registry=to)
         self._duty_took = Histogram("assent_duty_run_seconds", "One run of a duty", ["duty"], registry=to)
+        self._duty_ended = Gauge(
+            "assent_duty_last_run_timestamp_seconds", "When a run of a duty last ended", ["duty"], registry=to
+        )
         self._done = Counter(
             "assent_duty_done_total", "What the runs of a duty did", ["duty", "part"], registry=to
         )
@@ -177,6 +188,7 @@ class PrometheusMetrics:
     def duty(self, name: str, took_s: float, parts: Mapping[str, int], *, failed: bool) -> None:
         self._runs.labels(name, "error" if failed else "done").inc()
         self._duty_took.labels(name).observe(took_s)
+        self._duty_ended.labels(name).set_to_current_time()
         for part, number in parts.items():
             self._done.labels(name, part).inc(number)
 
@@ -191,6 +203,11 @@ class PrometheusMetrics:
         self._delayed.labels(name).set(delayed)
         self._oldest.labels(name).set(oldest_s)
         self._dead.labels(name).set(dead)
+
+    def incidents(self, numbers: Mapping[tuple[str, str], int]) -> None:
+        self._incidents.clear()
+        for (code, definition), number in numbers.items():
+            self._incidents.labels(code, definition).set(number)
 
     def database(self, *, up: bool) -> None:
         self._up.set(up)

@@ -1,6 +1,7 @@
 """Effects: what steps want to be sent is claimed, sent outside of any transaction, and settled.
 
-Up to a number of attempts are under way at once; slow receivers hold up their own effects only. A worker that dies
+What ended is written in the transaction that claims what comes next. Up to a number of attempts are under way at once;
+slow receivers hold up their own effects only. A worker that dies
 between the sending and the settling leaves a claim behind that `rescue` finds once the worker's lease is over: what was
 sent then is sent again under the same key, or, where that would do harm, is dead as ambiguous.
 """
@@ -16,8 +17,8 @@ from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.outbox import find_requests, load_effects, show_evidence
 from assent.effects.outcome import EffectResult, effect_result, retry_policy
 from assent.effects.outlets import Outlets
-from assent.jobs.job import ClaimedJob, JobOutcome, Succeeded
-from assent.jobs.queue import settle_if_claimed, settle_if_open
+from assent.jobs.job import JobOutcome, Succeeded
+from assent.jobs.queue import JobRow, settle_if_claimed, settle_if_open
 from assent.model.graph import Outcome
 from assent.model.mutation import Event
 from assent.outbox.events import completion_event, emit_events
@@ -57,14 +58,14 @@ class Effects(JobDuty[ClaimedEffect]):
 
     async def run_once(self) -> RunResult:
         await self._jobs.keep(self._database)
-        for effect in await self.claim():
+        results, claimed = await self._hand_in(self._room())
+        for effect in claimed:
             sending = begin_sending(effect)
             attempt = asyncio.create_task(self._attempt(sending), name=f"effect {effect.id}")
             self._under_way[attempt] = sending.effect
         await self._wait_for_some()
-        results, _ = await self._hand_in(room=0)
         parts: Counter[str] = Counter(result.status for result in results)
-        more = bool(self._under_way or results or not self._queue.has_gone_around)
+        more = bool(self._under_way or self._results or results or not self._queue.has_gone_around)
         return RunResult(len(results), more, dict(parts))
 
     async def finish(self) -> None:
@@ -74,7 +75,7 @@ class Effects(JobDuty[ClaimedEffect]):
                 await self._jobs.keep(self._database)
                 await asyncio.wait(self._under_way, timeout=self.pace.interval_s)
                 self._collect()
-            await self._hand_in(room=0)
+            await self._hand_in(0)
             await self._jobs.compare(self._database)
             await self._jobs.lease.end(self._database)
         finally:
@@ -84,11 +85,13 @@ class Effects(JobDuty[ClaimedEffect]):
 
     async def claim(self) -> list[ClaimedEffect]:
         """Claim what is due, as far as there is room for it, under the worker's lease."""
-        room = self._under_way_max - len(self._under_way) if self._jobs.may_claim else 0
-        _, claimed = await self._hand_in(room=max(0, room))
+        _, claimed = await self._hand_in(self._room())
         return claimed
 
-    async def _hand_in(self, *, room: int) -> tuple[Sequence[EffectResult], list[ClaimedEffect]]:
+    def _room(self) -> int:
+        return max(0, self._under_way_max - len(self._under_way)) if self._jobs.may_claim else 0
+
+    async def _hand_in(self, room: int) -> tuple[Sequence[EffectResult], list[ClaimedEffect]]:
         """Settle what ended, and claim what there is room for; return both."""
         results = tuple(self._results)
         claimed, now = await self._exchange(results, room)
@@ -97,11 +100,11 @@ class Effects(JobDuty[ClaimedEffect]):
             count_effects(results, now)
         return results, claimed
 
-    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedEffect]:
+    async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedEffect]:
         return await load_effects(connection, jobs)
 
-    async def _settle(self, connection: Connection, results: Sequence[EffectResult]) -> None:
-        await settle_effects(connection, self._jobs.worker_id, results)
+    async def _settle(self, connection: Connection, results: Sequence[EffectResult]) -> datetime | None:
+        return await settle_effects(connection, self._jobs.worker_id, results)
 
     async def _attempt(self, sending: SendingSpan) -> JobOutcome:
         with sending.scope():

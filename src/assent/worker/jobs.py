@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from typing import Generic
 from uuid import UUID
 
-from assent.jobs.job import AttemptResult, Claimed, ClaimedJob, JobKey, JobKind
-from assent.jobs.queue import JobQueue, prepare_claim
-from assent.store.clock import transaction_time
+from assent.jobs.job import AttemptResult, Claimed, JobKey, JobKind
+from assent.jobs.queue import JobQueue, JobRow, prepare_claim
 from assent.store.database import Connection
 from assent.worker.duty import WorkerContext
 
@@ -31,31 +30,41 @@ class JobDuty(Generic[Claimed]):
         self._database = context.database
         length = timedelta(milliseconds=context.options.lease_ms)
         self._jobs = context.lease.jobs(self._compare, length)
-        self._queue = JobQueue(self.kind, self._jobs.worker_id, running_per_lane_max, lanes)
+        self._queue = JobQueue(
+            *(self.kind, self._jobs.worker_id, running_per_lane_max, lanes),
+            *(self._jobs.lease_min, self._jobs.renew_lease),
+        )
 
-    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[Claimed]:
+    async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[Claimed]:
         """Return claimed jobs with what is needed to run them."""
         raise NotImplementedError
 
-    async def _settle(self, connection: Connection, results: Sequence[AttemptResult[Claimed]]) -> None:
-        """Write the outcomes of attempts whose jobs are still this worker's, and notify the steps that wait."""
+    async def _settle(
+        self, connection: Connection, results: Sequence[AttemptResult[Claimed]]
+    ) -> datetime | None:
+        """Write the outcomes of attempts whose jobs are still this worker's, and notify the steps that wait.
+
+        Return the time, if any was written.
+        """
         raise NotImplementedError
 
     async def _exchange(
         self, results: Sequence[AttemptResult[Claimed]], room: int
     ) -> tuple[list[Claimed], datetime | None]:
-        """Hand in what ended, and claim what is due, in one transaction; return what was claimed, and the time."""
+        """Hand in what ended, and claim what is due, in one transaction.
+
+        Return what was claimed, and the time of what was written.
+        """
         harmless = self._jobs.harmless
         if not (results or room or harmless):
             return [], None
 
-        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID], datetime]:
+        async def work(connection: Connection) -> tuple[list[Claimed], set[UUID], datetime | None]:
             await prepare_claim(connection)
-            if results:
-                await self._settle(connection, results)
+            now = await self._settle(connection, results) if results else None
             cleared = await self._queue.clear_suspects(connection, harmless) if harmless else set()
             claimed = await self._claim(connection, room) if room else []
-            return claimed, cleared, await transaction_time(connection)
+            return claimed, cleared, now
 
         async with self._jobs.claiming():
             claimed, cleared, now = await self._database.run(work, org_id=None)
@@ -66,16 +75,13 @@ class JobDuty(Generic[Claimed]):
         return claimed, now
 
     async def _claim(self, connection: Connection, room: int) -> list[Claimed]:
-        """Claim what is due, put it under the worker's lease, and load it."""
-        jobs = await self._choose(connection, room)
-        if jobs:
-            await self._jobs.cover(connection)
-        return await self._load(connection, jobs)
+        """Claim what is due, under the worker's lease, and load it."""
+        return await self._load(connection, await self._choose(connection, room))
 
-    async def _choose(self, connection: Connection, room: int) -> list[ClaimedJob]:
+    async def _choose(self, connection: Connection, room: int) -> list[JobRow]:
         """Claim what is due, and one suspect where none is on probation."""
         claimed = await self._queue.claim(connection, room)
-        if self._jobs.may_start_suspect(has_room=len(claimed) < room):
+        if self._queue.has_suspects and self._jobs.may_start_suspect(has_room=len(claimed) < room):
             claimed += await self._queue.claim_suspect(connection)
         return claimed
 

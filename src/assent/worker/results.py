@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
-from assent.jobs.job import AttemptResult, ClaimedJob
-from assent.jobs.queue import settle_if_claimed
+from assent.jobs.job import AttemptResult
+from assent.jobs.queue import JobRow, settle_if_claimed
 from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
 from assent.requests.outside_requests import expire_requests
 from assent.store.clock import transaction_time
@@ -39,9 +40,10 @@ class Results(JobDuty[ClaimedDelivery]):
             batch, _ = await self._exchange([], self._batch_max)
             parts.update(await self._fold(batch))
             more = len(batch) == self._batch_max or not self._queue.has_gone_around
-            suspect = await self._claim_suspect()
-            parts.update(await self._fold(suspect))
-            more = more or bool(suspect)
+            if self._queue.has_suspects:
+                suspect = await self._claim_suspect()
+                parts.update(await self._fold(suspect))
+                more = more or bool(suspect)
         parts["expired"] += await self._expire()
         more = more or parts["expired"] == self._batch_max
         return RunResult(parts.total(), more=more, parts={name: n for name, n in parts.items() if n})
@@ -59,18 +61,19 @@ class Results(JobDuty[ClaimedDelivery]):
             self._suspects = False
         return claimed
 
-    async def _choose(self, connection: Connection, room: int) -> list[ClaimedJob]:
+    async def _choose(self, connection: Connection, room: int) -> list[JobRow]:
         if self._suspects:
             return await self._queue.claim_suspect(connection)
         return await self._queue.claim(connection, room)
 
-    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedDelivery]:
+    async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedDelivery]:
         return await load_deliveries(connection, jobs)
 
     async def _settle(
         self, connection: Connection, results: Sequence[AttemptResult[ClaimedDelivery]]
-    ) -> None:
-        await settle_if_claimed(connection, self._jobs.worker_id, results)
+    ) -> datetime | None:
+        _, now = await settle_if_claimed(connection, self._jobs.worker_id, results)
+        return now
 
     async def _fold(self, batch: Sequence[ClaimedDelivery]) -> dict[str, int]:
         """Fold a batch; what could be neither folded nor recorded as failed is given back by the next run."""

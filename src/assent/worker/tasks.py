@@ -7,10 +7,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from assent.jobs.job import ClaimedJob, JobKey, RetryPolicy, next_state
+from assent.jobs.job import JobKey, RetryPolicy, next_state
+from assent.jobs.queue import JobRow
 from assent.store.database import Connection
 from assent.tasks.attempt import Attempts
 from assent.tasks.claimed_task import ClaimedTask, load_tasks
@@ -108,11 +109,12 @@ class Tasks(JobDuty[ClaimedTask]):
         if broken:
             await asyncio.wait(broken, timeout=BREAK_OFF_S)
 
-    async def _load(self, connection: Connection, jobs: Sequence[ClaimedJob]) -> list[ClaimedTask]:
+    async def _load(self, connection: Connection, jobs: Sequence[JobRow]) -> list[ClaimedTask]:
         return await load_tasks(connection, jobs)
 
-    async def _settle(self, connection: Connection, results: Sequence[TaskResult]) -> None:
-        await settle_if_claimed(connection, self._jobs.worker_id, results)
+    async def _settle(self, connection: Connection, results: Sequence[TaskResult]) -> datetime | None:
+        _, now = await settle_if_claimed(connection, self._jobs.worker_id, results)
+        return now
 
     async def _compare(self, connection: Connection, known: frozenset[JobKey]) -> None:
         """Return to the queue what is not under way; break off what was cancelled, or given to another worker."""

@@ -106,7 +106,7 @@ class Load:
 
     async def _errand(self, org: str, number: str) -> None:
         await self._want(
-            "start", org, "ann", number, "/ui/workflows/errand/start", {"number": number}, keyed=True
+            "start", org, "ann", number, "/api/flows/errand/start", {"number": number}, keyed=True
         )
         await self._want("emit", org, "ops", number, f"/api/events/paid:{number}", {"data": {}}, keyed=True)
 

@@ -183,7 +183,7 @@ def test_diff_of_two_versions_names_what_changed(tmp_path: Path) -> None:
     assert "entity.amount <= 9900" in output
     assert "manager" not in output
     found = json.loads(invoke("diff", FAST_TRACK, str(tmp_path), "--json").output)
-    assert list(found[0]["groups"]) == ["slot:submitted_to_approved"]
+    assert list(found["items"][0]["groups"]) == ["slot:submitted_to_approved"]
 
 
 def test_diff_of_equal_versions_is_empty() -> None:

@@ -1,20 +1,19 @@
 """Approvals: read a request, decide it, reassign it. `/api/approvals`"""
 
-from datetime import datetime
-from decimal import Decimal
 from uuid import UUID
 
 from pydantic import Field
 
 from assent.approvals.requests import ApprovalDetails, read_request
+from assent.bodies.body import Data
+from assent.bodies.instances import ApprovalBody, DecidedBody, InstanceBody
 from assent.http.context import Transaction
-from assent.http.fields import Data, RequestModel, ResponseModel, ShortText, Text
+from assent.http.fields import RequestModel, ShortText, Text
 from assent.http.replies import About, Reply, reply_with
-from assent.http.routes.instances import InstanceBody, read_instance
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.readers import may_read_instance, was_asked
+from assent.runtime.readers import may_read_instance, may_read_request
 from assent.runtime.views import InstanceView
 
 router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
@@ -41,89 +40,12 @@ class ReassignBody(RequestModel):
     reason: Text | None = Field(None, examples=["On holiday"])
 
 
-class GroupBody(ResponseModel):
-    """How many seats of a group must approve."""
-
-    name: str
-    mode: str = Field(examples=["any"])
-    needed: int
-    stage: int = 0
-
-
-class SeatBody(ResponseModel):
-    """One user who is, was or will be asked."""
-
-    id: UUID
-    user_id: str = Field(examples=["bob"])
-    group: str
-    via: str = Field(examples=["role:approver"])
-    status: str = Field(examples=["open"])
-    note: str | None = None
-
-
-class DecisionBody(ResponseModel):
-    """The answer of one approver."""
-
-    id: UUID
-    seat_id: UUID
-    approver_id: str
-    on_behalf_of: str | None = None
-    answer: str = Field(examples=["approved"])
-    outcome: str | None = None
-    reason: str | None = None
-    decided_at: datetime
-
-
-class ApprovalBody(ResponseModel):
-    """A request for approval: its exact content, its approvers and its state."""
-
-    id: UUID
-    instance_id: UUID
-    node_id: str
-    status: str = Field(examples=["pending"])
-    reason: str | None = Field(None, description="The reason of its end.")
-    mode: str = Field(examples=["any"])
-    title: str | None = None
-    figure: Decimal | None = None
-    requested_by: str
-    created_at: datetime
-    due_at: datetime | None = None
-    decided_at: datetime | None = None
-    applied_at: datetime | None = Field(None, description="When a gate used the approval.")
-    claimed_by: str | None = None
-    entity_type: str | None = None
-    entity_id: UUID | None = None
-    entity_version: int = Field(0, description="The one version that is to be approved.")
-    snapshot: Data | None = Field(None, description="The content of that version.")
-    snapshot_state: str | None = None
-    groups: list[GroupBody]
-    seats: list[SeatBody]
-    decisions: list[DecisionBody]
-
-    @classmethod
-    def of_details(cls, details: ApprovalDetails) -> "ApprovalBody":
-        """Return the body of a request with the content of its version."""
-        found = cls.of(details.request)
-        snapshot = dict(details.snapshot) if details.snapshot is not None else None
-        return found.model_copy(update={"snapshot": snapshot, "snapshot_state": details.state})
-
-
-class DecidedBody(ResponseModel):
-    """A request after a command, and its instance."""
-
-    request: ApprovalBody
-    instance: InstanceBody | None = Field(None, description="If the caller may read it.")
-
-
 async def read_approval(tx: Transaction, request_id: UUID) -> ApprovalDetails:
     """Return a request that the caller is asked about, or whose instance they may read; else raise `Refused`."""
     details = await read_request(tx.connection, tx.org_id, request_id)
     if details is None or not tx.caller.sees(details.request.partition_id):
         raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-    user_id = tx.actor.id
-    has_seat = any(seat.user_id == user_id and seat.status != "later" for seat in details.request.seats)
-    if not has_seat and not await was_asked(tx.core, tx.connection, tx.org_id, request_id, user_id):
-        await read_instance(tx, details.request.instance_id)
+    await may_read_request(tx.core, tx.connection, details.request, tx.actor)
     return details
 
 

@@ -7,9 +7,10 @@ from fastapi import Body as JsonBody
 from pydantic import Field
 
 from assent.approvals.chains import keep_chain, list_chains, read_chain
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
 from assent.http.context import Transaction
-from assent.http.fields import Data, NamePath, ResponseModel
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply
 from assent.http.routing import Router

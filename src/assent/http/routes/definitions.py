@@ -1,11 +1,21 @@
 """Definitions: versions, differences, diagrams, publishing and archiving. `/api/definitions`"""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, Self
 from uuid import UUID
 
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
+from pydantic import Field, model_validator
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.definitions import (
+    CheckedBody,
+    DefinitionBody,
+    DefinitionDiff,
+    DefinitionSummary,
+    PublicationBody,
+    PublicationsBody,
+)
 from assent.compiler.declarations import DeclarationKind, kind_of
 from assent.compiler.diagram import diagram
 from assent.compiler.source import Source, read_sources
@@ -16,30 +26,47 @@ from assent.definitions.publish import publish_sources
 from assent.definitions.sources import check_sources, published_contracts
 from assent.definitions.views import DefinitionFilter, definition_seen, page_of_definitions, workflow_in
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import NameQuery
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NameQuery, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply
-from assent.http.routes.definition_bodies import (
-    CheckedBody,
-    DefinitionBody,
-    DefinitionDiff,
-    DefinitionSummary,
-    PlacedProblem,
-    PublicationBody,
-    PublicationsBody,
-    Sources,
-    WorkflowBody,
-)
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Refused, Rejection
+from assent.model.problems import first_problems
+from assent.model.terms import refuse
 from assent.runtime.rights import PUBLISH, may_read_definitions
 from assent.store.rows import Row
 
 router = Router(takes_documents=True, prefix="/api/definitions", tags=["definitions"])
 
 MERMAID: Final = "text/vnd.mermaid"
+
+
+SOURCES_MAX: Final = 50
+SOURCES_LENGTH_MAX: Final = 262_144
+"""The number of characters in all texts of a request."""
+
+
+class SourceText(RequestModel):
+    name: ShortText = Field(description="The name of the text in problems.", examples=["leave.flow.yaml"])
+    text: str = Field(description="YAML; several documents are separated by `---`.", examples=["flow: leave"])
+
+
+class Sources(RequestModel):
+    """Contracts, patches and flows that are compiled together."""
+
+    sources: Annotated[list[SourceText], Field(min_length=1, max_length=SOURCES_MAX)] = Field(
+        examples=[[{"name": "leave.flow.yaml", "text": "flow: leave.request\nversion: 1\n"}]]
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        """Raise if the texts are too long: compiling the maximum takes about a second."""
+        if (length := sum(len(source.text) for source in self.sources)) > SOURCES_LENGTH_MAX:
+            message = f"expected at most {SOURCES_LENGTH_MAX:,} characters of sources, found {length:,}"
+            raise refuse("TOO_LONG", message, hint="send fewer at a time")
+        return self
 
 
 class MermaidResponse(PlainTextResponse):
@@ -110,8 +137,7 @@ async def publish_definitions(tx: Transaction, body: Sources) -> PublicationsBod
             tx.now(),
             capabilities=tx.services.app.capabilities,
         )
-    found = [PublicationBody.of_publication(publication) for publication in done.publications]
-    return PublicationsBody(publications=found)
+    return PublicationsBody.of_publications(done.publications)
 
 
 @router.query(
@@ -211,7 +237,4 @@ def _refuse_contracts(sources: list[Source]) -> None:
 
 def _check(sources: list[Source], contracts: list[Source]) -> CheckedBody:
     found = check_sources(sources, contracts)
-    return CheckedBody(
-        problems=PlacedProblem.first_of(found.problems),
-        workflows=[WorkflowBody.of_workflow(workflow) for workflow in found.workflows],
-    )
+    return CheckedBody.of_check(first_problems(found.problems), found.workflows)

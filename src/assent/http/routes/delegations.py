@@ -6,18 +6,17 @@ from uuid import UUID
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
 from assent.http.context import Transaction
-from assent.http.fields import Moment, NameQuery, RequestModel, ResponseModel, ShortText, Text
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import Moment, NameQuery, RequestModel, ShortText, Text
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of
-from assent.model.mutation import Refused, Rejection
 from assent.people.delegations import (
     DELEGATE,
     REASON_LENGTH_MAX,
     SCOPE_NAMES_MAX,
-    KeptDelegation,
     NewDelegation,
     delegate,
     list_delegations,
@@ -93,7 +92,7 @@ async def create_delegation(tx: Transaction, body: NewDelegationBody) -> Delegat
         tuple(body.workflows),
         body.reason,
     )
-    return _shown(await delegate(tx.connection, tx.core.directory, new, tx.actor, tx.now()))
+    return DelegationBody.of(await delegate(tx.connection, tx.core.directory, new, tx.actor, tx.now()))
 
 
 @router.command(
@@ -105,10 +104,4 @@ async def create_delegation(tx: Transaction, body: NewDelegationBody) -> Delegat
 )
 async def revoke_delegation(tx: Transaction, delegation_id: UUID) -> DelegationBody:
     """For the delegator, or with `approvals:delegate`. One that was revoked before does not change."""
-    return _shown(await revoke(tx.connection, tx.org_id, delegation_id, tx.actor, tx.now()))
-
-
-def _shown(result: KeptDelegation | Rejection) -> DelegationBody:
-    if isinstance(result, Rejection):
-        raise Refused(result)
-    return DelegationBody.of(result)
+    return DelegationBody.of(await revoke(tx.connection, tx.org_id, delegation_id, tx.actor, tx.now()))

@@ -1,8 +1,13 @@
 """Drafts: flows and patches that are being written, one for each name; they never run. `/api/drafts`"""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+from pydantic import Field
+
+from assent.bodies.body import Data
+from assent.bodies.definitions import DefinitionBody, DraftBody, PublicationBody
+from assent.bodies.problems import PlacedProblem
 from assent.definitions import (
     change_draft,
     create_draft,
@@ -13,23 +18,35 @@ from assent.definitions import (
     tag_of_draft,
 )
 from assent.http.context import Transaction
-from assent.http.fields import RequiredTag, etag
+from assent.http.fields import RequestModel, RequiredTag, etag
 from assent.http.problems import reporting_problems
 from assent.http.replies import Reply, reply_with
-from assent.http.routes.definition_bodies import (
-    DefinitionBody,
-    DraftBody,
-    DraftSource,
-    PlacedProblem,
-    PublicationBody,
-)
 from assent.http.routing import Router
 from assent.runtime.rights import EDIT, PUBLISH, may_read_definitions
 
 router = Router(takes_documents=True, prefix="/api/drafts", tags=["drafts"])
 
+_FLOW: Final = {
+    "flow": "leave.request",
+    "version": 1,
+    "start": "ask",
+    "steps": [
+        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
+        {"id": "done", "type": "terminal"},
+    ],
+    "transitions": [
+        {"from": "ask", "event": "approved", "to": "done"},
+        {"from": "ask", "event": "rejected", "to": "done"},
+    ],
+}
 _ABOUT = (("definitions", ""),)
 _ETAG: dict[str, Any] = {"headers": {"ETag": {"schema": {"type": "string"}, "description": "Of its source."}}}
+
+
+class DraftSource(RequestModel):
+    """The source of a draft, valid or not."""
+
+    source: Data = Field(description="A flow or a patch, in the format of files, as JSON.", examples=[_FLOW])
 
 
 async def show_source(tx: Transaction, definition_id: UUID, status: int = 200) -> Reply[DraftBody]:

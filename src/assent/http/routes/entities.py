@@ -1,30 +1,27 @@
 """Entities: create, read, change, run an action, make a transition. `/api/entities`"""
 
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page
+from assent.bodies.instances import EntityBody, InstanceBody, TransitionBody
 from assent.http.context import Transaction
 from assent.http.fields import (
-    Data,
     NamePath,
     NamesQuery,
     OptionalVersion,
     RequestModel,
     RequiredVersion,
-    ResponseModel,
     Text,
     etag,
 )
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import About, Reply, reply_with
-from assent.http.routes.instances import InstanceBody
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.kernel.entities import EntityFilter, list_entities, lock_entity, read_entity
-from assent.model.contract import EditWindow
 from assent.model.cursor import id_in, position_of
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.views import InstanceView
@@ -56,32 +53,6 @@ class ActionCall(RequestModel):
 
 
 NO_DATA: Final = ActionCall()
-
-
-class EntityBody(ResponseModel):
-    """An entity at its current version."""
-
-    id: UUID = Field(examples=[_ID])
-    type: str = Field(examples=["invoice"])
-    state: str = Field(examples=["draft"])
-    version: int
-    data: Data = Field(examples=[_DATA])
-    edit_window: EditWindow = Field(description="The effect of an edit now.")
-    contract_version: int
-    partition_id: str | None = None
-    instance_id: UUID | None = Field(
-        None, description="Its workflow instance, also one that is about to start."
-    )
-    amended_from_id: UUID | None = None
-    created_at: datetime
-    updated_at: datetime
-
-
-class TransitionBody(ResponseModel):
-    """An entity after a transition was requested, and the instance that makes it."""
-
-    entity: EntityBody
-    instance: InstanceBody | None = None
 
 
 async def read_visible_entity(tx: Transaction, entity_type: str, entity_id: UUID) -> Entity:

@@ -8,11 +8,12 @@ from fastapi import Path
 from pydantic import Field
 
 from assent.approvals.requests import decisions_of_entity
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
+from assent.bodies.operations import AuditBody
 from assent.http.context import Transaction
-from assent.http.fields import Data, NamePath, ResponseModel
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
-from assent.http.routes.audit import AuditBody
 from assent.http.routes.entities import read_visible_entity
 from assent.http.routing import Router
 from assent.kernel.entities import list_audit, list_versions, read_two_versions

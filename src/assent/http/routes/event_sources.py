@@ -8,9 +8,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
 from assent.http.context import Transaction
-from assent.http.fields import NamePath, RequestModel, ResponseModel, ShortText
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.problems import shown_once
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router

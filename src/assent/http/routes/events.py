@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Header, Request
 from pydantic import Field
 
+from assent.bodies.operations import EventBody
 from assent.http.context import Transaction, services_of
-from assent.http.fields import NAME_LENGTH_MAX, NamePath, RequestModel, ResponseModel, ShortText
+from assent.http.fields import NAME_LENGTH_MAX, NamePath, RequestModel, ShortText
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.event_sources import SignedDelivery, check_delivery, require_bound, take_delivery
@@ -49,11 +50,6 @@ class NewEvent(RequestModel):
 
 
 NO_DATA: Final = NewEvent()
-
-
-class EventBody(ResponseModel):
-    key: str = Field(examples=["payment:2026-17"])
-    new: bool = Field(description="False if an event of this cause was emitted before; then nothing happens.")
 
 
 async def _document_headers(

@@ -8,9 +8,10 @@ from uuid import UUID
 from pydantic import Field
 
 from assent.approvals.forms import FormView
+from assent.bodies.body import Data, ResponseModel
+from assent.bodies.problems import FieldProblem
 from assent.http.context import Transaction
-from assent.http.fields import Data, RequestModel, ResponseModel
-from assent.http.problems import FieldProblem
+from assent.http.fields import RequestModel
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.approvals import ReassignBody
 from assent.http.routes.instances import read_instance

@@ -1,23 +1,24 @@
 """Instances of workflows: start, read, answer, stop and continue. `/api/flows`, `/api/instances`"""
 
 from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from fastapi import Body as JsonBody
 from fastapi import Query
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page
+from assent.bodies.instances import Descriptor, InstanceBody, InstanceSummary, TimelineStep
 from assent.http.context import Transaction
-from assent.http.fields import Data, NamePath, NameQuery, RequestModel, ResponseModel, ShortText, Text
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath, NameQuery, RequestModel, ShortText, Text
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import id_in, position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.readers import Description, SeenInstance, WaitingPlace, describe, may_read_instance
+from assent.runtime.readers import SeenInstance, describe, may_read_instance
 from assent.runtime.rights import Operation
 from assent.runtime.views import InstanceFilter, InstanceView, find_instance, list_instances, list_steps
 from assent.store.rows import Row
@@ -56,136 +57,6 @@ class RetryBody(RequestModel):
 
 NO_REASON: Final = ReasonBody()
 ALL_STEPS: Final = RetryBody()
-
-
-class StepBody(ResponseModel):
-    """A step that waits."""
-
-    name: str = Field(examples=["review"])
-    node_id: str
-    kind: str = Field(examples=["approval"])
-    step_id: UUID | None = None
-    request_id: UUID | None = Field(None, description="The approval request, if there is one.")
-    asked: list[str] = Field([], description="The users who are asked now.", examples=[["bob"]])
-    due_at: datetime | None = None
-
-
-class PossibleStep(StepBody):
-    """A step that waits, with what the caller can do about it."""
-
-    label: str | None = None
-    events: list[str] = Field(
-        [], description="The answers that the caller may give.", examples=[["approved", "rejected"]]
-    )
-    form: Data = Field({}, description="The fields of the form, if the caller may fill it in.")
-
-    @classmethod
-    def at(cls, place: WaitingPlace) -> "PossibleStep":
-        """Return the body of a place where an instance waits."""
-        step = StepBody.of(place.waiting).model_dump()
-        return cls(**step, label=place.label, events=list(place.events), form=dict(place.form))
-
-
-class TimelineStep(ResponseModel):
-    """Something that happened."""
-
-    id: UUID
-    at: datetime
-    step: str = Field(examples=["review"])
-    node_id: str
-    kind: str = Field(examples=["approval"])
-    status: str = Field(examples=["completed"])
-    outcome: str | None = Field(None, examples=["approved"])
-    actor: str | None = Field(None, description="The user who caused it.", examples=["alice"])
-    on_behalf_of: list[str] | None = Field(
-        description="The users that the actor acted for; null for the actor alone.", examples=[["ann"]]
-    )
-    finished_by: str | None = Field(None, examples=["bob"])
-    finished_at: datetime | None = None
-    reason: str | None = None
-    error: str | None = None
-
-    @classmethod
-    def of_row(cls, row: Row, name: str | None = None) -> "TimelineStep":
-        """Return the body of a row of a step; `name` is the name of its node."""
-        output = row["output_json"] or {}
-        decisions = output.get("decisions") or [{}]
-        return cls(
-            id=row["id"],
-            at=row["created_at"],
-            step=name or row["node_id"],
-            node_id=row["node_id"],
-            kind=row["node_type"],
-            status=row["status"],
-            outcome=output.get("outcome"),
-            actor=row["actor_user_id"],
-            on_behalf_of=output.get("on_behalf_of"),
-            finished_by=output.get("by") or decisions[-1].get("by"),
-            finished_at=row["completed_at"],
-            reason=output.get("reason") or None,
-            error=row["error"],
-        )
-
-
-class InstanceBody(ResponseModel):
-    """An instance after a command."""
-
-    id: UUID = Field(examples=[_ID])
-    workflow_id: str = Field(examples=["orders.approval"])
-    status: str = Field(examples=["running"])
-    version: int
-    entity_id: UUID | None = None
-    entity_version: int = 0
-    context: Data = Field(examples=[{"order_id": "ord-123"}])
-    steps: list[StepBody] = Field(validation_alias="waiting")
-    incident: dict[str, Any] | None = None
-    expires_at: datetime | None = None
-
-
-class InstanceSummary(ResponseModel):
-    """An instance in a list."""
-
-    id: UUID = Field(examples=[_ID])
-    workflow_id: str = Field(examples=["orders.approval"])
-    status: str = Field(examples=["running"])
-    version: int
-    subject_id: str = Field(description="The user who started it.", examples=["alice"])
-    partition_id: str | None = None
-    entity_type: str | None = None
-    entity_id: UUID | None = None
-    entity_version: int = 0
-    current_nodes: list[str] = Field(examples=[["review"]])
-    incident: dict[str, Any] | None = None
-    started_at: datetime
-    updated_at: datetime
-    completed_at: datetime | None = None
-    expires_at: datetime | None = None
-
-
-class Descriptor(InstanceSummary):
-    """An instance as the caller sees it."""
-
-    name: str | None = None
-    context: Data = Field(examples=[{"order_id": "ord-123"}])
-    steps: list[PossibleStep]
-    transitions: list[str] = Field(
-        description="The transitions of the entity that the caller may make.", examples=[["cancel"]]
-    )
-    timeline: list[TimelineStep]
-
-    @classmethod
-    def of_description(cls, row: Row, found: Description) -> "Descriptor":
-        """Return the body of an instance's row and its description for the caller."""
-        return cls(
-            **InstanceSummary.of(row).model_dump(),
-            name=found.name,
-            context=dict(found.view.context),
-            steps=[PossibleStep.at(place) for place in found.places],
-            transitions=list(found.transitions),
-            timeline=[
-                TimelineStep.of_row(step, found.node_names.get(step["node_id"])) for step in found.timeline
-            ],
-        )
 
 
 async def find_visible_instance(tx: Transaction, instance_id: UUID) -> Row:

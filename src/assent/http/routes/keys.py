@@ -6,15 +6,17 @@ makes it.
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.people import KeyBody, MadeKey
 from assent.http.context import Transaction
-from assent.http.fields import Moment, NameQuery, RequestModel, ResponseModel, ShortText
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.problems import shown_once
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
@@ -44,26 +46,6 @@ class NewKey(RequestModel):
     partition_id: ShortText | None = Field(
         None, description="The one partition of the org that it sees; without it, what its maker sees."
     )
-
-
-class KeyBody(ResponseModel):
-    """An API key, without its text."""
-
-    id: UUID
-    user_id: str = Field(examples=["robot"])
-    name: str = Field(examples=["nightly import"])
-    prefix: str = Field(description="The first characters of the key.", examples=["ak_Zx81aQ_p"])
-    scopes: list[str]
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    partition_id: str | None = Field(description="The one partition of the org that it sees; null for all.")
-    parent_id: UUID | None = Field(description="The key that made it. It is revoked with that key.")
-    created_by: str | None = Field(description="The member who made it; null for an operator.")
-
-
-class MadeKey(KeyBody):
-    key: str = Field(description="The key itself. It is never shown again.")
 
 
 @router.query("", scope="keys:read", summary="List API keys, newest first")

@@ -1,14 +1,15 @@
 """Members: the users and service accounts of an org. `/api/members`"""
 
-from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.people import MemberBody
 from assent.http.context import Transaction
-from assent.http.fields import NamePath, NameQuery, RequestModel, ResponseModel, ShortText
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath, NameQuery, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
 from assent.model.cursor import position_of, text_in
@@ -46,20 +47,6 @@ class MemberChanges(RequestModel):
     roles: Roles = Field(default_factory=list)
     manager_id: ShortText | None = Field(default_factory=lambda: None)
     active: bool = Field(default_factory=bool)
-
-
-class MemberBody(ResponseModel):
-    """A member of the org."""
-
-    user_id: str = Field(examples=["dora"])
-    kind: MemberKind
-    name: str = Field(examples=["Dora Diaz"])
-    email: str | None
-    roles: list[str] = Field(examples=[["clerk"]])
-    manager_id: str | None
-    active: bool = Field(description="An inactive member cannot sign in and is not asked.")
-    created_at: datetime
-    updated_at: datetime
 
 
 @router.query("", scope="members:read", summary="List members, by id")

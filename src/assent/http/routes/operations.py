@@ -1,17 +1,27 @@
 """Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import Query
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.instances import InstanceBody
+from assent.bodies.operations import (
+    EnqueuedBody,
+    HealthReport,
+    LetterBody,
+    RebuiltBody,
+    RetriedBody,
+    StuckBody,
+)
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import RequestModel, ResponseModel, Text
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import RequestModel, Text
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with_list
-from assent.http.routes.instances import InstanceBody, find_visible_instance, show_view
+from assent.http.routes.instances import find_visible_instance, show_view
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
@@ -30,82 +40,6 @@ class FailureReason(RequestModel):
     reason: Text = Field(min_length=1, examples=["The vendor is gone for good"])
 
 
-class QueueBody(ResponseModel):
-    name: str = Field(examples=["events"])
-    pending: int = Field(description="Due now.")
-    delayed: int = Field(description="Due later.")
-    oldest_s: float = Field(description="The number of seconds since the oldest was due.")
-    dead: int
-
-
-class LatencyBody(ResponseModel):
-    """From an event's transaction to the end of its processing, in the last hour."""
-
-    events: int
-    p50_s: float | None
-    p95_s: float | None
-
-
-class DeadCount(ResponseModel):
-    queue: str = Field(examples=["effects"])
-    kind: str = Field(examples=["webhook"])
-    number: int
-    recent: int
-
-
-class StuckBody(ResponseModel):
-    """A running instance that nothing will ever continue."""
-
-    instance_id: UUID
-    workflow_id: str = Field(examples=["orders.approval"])
-    entity_type: str | None
-    entity_id: UUID | None
-    current_nodes: list[str]
-    still_since: datetime
-
-
-class HealthReport(ResponseModel):
-    """The health of the org."""
-
-    healthy: bool
-    at: datetime
-    problems: list[str] = Field(description="The problems, as text.")
-    queues: list[QueueBody]
-    latency: LatencyBody
-    stuck: list[StuckBody]
-    dead_letters: list[DeadCount]
-
-
-class LetterBody(ResponseModel):
-    """An event, an effect, a result or a task that is dead: all its attempts failed."""
-
-    id: UUID
-    kind: LetterKind
-    what: str = Field(
-        description="The type of an event or a task, the destination of an effect, the request of a result."
-    )
-    created_at: datetime
-    instance_id: UUID | None
-    attempts: int
-    error: str | None
-    awaited: bool = Field(description="Whether a step waited for it; then the instance is retried instead.")
-    trace_id: str | None
-
-
-class RetriedBody(ResponseModel):
-    id: UUID
-    kind: LetterKind
-
-
-class RebuiltBody(ResponseModel):
-    instance_id: UUID
-    changed: bool = Field(description="Whether the row differed from the state that its steps give.")
-
-
-class EnqueuedBody(ResponseModel):
-    instance_id: UUID
-
-
 @router.query("/health", scope="operations:read", summary="Read the health of the org")
 async def show_health(context: RequestContext) -> HealthReport:
     """For holders of `operations:read`: queues, latency, stuck instances and dead letters.
@@ -115,7 +49,7 @@ async def show_health(context: RequestContext) -> HealthReport:
     context.require(READ_HEALTH)
     limits, partition_id = HealthLimits(), context.partition_id
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
-    return HealthReport.of(found.to_json())
+    return HealthReport.of(found)
 
 
 @router.query("/dead-letters", scope="operations:read", summary="List dead letters, newest first")

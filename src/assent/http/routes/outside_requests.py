@@ -12,11 +12,12 @@ from uuid import UUID
 from fastapi import Path, Request, Response
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page, ResponseModel
 from assent.effects.callbacks import Callback
 from assent.http.auth.admission import count_request
 from assent.http.context import Transaction, services_of
-from assent.http.fields import NameQuery, ResponseModel
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NameQuery
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.events import SignatureHeaders, delivery_of
 from assent.http.routes.instances import read_instance

@@ -4,9 +4,11 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.people import RoleBody
 from assent.http.context import Transaction
-from assent.http.fields import NAME_LENGTH_MAX, NamePath, RequestModel, ResponseModel
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NAME_LENGTH_MAX, NamePath, RequestModel
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routing import Router
 from assent.model.cursor import position_of, text_in
@@ -26,14 +28,6 @@ class RoleChange(RequestModel):
     capabilities: Annotated[list[CapabilityText], Field(max_length=500)] = Field(
         description="All capabilities of the role from now on.", examples=[["workflows:*", "events:emit"]]
     )
-
-
-class RoleBody(ResponseModel):
-    """A role and its capabilities."""
-
-    role: str = Field(examples=["operator"])
-    capabilities: list[str] = Field(examples=[["workflows:*", "events:emit"]])
-    members: int = Field(description="The number of active members who hold it.")
 
 
 @router.query("", scope="members:read", summary="List roles, by name")

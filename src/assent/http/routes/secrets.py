@@ -4,11 +4,12 @@ Only the owner of the tables may read values, so these handlers work in the owne
 No reply and no audit entry has a value in it.
 """
 
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.people import SecretBody
 from assent.effects.named_secrets import (
     HOSTS_MAX,
     MANAGE_SECRETS,
@@ -19,8 +20,8 @@ from assent.effects.named_secrets import (
     put_secret,
 )
 from assent.http.context import Transaction
-from assent.http.fields import NamePath, RequestModel, ResponseModel, ShortText
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import NamePath, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply
 from assent.http.routing import Router
 from assent.model.cursor import position_of, text_in
@@ -41,16 +42,6 @@ class NewSecretValue(RequestModel):
         description="The hosts that it may be sent to, with a port if that is not 443; `*.` for all below a name.",
         examples=[["erp.example"]],
     )
-
-
-class SecretBody(ResponseModel):
-    """A secret, without its value."""
-
-    name: str = Field(examples=["erp"])
-    hosts: list[str] = Field(examples=[["erp.example"]])
-    created_by: str
-    created_at: datetime
-    changed_at: datetime
 
 
 @router.query("", scope="secrets:read", owner_for=MANAGE_SECRETS, summary="List secrets, by name")

@@ -8,11 +8,12 @@ from uuid import UUID
 from fastapi import Header, Response
 from fastapi.responses import StreamingResponse
 
+from assent.bodies.instances import InstanceSummary
 from assent.http.changes import Topic, look_at_inboxes
 from assent.http.context import RequestContext, Transaction
 from assent.http.event_stream import MEDIA_TYPE, EventStream, StreamState
 from assent.http.routes.inbox import count_caller_inbox
-from assent.http.routes.instances import InstanceSummary, read_instance
+from assent.http.routes.instances import read_instance
 from assent.http.routing import Router
 
 router = Router(tags=["streams"])

@@ -7,9 +7,10 @@ from uuid import UUID
 
 from pydantic import Field
 
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
 from assent.http.context import Transaction
-from assent.http.fields import Data, Moment, NameQuery, RequestModel, ResponseModel, ShortText
-from assent.http.paging import ITEMS_DEFAULT, CursorQuery, LimitQuery, Page, page_of
+from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
+from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router

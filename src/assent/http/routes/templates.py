@@ -2,8 +2,9 @@
 
 from pydantic import Field
 
+from assent.bodies.body import ResponseModel
 from assent.http.context import RequestContext
-from assent.http.fields import NamePath, ResponseModel
+from assent.http.fields import NamePath
 from assent.http.routing import Router
 from assent.model.mutation import Refused, Rejection
 from assent.templates import templates

@@ -46,6 +46,7 @@ CREATE UNIQUE INDEX one_active_instance_per_entity ON assent.workflow_instances 
   WHERE status IN ('running', 'paused');
 CREATE INDEX instances_by_entity ON assent.workflow_instances (org_id, entity_type, entity_id);
 CREATE INDEX instances_by_status ON assent.workflow_instances (org_id, status, updated_at);
+CREATE INDEX instances_paused ON assent.workflow_instances (workflow_id) WHERE status = 'paused';
 CREATE INDEX instances_by_definition ON assent.workflow_instances (org_id, definition_id);
 CREATE INDEX instances_by_subject ON assent.workflow_instances (org_id, subject_id, status);
 CREATE INDEX instances_to_expire ON assent.workflow_instances (expires_at)

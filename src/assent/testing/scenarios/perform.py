@@ -192,9 +192,7 @@ async def stand_in(stage: Stage, step: DelegateStep) -> None:
     given = NewDelegation(sandbox.org_id, step.as_, wanted.to, ends_at=ends_at, reason=wanted.reason)
 
     async def work(connection: Connection) -> None:
-        kept = await delegate(connection, sandbox.runtime.core.directory, given, actor, now)
-        if isinstance(kept, Rejection):
-            raise Refused(kept)
+        await delegate(connection, sandbox.runtime.core.directory, given, actor, now)
 
     await sandbox.database.run(work, org_id=sandbox.org_id)
 

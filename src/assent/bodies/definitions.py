@@ -1,97 +1,23 @@
-"""Bodies of definitions and drafts, and of their problems."""
+"""Bodies of definitions, drafts, publications, checks and differences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field
 
+from assent.bodies.body import ResponseModel
+from assent.bodies.problems import PlacedProblem
 from assent.compiler.credentials import hide_credentials
 from assent.compiler.diagram import diagram
 from assent.compiler.diff import Diff, diff
 from assent.definitions.definition import DefinitionVersion, Kind, Publication, Status
-from assent.http.fields import Data, RequestModel, ResponseModel, ShortText
-from assent.model.problems import Problem, first_problems
-from assent.model.terms import refuse
+from assent.definitions.recompile import Recompiled
+from assent.model.problems import Problem
 from assent.model.workflow import Workflow
 from assent.store.rows import Row
-
-SOURCES_MAX: Final = 50
-SOURCES_LENGTH_MAX: Final = 262_144
-"""The number of characters in all texts of a request."""
-FLOW: Final = {
-    "flow": "leave.request",
-    "version": 1,
-    "start": "ask",
-    "steps": [
-        {"id": "ask", "type": "approval", "assignee": {"role": "manager"}},
-        {"id": "done", "type": "terminal"},
-    ],
-    "transitions": [
-        {"from": "ask", "event": "approved", "to": "done"},
-        {"from": "ask", "event": "rejected", "to": "done"},
-    ],
-}
-
-
-class DraftSource(RequestModel):
-    """The source of a draft, valid or not."""
-
-    source: Data = Field(description="A flow or a patch, in the format of files, as JSON.", examples=[FLOW])
-
-
-class SourceText(RequestModel):
-    name: ShortText = Field(description="The name of the text in problems.", examples=["leave.flow.yaml"])
-    text: str = Field(description="YAML; several documents are separated by `---`.", examples=["flow: leave"])
-
-
-class Sources(RequestModel):
-    """Contracts, patches and flows that are compiled together."""
-
-    sources: Annotated[list[SourceText], Field(min_length=1, max_length=SOURCES_MAX)] = Field(
-        examples=[[{"name": "leave.flow.yaml", "text": "flow: leave.request\nversion: 1\n"}]]
-    )
-
-    @model_validator(mode="after")
-    def _bounded(self) -> Self:
-        """Raise if the texts are too long: compiling the maximum takes about a second."""
-        if (length := sum(len(source.text) for source in self.sources)) > SOURCES_LENGTH_MAX:
-            message = f"expected at most {SOURCES_LENGTH_MAX:,} characters of sources, found {length:,}"
-            raise refuse("TOO_LONG", message, hint="send fewer at a time")
-        return self
-
-
-class PlacedProblem(ResponseModel):
-    """One problem, with its position in the text."""
-
-    code: str = Field(examples=["UNKNOWN_NODE"])
-    message: str
-    path: list[str | int] = Field(examples=[["transitions", 0, "to"]])
-    hint: str | None = None
-    source: str | None = Field(None, examples=["leave.flow.yaml"])
-    line: int | None = None
-    column: int | None = None
-
-    @classmethod
-    def first_of(cls, problems: Sequence[Problem]) -> "list[PlacedProblem]":
-        """Return the bodies of as many problems as a reply lists."""
-        return [cls.of_problem(problem) for problem in first_problems(problems)]
-
-    @classmethod
-    def of_problem(cls, problem: Problem) -> "PlacedProblem":
-        """Return the body of a problem."""
-        at = problem.position
-        return cls(
-            code=problem.code,
-            message=problem.message,
-            path=list(problem.path),
-            hint=problem.hint,
-            source=problem.source,
-            line=at.line if at else None,
-            column=at.column if at else None,
-        )
 
 
 class WorkflowBody(ResponseModel):
@@ -125,10 +51,19 @@ class CheckedBody(ResponseModel):
     problems: list[PlacedProblem]
     workflows: list[WorkflowBody] = Field(description="The workflows without problems.")
 
+    @classmethod
+    def of_check(cls, problems: Sequence[Problem], workflows: Iterable[Workflow]) -> "CheckedBody":
+        """Return the body of problems and workflows."""
+        return cls(
+            problems=[PlacedProblem.of_problem(problem) for problem in problems],
+            workflows=[WorkflowBody.of_workflow(workflow) for workflow in workflows],
+        )
+
 
 class DefinitionSummary(ResponseModel):
     """A version of a definition."""
 
+    org_id: str = Field(description="The org that it belongs to; `*` for all orgs.", examples=["acme"])
     id: UUID
     kind: Kind = Field(validation_alias=AliasChoices("definition_kind", "kind"))
     key: str = Field(examples=["leave.request"])
@@ -186,6 +121,41 @@ class PublicationsBody(ResponseModel):
 
     publications: list[PublicationBody]
 
+    @classmethod
+    def of_publications(cls, done: Iterable[Publication]) -> "PublicationsBody":
+        """Return the body of publications."""
+        return cls(publications=[PublicationBody.of_publication(one) for one in done])
+
+
+class StayingInstance(ResponseModel):
+    org_id: str
+    instance_id: UUID
+
+
+class RecompiledBody(ResponseModel):
+    """A definition that an older compiler compiled, and what became of it and its instances."""
+
+    old: DefinitionSummary
+    new: DefinitionSummary | None
+    same_graph: bool
+    problems: list[PlacedProblem]
+    moved: int
+    staying: list[StayingInstance]
+
+    @classmethod
+    def of_recompiled(cls, one: Recompiled) -> "RecompiledBody":
+        """Return the body of a definition that was compiled again."""
+        return cls(
+            old=DefinitionSummary.of(one.old),
+            new=DefinitionSummary.of(one.new) if one.new else None,
+            same_graph=one.same_graph,
+            problems=[PlacedProblem.of_problem(problem) for problem in one.problems],
+            moved=one.moved,
+            staying=[
+                StayingInstance(org_id=org_id, instance_id=instance_id) for org_id, instance_id in one.staying
+            ],
+        )
+
 
 class ChangeBody(ResponseModel):
     """One difference."""
@@ -209,7 +179,11 @@ class DefinitionDiff(ResponseModel):
     @classmethod
     def between(cls, before: Workflow, after: Workflow) -> "DefinitionDiff":
         """Return the differences between two workflows, without credentials."""
-        found: Diff = diff(*map(_without_credentials, (before, after)))
+        return cls.of_diff(diff(*map(_without_credentials, (before, after))))
+
+    @classmethod
+    def of_diff(cls, found: Diff) -> "DefinitionDiff":
+        """Return the body of differences."""
         return cls(**found.to_json(), text=found.to_text())
 
 

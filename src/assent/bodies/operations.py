@@ -1,0 +1,146 @@
+"""Bodies of health, dead letters, stuck instances, repairs, events and audit entries."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import AliasChoices, Field
+
+from assent.bodies.body import ResponseModel
+from assent.operations.queues import LetterKind
+
+
+class QueueBody(ResponseModel):
+    name: str = Field(examples=["events"])
+    pending: int = Field(description="Due now.")
+    delayed: int = Field(description="Due later.")
+    oldest_s: float = Field(description="The number of seconds since the oldest was due.")
+    dead: int
+
+
+class LatencyBody(ResponseModel):
+    """From an event's transaction to the end of its processing, in the last hour."""
+
+    events: int
+    p50_s: float | None
+    p95_s: float | None
+
+
+class DeadCount(ResponseModel):
+    queue: str = Field(examples=["effects"])
+    kind: str = Field(examples=["webhook"])
+    number: int
+    recent: int
+
+
+class StuckBody(ResponseModel):
+    """A running instance that nothing will ever continue."""
+
+    instance_id: UUID
+    workflow_id: str = Field(examples=["orders.approval"])
+    entity_type: str | None
+    entity_id: UUID | None
+    current_nodes: list[str]
+    still_since: datetime
+
+
+class HealthReport(ResponseModel):
+    """The health of the org."""
+
+    healthy: bool = Field(validation_alias=AliasChoices("is_healthy", "healthy"))
+    at: datetime
+    problems: list[str] = Field(description="The problems, as text.")
+    queues: list[QueueBody]
+    latency: LatencyBody
+    stuck: list[StuckBody]
+    dead_letters: list[DeadCount]
+
+
+class LetterBody(ResponseModel):
+    """An event, an effect, a result or a task that is dead: all its attempts failed."""
+
+    id: UUID
+    kind: LetterKind
+    what: str = Field(
+        description="The type of an event or a task, the destination of an effect, the request of a result."
+    )
+    created_at: datetime
+    instance_id: UUID | None
+    attempts: int
+    error: str | None
+    awaited: bool = Field(description="Whether a step waited for it; then the instance is retried instead.")
+    trace_id: str | None
+
+
+class RetriedBody(ResponseModel):
+    id: UUID
+    kind: LetterKind
+
+
+class RebuiltBody(ResponseModel):
+    instance_id: UUID
+    changed: bool = Field(description="Whether the row differed from the state that its steps give.")
+
+
+class EnqueuedBody(ResponseModel):
+    instance_id: UUID
+
+
+class EventBody(ResponseModel):
+    key: str = Field(examples=["payment:2026-17"])
+    new: bool = Field(description="False if an event of this cause was emitted before; then nothing happens.")
+
+
+class OpenItemBody(ResponseModel):
+    """What a worker has yet to do, or an event that is kept for a step that will wait."""
+
+    queue: str
+    id: UUID
+    what: str
+    status: str
+    created_at: datetime
+    instance_id: UUID | None
+    event_key: str | None
+    attempts: int
+    retry_at: datetime | None
+    error: str | None
+
+
+class AuditBody(ResponseModel):
+    """An audit entry: actor, action, time, origin and reason."""
+
+    id: UUID
+    at: datetime
+    actor_id: str
+    actor_kind: str
+    actor_roles: list[str]
+    on_behalf_of: list[str] | None = Field(
+        description="The users that the actor acted for, such as the submitter after a timer; null for none.",
+        examples=[["ann"]],
+    )
+    action: str = Field(examples=["invoice.update"])
+    changes: dict[str, Any] = Field(description="Field → [before, after].")
+    place: str | None
+    reason: str | None
+    channel: str = Field(examples=["http"])
+    instance_id: UUID | None
+    trace_id: str | None
+
+
+class AuditEntryBody(AuditBody):
+    """An entry of the org's audit log: a version of an entity, a command, or an administrative change."""
+
+    entity_type: str | None = Field(examples=["invoice"])
+    entity_id: UUID | None
+    from_version: int | None
+    to_version: int | None = Field(description="Null if it is not a version of an entity.")
+    from_state: str | None
+    to_state: str | None
+    subject_kind: str | None = Field(
+        description="The kind of its object, if that is not an entity: `instance`, `member`, `role`, …",
+        examples=["instance"],
+    )
+    subject_id: str | None
+    details: dict[str, Any] | None = Field(
+        description="The input of the command, or more about the object.", examples=[{"event": "submit"}]
+    )
