@@ -44,7 +44,7 @@ from assent.language.syntax import (
 from assent.language.types import TypeKind
 from assent.language.values import is_number
 from assent.model.canonical import INTEGER_MAX, NotCanonical, require_canonical
-from assent.model.problems import Problem, nearest
+from assent.model.problems import Problem, did_you_mean
 
 SYNTAX: Final = "EXPRESSION_SYNTAX"
 
@@ -262,8 +262,7 @@ def _require_function(name: str, count: int, span: TextSpan) -> None:
     """Raise `SyntaxRefused` if there is no such function or it takes another number of arguments."""
     arity = ARITIES.get(name)
     if arity is None:
-        near = nearest(name, ARITIES)
-        hint = f"did you mean `{near}`?" if near else f"functions: {', '.join(sorted(ARITIES))}"
+        hint = did_you_mean(name, ARITIES) or f"functions: {', '.join(sorted(ARITIES))}"
         raise SyntaxRefused("UNKNOWN_FUNCTION", f"there is no function `{name}`", span, hint)
     if not arity.least <= count <= arity.most:
         message = f"expected {arity.usage}, found {count} argument{'' if count == 1 else 's'}"
