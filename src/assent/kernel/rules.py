@@ -2,7 +2,8 @@
 
 In a rule, `entity` before an action is the entity as it is asked to be, after it the entity as it will be. No rule is
 kept that could not be applied. A rule that cannot be understood any more refuses the action: a broken guard must not
-become an open door. So does a rule that denies and whose setting the org does not have. The texts of a rule are its condition, and those of its outcome:
+become an open door. So does a rule that denies and whose setting the org does not have. The texts of a rule are its
+condition, and those of its outcome:
 
 deny: {message: "over the limit of {org.limit}"}
 set:  {cost_center: "'R&D'", checked: "true"}            field → expression
