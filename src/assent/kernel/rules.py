@@ -44,7 +44,7 @@ from assent.model.contract import Contract
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
-from assent.model.problems import Problem
+from assent.model.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
     import asyncpg
@@ -153,7 +153,7 @@ def _unknown_keys(outcome: Mapping[str, Any], known: "set[str] | Mapping[str, An
     for name in outcome:
         if name not in known:
             message = f"`{name}` is not known here; there are: {', '.join(known)}"
-            yield (name,), (None, [Problem("UNKNOWN_KEY", message)])
+            yield (name,), (None, [Problem("UNKNOWN_KEY", message, hint=did_you_mean(name, known))])
 
 
 def _template(text: object, scope: Scope) -> Prepared:
@@ -387,7 +387,8 @@ def check_rule(registry: Registry, spec: RuleSpec) -> Iterator[Problem]:
         return
     verbs = registry.verbs(spec.entity_type)
     if spec.action not in (ANY_ACTION, *verbs):
-        yield Problem("UNKNOWN_ACTION", f"expected * or one of: {', '.join(verbs)}", ("action",))
+        message = f"expected * or one of: {', '.join(verbs)}"
+        yield Problem("UNKNOWN_ACTION", message, ("action",), did_you_mean(spec.action, verbs))
     _, problems = programs_of(spec.condition, spec.outcome, spec.outcome_json, contract)
     yield from problems
 

@@ -286,6 +286,22 @@ def test_timers_and_events_are_waited_for() -> None:
     assert (case.instance.status, case.instance.context["amount"]) == ("completed", 12)
 
 
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("workflow.day", "2026-03-10T00:00:00+00:00"),
+        ("workflow.day - '2d'", "2026-03-08T00:00:00+00:00"),
+        ("workflow.day + '36h'", "2026-03-11T12:00:00+00:00"),
+        ("now + '3h'", "2026-03-02T12:00:00+00:00"),
+    ],
+)
+def test_a_timer_waits_for_a_date_or_a_computed_time(until: str, expected: str) -> None:
+    waiting = flow([{"id": "delay", "type": "wait", "until": until}, END], arrows("delay", "end"))
+    due = Case(waiting).start(day="2026-03-10").step_of("delay").resume_at
+    assert due is not None
+    assert due.isoformat() == expected
+
+
 EMITTING = flow(
     [
         {
