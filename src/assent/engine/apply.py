@@ -60,8 +60,11 @@ _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Pok
 
 
 def next_visit(run: Run) -> Visit | None:
-    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left."""
-    while True:
+    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left.
+
+    A run whose command was refused on the way has none: it is thrown away.
+    """
+    while run.refusal is None:
         if run.instance.status == "running" and (visit := run.ready_visit()):
             return visit
         if not run.inputs:
@@ -69,6 +72,7 @@ def next_visit(run: Run) -> Visit | None:
         incoming = run.inputs.popleft()
         run.actor = incoming.actor
         run.outcomes.append((incoming, apply_input(run, incoming)))
+    return None
 
 
 def apply_input(run: Run, incoming: Input) -> Offered:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
-from assent.engine.inputs import Input
+from assent.engine.inputs import Advance, Decide, Input, Start
 from assent.engine.instance import (
     BRANCHING_KINDS,
     CONTROL,
@@ -44,6 +44,9 @@ DEFERRED: Final = "deferred"
 """The outcome of an input that waits until a paused instance goes on (D27)."""
 ACCEPTED: Final = "accepted"
 
+REFUSABLE: Final = (Start, Advance, Decide)
+"""Commands whose caller is refused if a change is refused on the way. An operator's command leaves an incident."""
+
 Offered = str | Rejection
 Offer = Callable[["Run", Any], Offered]
 
@@ -62,6 +65,10 @@ class Run:
     """The actor of the present input: a person, an operator, or the system for timers and events."""
     current: Input | None = None
     """The input that is being handled."""
+    command: Input | None = None
+    """The input whose caller waits for the outcome; none for events and timers."""
+    refusal: Rejection | None = None
+    """Why the command is refused after all: nothing of this run is to be written."""
     steps: list[Step] = field(default_factory=list)
     """New steps, and the ends of older ones, in the order in which they took effect."""
     effects: list[tuple[Step, Effect]] = field(default_factory=list)
@@ -231,6 +238,9 @@ class Run:
     def _fail(self, visit: Visit, failure: Failure, output: Mapping[str, Any] | None = None) -> None:
         edge, evaluations = choose(visit, Outcome.ERROR, visit.variables)
         edges = [edge] if edge else []
+        if not edges and failure.rejection is not None and self._caller_waits():
+            self.refusal = failure.rejection
+            return
         error = {"code": failure.code, "message": failure.message, "node": visit.node.node.name}
         found = _output(Outcome.ERROR, edges, evaluations) | dict(output or {})
         found |= {"error": error, "set": {"_last_error": error}}
@@ -238,6 +248,12 @@ class Run:
         self._finish(visit, "failed", found, failure.message)
         if not edges:
             self.control("pause", status="paused", incident=error)
+
+    def _caller_waits(self) -> bool:
+        """Return whether the step happens within the command of a caller, who can be refused."""
+        return (
+            self.current is not None and self.current is self.command and isinstance(self.current, REFUSABLE)
+        )
 
     def _leave(self, visit: Visit, edges: list[PlannedEdge]) -> None:
         """A rejection on its way out of a slot ends what else goes on inside it (D20)."""

@@ -12,7 +12,7 @@ from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeop
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.entities import LockedRows
-from assent.kernel.rules import programs_of
+from assent.kernel.rules import denied_without_setting, programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
@@ -219,8 +219,10 @@ def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: 
     if programs is None:
         return Rejection("RULE_BROKEN", f"rule `{need.name}` cannot be applied: {problems[0].message}")
     variables = variables_of(job.run.instance, job.run.world, visit.actor)
-    if not programs.condition.holds(variables):
-        return {}
+    evaluation = programs.condition(variables)
+    missing = programs.missing_setting(evaluation) if rule["outcome"] == "deny" else None
+    if not evaluation.holds:
+        return {} if missing is None else denied_without_setting(need.name, missing)
     if rule["outcome"] == "deny":
         return Rejection("RULE_DENIED", programs.message(variables))
     return programs.sets(variables) if rule["outcome"] == "set" else {}
