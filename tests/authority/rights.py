@@ -147,7 +147,8 @@ async def _new_deed(company: Company) -> UUID:
     mutation = await company.runtime.core.kernel.mutate(command)
     await company.sandbox.drain()
     company.instance_id = mutation.entity.instance_id
-    found: UUID = mutation.entity.id
+    company.entity_id = found = mutation.entity.id
+    assert found is not None
     return found
 
 
@@ -182,7 +183,7 @@ async def _start_raise(company: Company, between: Between, person: str) -> UUID:
     salary = await company.runtime.core.kernel.mutate(
         Command(ORG, "salary.create", hans, {"amount": 999_999})
     )
-    found: UUID = salary.entity.id
+    company.entity_id = found = salary.entity.id
     given = {"target": str(found), "amount": 1}
     if between is not AMENDMENT:
         await _start(company, "raise", person, given)
@@ -236,7 +237,8 @@ SHAPES: Final = {
 class CaseResult:
     """What came of a case: where the acting instance stands, and how often its step has written."""
 
-    status: str
+    status: str | None
+    """None where a refused start left no instance."""
     incident: str | None
     writes: int
     state: str
@@ -244,10 +246,11 @@ class CaseResult:
 
     @classmethod
     async def look(cls, company: Company, entity: UUID) -> "CaseResult":
-        (instance,) = await company.rows(
+        found = await company.rows(
             "SELECT status, incident, context_json FROM assent.workflow_instances WHERE id = $1",
             company.instance_id,
         )
+        instance = found[0] if found else {"status": None, "incident": None, "context_json": {}}
         (state,) = await company.rows("SELECT state FROM assent.entities WHERE id = $1", entity)
         incident = instance["incident"] or {}
         writes = len(await written_rows(company, entity))

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from assent.model.mutation import Refused
 from tests.authority.matrix import MATRIX_BETWEENS, Between, Company, company_with
 from tests.authority.rights import (
     BEHIND_THE_GATE,
@@ -27,6 +28,8 @@ CARRIED_OUT_BY = {
     "skip by an operator": "olga",
 }
 """Who carries out a step behind this wait; behind all others it is the system."""
+BEHIND_A_CALLER = ("nothing", "another's form")
+"""Where the step happens within the command of a person: the person is refused, and the work stays as it was."""
 
 
 @pytest.mark.parametrize("as_account", [False, True], ids=["its person", "an account"])
@@ -41,8 +44,14 @@ async def test_step_acts_only_with_a_right_that_is_held_now(
         postgres_url, *kind.sources(between, RUN_AS_BOT if as_account else {})
     ) as company:
         for name, case in kind.cases(between, as_account=as_account).items():
-            before, after, entity = await _run(company, kind, between, case)
-            complaints = _complaints(before, after, case, writes=case.acts or name in BEHIND_THE_GATE)
+            before, after, refusal = await _run(company, kind, between, case)
+            if between.name in BEHIND_A_CALLER:
+                complaints = _complaints_of_caller(before, after, case, refusal)
+            else:
+                complaints = _complaints(before, after, case, writes=case.acts or name in BEHIND_THE_GATE)
+                complaints += [f"a caller was refused: {refusal}"] if refusal else []
+            entity = company.entity_id
+            assert entity is not None
             if case.acts:
                 complaints += await _misnamed(company, between, case.person, entity, as_account=as_account)
             wrong += [f"{name}: {complaint}" for complaint in complaints]
@@ -51,15 +60,35 @@ async def test_step_acts_only_with_a_right_that_is_held_now(
 
 async def _run(
     company: Company, shape: WriteShape, between: Between, case: RightsCase
-) -> tuple[CaseResult | None, CaseResult, UUID]:
-    """Let a case happen; return how things stood at the wait, if there was one, and in the end."""
+) -> tuple[CaseResult | None, CaseResult, str | None]:
+    """Let a case happen; return how things stood at the wait, if there was one, in the end, and a refusal's code."""
     company.calls.clear()
+    company.instance_id = None
     await company.sandbox.people(**{**STAFF, **case.people})
-    entity = await shape.begin(company, between, case.person)
-    before = await CaseResult.look(company, entity) if between.nodes else None
-    await company.sandbox.people(**case.meanwhile)
-    await between.pass_(company)
-    return before, await CaseResult.look(company, entity), entity
+    before, refusal = None, None
+    try:
+        entity = await shape.begin(company, between, case.person)
+        before = await CaseResult.look(company, entity) if between.nodes else None
+        await company.sandbox.people(**case.meanwhile)
+        await between.pass_(company)
+    except Refused as refused:
+        refusal = refused.code
+    assert company.entity_id is not None
+    return before, await CaseResult.look(company, company.entity_id), refusal
+
+
+def _complaints_of_caller(
+    before: CaseResult | None, after: CaseResult, case: RightsCase, refusal: str | None
+) -> list[str]:
+    """Return what is wrong where a caller waits: without the right, the caller is refused and nothing has changed."""
+    found = []
+    if refusal != (None if case.acts else "POLICY_DENIED"):
+        found.append(f"expected a refusal {not case.acts}, found {refusal}")
+    if not case.acts and before is not None and after != before:
+        found.append(f"changed from {before} to {after}")
+    if after.status == "paused" or after.writes != case.acts or (after.has_read and not case.acts):
+        found.append(f"expected {int(case.acts)} writes and no incident, found {after}")
+    return found
 
 
 def _complaints(before: CaseResult | None, after: CaseResult, case: RightsCase, *, writes: bool) -> list[str]:

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from assent.kernel.rules import save_rule
+from tests.cli.application import app
 from tests.cli.desk import Desk, lines
-from tests.world import rows
+from tests.world import LARGE, create_invoice, rows
 
 
 async def test_a_flow_is_started_and_shown_where_it_came_to_rest(desk: Desk, company) -> None:
@@ -98,3 +100,19 @@ async def test_a_step_that_raises_is_told_and_leaves_nothing_behind(desk: Desk, 
     assert "RuntimeError: the shop is closed; nothing was changed" in refused["detail"]
     (instance,) = await rows(company, "workflow_instances")
     assert instance["version"] == started["version"]
+
+
+async def test_a_rule_that_denies_a_transition_refuses_the_command(desk: Desk, company, runtime) -> None:
+    rule = {"name": "budget", "entity_type": "invoice", "action": "submit", "timing": "before"}
+    deny = {
+        "condition": "entity.grand_total > 100",
+        "outcome": "deny",
+        "then": {"message": "over the budget"},
+    }
+    async with company.transaction("acme") as connection:
+        await save_rule(connection, app.registry, "acme", {**rule, **deny}, company.clock.now())
+    invoice = await create_invoice(runtime, LARGE)
+    refused = await desk.refusal("instances", "advance", invoice.id, "submit")
+    assert (refused["code"], refused["message"]) == ("RULE_DENIED", "over the budget")
+    assert await rows(company, "workflow_instances") == []  # its start is still an event for a worker
+    assert (await rows(company, "entities"))[0]["state"] == "draft"

@@ -5,7 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.http.application import INVOICE_DATA
+from assent.kernel.rules import save_rule
+from tests.faults.tables import Tables
+from tests.http.application import INVOICE_DATA, app
 from tests.http.callers import PLACE, problem
 from tests.world import rows
 
@@ -299,3 +301,31 @@ async def test_a_transition_reads_its_entity_twice_and_not_again_for_its_reply(p
         with furnished.observe(observe):
             assert (await client.post(f"{place}/transitions/submit")).status_code == 200
     assert len(reads) == 2, reads
+
+
+async def test_a_rule_that_denies_a_transition_is_403_and_leaves_the_document_as_it_was(
+    people, furnished, database_url
+):
+    deny = {"outcome": "deny", "then": {"message": "over the budget"}}
+    rule = {"name": "budget", "entity_type": "invoice", "timing": "before", "condition": "true", **deny}
+    async with furnished.transaction("acme") as connection:
+        for action in ("submit", "approve"):
+            named = {**rule, "name": action, "action": action, "condition": f"entity.number == '{action}'"}
+            await save_rule(connection, app.registry, "acme", named, furnished.clock.now())
+    over = await created(people, INVOICES, {"data": {**INVOICE_DATA, "number": "submit"}})
+    later = await created(people, INVOICES, {"data": {**INVOICE_DATA, "number": "approve"}})
+    async with people("alice") as client:
+        moved = (await client.post(f"{later}/transitions/submit")).json()
+        before = await Tables.read(database_url)
+        refused = problem(await client.post(f"{over}/transitions/submit"), 403)
+    assert (refused["code"], refused["detail"]) == ("RULE_DENIED", "over the budget")
+    request = moved["instance"]["steps"][0]["request_id"]
+    async with people("fin") as client:
+        decision = await client.post(f"/api/approvals/{request}/decide", json={"answer": "approved"})
+    assert problem(decision, 403)["code"] == "RULE_DENIED"
+    assert (await Tables.read(database_url)).since(before).is_nothing
+    async with people("alice") as client:
+        corrected = {"data": {"number": "2026-18"}}
+        await client.patch(over, json=corrected, headers={"If-Match": '"1"'})
+        again = await client.post(f"{over}/transitions/submit")
+    assert (again.status_code, again.json()["instance"]["status"]) == (200, "running")

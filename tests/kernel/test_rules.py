@@ -71,6 +71,42 @@ async def test_a_rule_that_does_not_apply_leaves_evidence_too(kernel: Kernel, da
     assert (evidence["result"], evidence["outcome"]) == (False, None)
 
 
+@pytest.mark.parametrize(
+    ("condition", "denies"),
+    [
+        ("entity.total > org.budget", True),
+        ("entity.note in org.blocked || entity.total > 5000000", True),
+        ("entity.total > org.budgets[entity.note]", True),
+        ({"field": "entity.total", "op": ">", "value": {"field": "org.budget"}}, True),
+        ("entity.total > 900000 && entity.total > org.budget", False),  # it is not read
+        ("org.budget != null && entity.total > org.budget", False),  # its absence is thought of
+        ("org.budget == null && entity.total > 900000", False),
+        ("entity.total > org.limit", False),
+    ],
+)
+async def test_a_denying_rule_whose_setting_is_missing_denies(
+    kernel: Kernel, database: Database, condition: Any, denies: bool
+) -> None:
+    entity = await create_expense(kernel)
+    await keep(kernel, condition=condition)
+    (outcome,) = await kernel.mutate_many([command("expense.update", entity=entity, payload={"total": 4000})])
+    (evidence,) = await rows(database, "workflow_rule_evaluations")
+    assert isinstance(outcome, Rejection) is denies
+    assert (evidence["result"], evidence["outcome"]) == (denies, "deny" if denies else None)
+    if isinstance(outcome, Rejection):
+        assert (outcome.code, outcome.path) == ("RULE_DENIED", ("rules", "limit"))
+        assert "`org.b" in outcome.message
+
+
+@pytest.mark.parametrize("outcome", ["set", "emit"])
+async def test_a_missing_setting_makes_no_other_rule_apply(kernel: Kernel, outcome: str) -> None:
+    entity = await create_expense(kernel)
+    then = {"set": {"note": "'large'"}, "emit": {"key": "large"}}[outcome]
+    await keep(kernel, condition="entity.total > org.budget", outcome=outcome, then=then)
+    changed = await kernel.mutate(command("expense.update", entity=entity, payload={"total": 4000}))
+    assert changed.entity.data.get("note") is None
+
+
 async def test_a_condition_may_be_json(kernel: Kernel) -> None:
     entity = await create_expense(kernel)
     await keep(kernel, condition={"field": "entity.total", "op": ">", "value": 5000})

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email import message_from_string
 from importlib.metadata import distribution
+from itertools import takewhile
 from pathlib import Path
 
 import httpx
@@ -69,7 +71,8 @@ class Environment:
             self.command("assent", *arguments),
             env=self.variables(variables),
             cwd=self.folder,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         with process:
@@ -227,14 +230,28 @@ def test_the_installed_command_serves_from_the_embedded_server(
     (full_environment.folder / "shop.py").write_text(APPLICATION)
     full_environment.run("assent", "migrate", **variables)
     with full_environment.running("serve", "--app", "shop:app", "--port", "0", **variables) as server:
-        assert server.stderr is not None
-        started = next(
-            line for line in map(orjson.loads, server.stderr) if line["message"] == "server started"
-        )
+        assert server.stdout is not None
+        lines = (orjson.loads(line) for line in server.stdout)
+        started = next(line for line in lines if line["message"] == "server started")
         for path in ("/healthz", "/readyz"):
             answer = httpx.get(f"http://127.0.0.1:{started['port']}{path}")
             assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
     assert server.returncode == 0
+
+
+def test_the_readme_opens_with_an_install_and_a_command_that_work(
+    full_environment: Environment, run_dir: Path
+) -> None:
+    install, command, *_ = (ROOT / "README.md").read_text(encoding="utf-8").partition("```\n")[2].splitlines()
+    assert install.startswith("pip install 'assent[embedded,http]'")
+    program, *arguments = shlex.split(command, comments=True)
+    assert program == "assent"
+    variables = {"ASSENT_DATA_DIR": str(run_dir / "demo"), "ASSENT_PORT": "0", "PYTHONUNBUFFERED": "1"}
+    with full_environment.running(*arguments, **variables) as demo:
+        assert demo.stdout is not None
+        said = list(takewhile(lambda line: "Ctrl-C ends it" not in line, demo.stdout))
+        assert any("http://127.0.0.1:" in line for line in said), said
+    assert demo.returncode == 0
 
 
 LOCKS = {

@@ -17,7 +17,7 @@ Names = Mapping[str, str]
 class PlacedProblem(ResponseModel):
     """One problem, with its position in the text."""
 
-    code: str = Field(examples=["UNKNOWN_STEP"])
+    code: str = Field(examples=["UNKNOWN_TASK"])
     message: str
     path: list[str | int] = Field(examples=[["transitions", 0, "to"]])
     hint: str | None = None

@@ -22,6 +22,7 @@ from assent.cli import (
     expression,
     health,
     inbox,
+    incidents,
     instances,
     keys,
     members,
@@ -85,6 +86,7 @@ app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
 app.add_typer(org.app, name="org", rich_help_panel=OPERATORS)
+app.command(rich_help_panel=OPERATORS)(incidents.incidents)
 app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
 app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(audit.audit)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from assent.engine.edges import choose
 from assent.engine.inputs import (
+    PAUSED,
     Advance,
     Cancel,
     CancelToken,
@@ -60,8 +61,11 @@ _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Pok
 
 
 def next_visit(run: Run) -> Visit | None:
-    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left."""
-    while True:
+    """Return the next visit of an instance, after applying inputs; None when it rests and no input is left.
+
+    A run whose command was refused on the way has none: it is thrown away.
+    """
+    while run.refusal is None:
         if run.instance.status == "running" and (visit := run.ready_visit()):
             return visit
         if not run.inputs:
@@ -69,6 +73,7 @@ def next_visit(run: Run) -> Visit | None:
         incoming = run.inputs.popleft()
         run.actor = incoming.actor
         run.outcomes.append((incoming, apply_input(run, incoming)))
+    return None
 
 
 def apply_input(run: Run, incoming: Input) -> Offered:
@@ -308,6 +313,9 @@ def _pause(run: Run, incoming: Pause) -> Offered:
 def _resume_instance(run: Run, incoming: Resume) -> Offered:
     if run.instance.status != "paused":
         return Rejection("WORKFLOW_NOT_PAUSED", "only a paused instance is resumed", ("instance_id",))
+    if _has_incident(run):
+        # Running with a failed step that nothing tries, it could never end.
+        return _retry(run, RetryInstance(incoming.id, incoming.actor))
     run.control("resume", status="running")
     return ACCEPTED
 
@@ -316,7 +324,7 @@ def _retry(run: Run, incoming: RetryInstance) -> Offered:
     failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
     if incoming.step is not None:
         failed = [t for t in failed if incoming.step in (t.node, run.plan.nodes[t.node].node.name)]
-    if not failed and _waits_for_a_retry(run):
+    if not failed and incoming.step is None and _has_incident(run):
         run.control("retry", status="running")
         return ACCEPTED
     if not failed:
@@ -326,10 +334,10 @@ def _retry(run: Run, incoming: RetryInstance) -> Offered:
     return ACCEPTED
 
 
-def _waits_for_a_retry(run: Run) -> bool:
-    """Return whether it is paused because of an event that could not be handled, and no step failed."""
-    incident = run.instance.incident or {}
-    return run.instance.status == "paused" and incident.get("code") == EVENT_FAILED
+def _has_incident(run: Run) -> bool:
+    """Return whether it is paused by itself, and not by an operator."""
+    found = run.instance.incident
+    return run.instance.status == "paused" and found is not None and found.get("code") != PAUSED
 
 
 def _skip(run: Run, incoming: Skip) -> Offered:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from assent.engine.consent import SLOT_LEFT
 from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
-from assent.engine.inputs import Input
+from assent.engine.inputs import Advance, Decide, Input, Start
 from assent.engine.instance import (
     BRANCHING_KINDS,
     CONTROL,
@@ -44,6 +45,9 @@ DEFERRED: Final = "deferred"
 """The outcome of an input that waits until a paused instance goes on (D27)."""
 ACCEPTED: Final = "accepted"
 
+REFUSABLE: Final = (Start, Advance, Decide)
+"""Commands whose caller is refused if a change is refused on the way. An operator's command leaves an incident."""
+
 Offered = str | Rejection
 Offer = Callable[["Run", Any], Offered]
 
@@ -62,6 +66,10 @@ class Run:
     """The actor of the present input: a person, an operator, or the system for timers and events."""
     current: Input | None = None
     """The input that is being handled."""
+    command: Input | None = None
+    """The input whose caller waits for the outcome; none for events and timers."""
+    refusal: Rejection | None = None
+    """Why the command is refused after all: nothing of this run is to be written."""
     steps: list[Step] = field(default_factory=list)
     """New steps, and the ends of older ones, in the order in which they took effect."""
     effects: list[tuple[Step, Effect]] = field(default_factory=list)
@@ -231,6 +239,9 @@ class Run:
     def _fail(self, visit: Visit, failure: Failure, output: Mapping[str, Any] | None = None) -> None:
         edge, evaluations = choose(visit, Outcome.ERROR, visit.variables)
         edges = [edge] if edge else []
+        if not edges and failure.rejection is not None and self._caller_waits():
+            self.refusal = failure.rejection
+            return
         error = {"code": failure.code, "message": failure.message, "node": visit.node.node.name}
         found = _output(Outcome.ERROR, edges, evaluations) | dict(output or {})
         found |= {"error": error, "set": {"_last_error": error}}
@@ -239,13 +250,19 @@ class Run:
         if not edges:
             self.control("pause", status="paused", incident=error)
 
+    def _caller_waits(self) -> bool:
+        """Return whether the step happens within the command of a caller, who can be refused."""
+        return (
+            self.current is not None and self.current is self.command and isinstance(self.current, REFUSABLE)
+        )
+
     def _leave(self, visit: Visit, edges: list[PlannedEdge]) -> None:
         """A rejection on its way out of a slot ends what else goes on inside it (D20)."""
         if edges and edges[0].leaves_slot:
             self.cancel_tokens(
-                [token for token in self.instance.tokens.values() if token is not visit.token], "slot left"
+                [token for token in self.instance.tokens.values() if token is not visit.token], SLOT_LEFT
             )
-            self.void_approvals("slot left")
+            self.void_approvals(SLOT_LEFT)
 
     def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> Step:
         step = self._step(visit, status, output)
@@ -349,7 +366,8 @@ class Run:
         output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
         self._leave(visit, [edge])
         self._finish(visit, "skipped", output)
-        if self.instance.status == "paused":
+        still_failed = any(other.state == "failed" for other in self.instance.tokens.values())
+        if self.instance.status == "paused" and not still_failed:
             self.control("resume", status="running")
 
     def ask_again(self, token: Token, entity_version: int) -> None:

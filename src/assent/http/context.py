@@ -215,6 +215,11 @@ class Transaction(RequestContext):
             raise RuntimeError("expected a transaction; a command in a group calls `begin_reading` first")
         return self.begun
 
+    @property
+    def reads(self) -> OrgRuntime:
+        """The runtime in this transaction, for what the caller reads."""
+        return self.runtime.on(CallerDatabase(self.database, self.connection, self.org_id))
+
     async def begin_reading(self) -> None:
         """Begin a transaction for the reply if the command was committed in a group; else do nothing."""
         if self.stack is not None and self.begun is None:

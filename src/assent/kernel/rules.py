@@ -2,7 +2,8 @@
 
 In a rule, `entity` before an action is the entity as it is asked to be, after it the entity as it will be. No rule is
 kept that could not be applied. A rule that cannot be understood any more refuses the action: a broken guard must not
-become an open door. The texts of a rule are its condition, and those of its outcome:
+become an open door. So does a rule that denies and whose setting the org does not have. The texts of a rule are its
+condition, and those of its outcome:
 
 deny: {message: "over the limit of {org.limit}"}
 set:  {cost_center: "'R&D'", checked: "true"}            field → expression
@@ -29,16 +30,21 @@ from assent.language import (
     compile_expression,
     compile_template,
     parse,
+    parse_condition,
     parse_template,
     prepare,
     scope_of,
 )
+from assent.language.program import Evaluation
+from assent.language.render import render_node
+from assent.language.syntax import EQUALITY, Compare, walk
+from assent.language.syntax import Literal as LiteralNode
 from assent.model.canonical import canonical_json
 from assent.model.contract import Contract
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
-from assent.model.problems import Problem
+from assent.model.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
     import asyncpg
@@ -62,6 +68,14 @@ class RulePrograms:
 
     condition: Program
     parts: Mapping[tuple[str, ...], Program]
+    optional_settings: frozenset[str] = frozenset()
+    """The settings that the condition compares with null: it says itself what their absence means."""
+
+    def missing_setting(self, evaluation: Evaluation) -> str | None:
+        """Return a setting that the condition read and the org does not have; None if it had all that it read."""
+        missing = (name for name, value in evaluation.variables.items() if value is None)
+        settings = (name for name in missing if name.startswith("org."))
+        return next((name for name in settings if name not in self.optional_settings), None)
 
     def message(self, variables: Variables) -> str:
         return str(self.parts["message",].value(variables))
@@ -97,7 +111,21 @@ def _prepared(text: bytes, contract: Contract) -> tuple[RulePrograms | None, lis
             parts[path] = part
     if problems or program is None:
         return None, problems
-    return RulePrograms(program, parts), []
+    return RulePrograms(program, parts, _optional_settings(condition)), []
+
+
+def _optional_settings(condition: Condition) -> frozenset[str]:
+    expression, _ = parse_condition(condition)
+    assert expression is not None, "the condition was prepared before"
+    sides = [
+        (node.left, node.right)
+        for node in walk(expression.root)
+        if isinstance(node, Compare) and node.operator in EQUALITY
+    ]
+    pairs = [*sides, *((right, left) for left, right in sides)]
+    return frozenset(
+        render_node(one) for one, other in pairs if isinstance(other, LiteralNode) and other.value is None
+    )
 
 
 Parts = Iterator[tuple[tuple[str, ...], Prepared]]
@@ -125,7 +153,7 @@ def _unknown_keys(outcome: Mapping[str, Any], known: "set[str] | Mapping[str, An
     for name in outcome:
         if name not in known:
             message = f"`{name}` is not known here; there are: {', '.join(known)}"
-            yield (name,), (None, [Problem("UNKNOWN_KEY", message)])
+            yield (name,), (None, [Problem("UNKNOWN_KEY", message, hint=did_you_mean(name, known))])
 
 
 def _template(text: object, scope: Scope) -> Prepared:
@@ -179,7 +207,8 @@ class OrgRule:
 
     def answers(self, draft: ResolvedCommand, timing: Timing) -> bool:
         about = (draft.command.org_id, draft.contract.name, timing)
-        verb = draft.transition or draft.verb
+        # A rejection that leads back is not the transition that was rejected.
+        verb = draft.verb if draft.is_way_back else draft.transition or draft.verb
         return about == (self.org_id, self.entity_type, self.timing) and self.action in (ANY_ACTION, verb)
 
 
@@ -258,10 +287,14 @@ def _apply_one(
         message = f"rule `{rule.name}` cannot be applied: {problems[0].message}"
         return Rejection("RULE_BROKEN", message, ("rules", rule.name), hint="correct or disable the rule")
     evaluation = programs.condition(variables)
+    missing = programs.missing_setting(evaluation) if rule.outcome == "deny" else None
+    applies = evaluation.holds or missing is not None
     evidence_id = new_id(now)
-    effects.evidence.append(_evidence(rule, draft, variables, evaluation, evidence_id, now))
-    if not evaluation.holds:
+    effects.evidence.append(_evidence(rule, draft, variables, evaluation, applies, evidence_id, now))
+    if not applies:
         return None
+    if not evaluation.holds:
+        return denied_without_setting(rule.name, str(missing))
     if rule.outcome == "deny":
         return Rejection("RULE_DENIED", programs.message(variables), ("rules", rule.name))
     if rule.outcome == "set":
@@ -275,11 +308,18 @@ def _apply_one(
     return None
 
 
+def denied_without_setting(rule: str, setting: str) -> Rejection:
+    """Return the denial of a rule that cannot tell whether to deny: a missing setting opens no door."""
+    message = f"rule `{rule}` denies this: the org has no setting `{setting}` to decide by"
+    return Rejection("RULE_DENIED", message, ("rules", rule), hint=f"set `{setting}`, or disable the rule")
+
+
 def _evidence(  # noqa: PLR0913, PLR0917
     rule: OrgRule,
     draft: ResolvedCommand,
     variables: Mapping[str, Any],
-    evaluation: Any,
+    evaluation: Evaluation,
+    applies: bool,
     evidence_id: UUID,
     now: datetime,
 ) -> dict[str, Any]:
@@ -290,13 +330,13 @@ def _evidence(  # noqa: PLR0913, PLR0917
         "rule_id": rule.id,
         "rule_name": rule.name,
         "timing": rule.timing,
-        "action": command.action,
+        "action": draft.action_name,
         "entity_type": rule.entity_type,
         "entity_id": entity["id"],
         "entity_version": entity["version"],
         **evaluation.to_json(),
-        "result": evaluation.holds,
-        "outcome": rule.outcome if evaluation.holds else None,
+        "result": applies,
+        "outcome": rule.outcome if applies else None,
         "actor_id": (command.acted_by or command.actor).id,
         "trace_id": command.trace_id,
         "at": now,
@@ -347,7 +387,8 @@ def check_rule(registry: Registry, spec: RuleSpec) -> Iterator[Problem]:
         return
     verbs = registry.verbs(spec.entity_type)
     if spec.action not in (ANY_ACTION, *verbs):
-        yield Problem("UNKNOWN_ACTION", f"expected * or one of: {', '.join(verbs)}", ("action",))
+        message = f"expected * or one of: {', '.join(verbs)}"
+        yield Problem("UNKNOWN_ACTION", message, ("action",), did_you_mean(spec.action, verbs))
     _, problems = programs_of(spec.condition, spec.outcome, spec.outcome_json, contract)
     yield from problems
 

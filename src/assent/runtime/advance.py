@@ -21,7 +21,7 @@ from assent.kernel.entities import LockedRows
 from assent.model.actor import SYSTEM_ID
 from assent.model.mutation import Rejection
 from assent.runtime.batch import BatchItem, Execution
-from assent.runtime.errors import StepFailed
+from assent.runtime.errors import CommandsRefused, StepFailed
 from assent.runtime.keyed_events import feed_kept_events
 from assent.runtime.load import Loader
 from assent.runtime.needs import NeedOfRun, NeedsFulfilment, fulfil_needs
@@ -63,9 +63,10 @@ class Advancing:
         jobs = await self.loader.load(connection, works, standing, now, failing=failing, held=held)
         if watch is not None:
             watch.loaded(jobs)
-        perform = _perform if watch is None else watch.around(_perform)
+        perform = watch.around(_perform) if watch is not None and watch.observes else _perform
         while True:
             needs = await _perform_until_needs(jobs, perform)
+            _require_none_refused(jobs)
             if needs:
                 await _take_receipts_before(connection, needs, now, as_owner=as_owner)
                 await fulfil_needs(connection, self.means, needs, held, now)
@@ -94,6 +95,17 @@ async def _perform_until_needs(jobs: Sequence[Execution], perform: Perform) -> l
         if number % JOBS_PER_TURN == 0:
             await asyncio.sleep(0)
     return needs
+
+
+def _require_none_refused(jobs: Sequence[Execution]) -> None:
+    """Raise `CommandsRefused` if commands led to changes that are refused: their callers wait, and hear why."""
+    refusals = {
+        job.work.command.id: job.run.refusal
+        for job in jobs
+        if job.run.refusal is not None and job.work.command is not None
+    }
+    if refusals:
+        raise CommandsRefused(refusals)
 
 
 async def _take_receipts_before(

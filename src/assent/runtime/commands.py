@@ -17,6 +17,7 @@ from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.advance import Advancing
 from assent.runtime.batch import BatchItem, Execution, NewInstance
+from assent.runtime.errors import CommandsRefused
 from assent.runtime.views import InstanceView, view_of
 from assent.runtime.watch import Watch, commanding, watching
 from assent.store.commit import CommitProof
@@ -126,16 +127,36 @@ class CommandRunner:
         """Run a command for its instance, maybe in one transaction with others of the org; raise `Refused`."""
         with commanding(target.org_id, target.id if target.noun == "instance" else None, target.given):
             target = replace(target, trace=current_trace())
-            if self._database.is_joined:
-                result = await self._run_alone(target)
-            else:
-                result = await self._group_commit.run(target.org_id, target)
+            try:
+                if self._database.is_joined:
+                    result = await self._run_alone(target)
+                else:
+                    result = await self._group_commit.run(target.org_id, target)
+            except CommandsRefused as refused:
+                raise Refused(refused.rejection) from None
             if result.execution is None:
                 raise target.not_found()
-            _require_taken(result.execution)
+            if (why := _refusal(result.execution)) is not None:
+                raise Refused(why)
             return result.execution
 
     async def _run_group(self, targets: Sequence[Target]) -> list[CommandResult | Exception | None]:
+        """Run commands in one transaction; those that are refused for what they led to are left out of it.
+
+        Each time that some are refused, the others are run again without them: a refusal undoes no other command.
+        """
+        refused: dict[UUID, Exception] = {}
+        results: list[CommandResult | Exception | None] = []
+        while left := [target for target in targets if target.given.id not in refused]:
+            try:
+                results = await self._try_group(left)
+                break
+            except CommandsRefused as found:
+                refused |= {command: Refused(why) for command, why in found.refusals.items()}
+        others = iter(results)
+        return [refused[t.given.id] if t.given.id in refused else next(others) for t in targets]
+
+    async def _try_group(self, targets: Sequence[Target]) -> list[CommandResult | Exception | None]:
         """Run in one transaction the first command of each instance that is free; return None for the others."""
         proof = CommitProof()
 
@@ -182,9 +203,11 @@ class CommandRunner:
         beginning = {work.key for work in works if work.birth is not None}
         now = self._database.clock.now()
         jobs = await self._advancing.advance(connection, works, now, as_owner=False, watch=watch)
-        for job in jobs:
-            if job.is_new and job.work.key in beginning:
-                _require_taken(job)  # an instance that cannot begin leaves nothing behind
+        # An instance that cannot begin leaves nothing behind.
+        began = [job for job in jobs if job.is_new and job.work.key in beginning]
+        refusals = {job.work.command.id: why for job in began if job.work.command and (why := _refusal(job))}
+        if refusals:
+            raise CommandsRefused(refusals)
         return jobs
 
 
@@ -233,14 +256,14 @@ def _first_audit_id(jobs: Sequence[Execution]) -> UUID | None:
     return next((job.audit_id for job in jobs if job.audit_id is not None), None)
 
 
-def _require_taken(job: Execution) -> None:
+def _refusal(job: Execution) -> Rejection | None:
+    """Return why a command was not taken; None where it was, or where the instance that it starts is there."""
     given = job.work.command
     outcome = next(outcome for offered, outcome in job.run.outcomes if offered is given)
     if not isinstance(outcome, Rejection):
-        return
+        return None
     already_there = isinstance(given, Start) and not job.is_new and outcome.code != "POLICY_DENIED"
-    if not already_there:
-        raise Refused(outcome)
+    return None if already_there else outcome
 
 
 def view_of_execution(job: Execution) -> InstanceView:

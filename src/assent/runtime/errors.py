@@ -1,6 +1,11 @@
 """What can go wrong while an instance advances, besides being refused."""
 
+from collections.abc import Mapping
+from uuid import UUID
+
 import asyncpg
+
+from assent.model.mutation import Refused, Rejection
 
 
 class StepFailed(Exception):
@@ -10,6 +15,15 @@ class StepFailed(Exception):
         super().__init__(f"{node_id}: {type(error).__name__}: {error}")
         self.node_id = node_id
         self.error = error
+
+
+class CommandsRefused(Refused):
+    """Commands of a batch are refused for what they led to: the batch is rolled back, with everything it did."""
+
+    def __init__(self, refusals: Mapping[UUID, Rejection]) -> None:
+        super().__init__(next(iter(refusals.values())))
+        self.refusals = refusals
+        """The id of each refused command → why."""
 
 
 class InstanceBusy(asyncpg.SerializationError):

@@ -142,7 +142,7 @@ class Loader:
     ) -> Execution:
         plan = self.plan(definition)
         limit = self.chain_steps_max if definition.workflow.kind == "flow" else None
-        run = Run(plan, instance, world, deque(work.inputs), limit, failing)
+        run = Run(plan, instance, world, deque(work.inputs), limit, failing, command=work.command)
         return Execution(
             work, run, definition, is_new, instance.version, dict(instance.context), instance.status
         )

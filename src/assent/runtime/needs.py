@@ -12,7 +12,7 @@ from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeop
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.entities import LockedRows
-from assent.kernel.rules import programs_of
+from assent.kernel.rules import denied_without_setting, programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
@@ -182,7 +182,8 @@ def _actor(visit: Visit, need: Mutate) -> Actor:
     # The rights of the actor who brought the token to a gate were checked then; the gate's own write is the instance's
     # right.
     entity_type = need.action.partition(".")[0]
-    return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{need.payload['transition']}"})
+    right = f"{entity_type}:{need.payload['transition']}"
+    return replace(actor, capabilities=[*actor.capabilities, right])
 
 
 def _service_account(visit: Visit, name: str) -> Actor:
@@ -218,8 +219,10 @@ def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: 
     if programs is None:
         return Rejection("RULE_BROKEN", f"rule `{need.name}` cannot be applied: {problems[0].message}")
     variables = variables_of(job.run.instance, job.run.world, visit.actor)
-    if not programs.condition.holds(variables):
-        return {}
+    evaluation = programs.condition(variables)
+    missing = programs.missing_setting(evaluation) if rule["outcome"] == "deny" else None
+    if not evaluation.holds:
+        return {} if missing is None else denied_without_setting(need.name, missing)
     if rule["outcome"] == "deny":
         return Rejection("RULE_DENIED", programs.message(variables))
     return programs.sets(variables) if rule["outcome"] == "set" else {}

@@ -64,6 +64,13 @@ class Failure:
 
     code: str
     message: str
+    rejection: Rejection | None = None
+    """Why the kernel or a right refused it, where a caller who waits can be refused with it instead."""
+
+    @classmethod
+    def refused(cls, rejection: Rejection) -> "Failure":
+        """Return the failure of a step whose change was refused."""
+        return cls(rejection.code, rejection.message, rejection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Action(Handler):
 
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
         if isinstance(answer, Rejection):
-            return Failure(answer.code, answer.message)
+            return Failure.refused(answer)
         entity = answer.entity
         output: dict[str, object] = {"mutation": receipt_of(answer)}
         if entity.id == visit.instance.entity_id:

@@ -57,7 +57,7 @@ class LifecycleGateNode(Handler):
         if passes and self.node.config.get("approval") and not approvals and not _is_waived(visit):
             return Failure("APPROVAL_MISSING", f"`{self.node.name}` needs an approval, and there is none")
         if passes and (denied := _requester_denied(visit, str(self.node.config["transition"]))):
-            return Failure(denied.code, denied.message)
+            return Failure.refused(denied)
         target, why = self._target(visit, outcome), _why(visit, outcome)
         if target is None or (target == entity.state and not approvals):
             return Done(outcome, why)
@@ -73,7 +73,7 @@ class LifecycleGateNode(Handler):
 
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
         if isinstance(answer, Rejection):
-            return Failure(answer.code, answer.message)
+            return Failure.refused(answer)
         entity = answer.entity
         output = {"mutation": receipt_of(answer), "entity_version": entity.version, "state": entity.state}
         consumed = [str(request.id) for request in _round(visit) if request.applied_at == visit.now]
