@@ -134,6 +134,8 @@ NOTHING_TO_NAME = {
     "show_health",
     "list_dead_letters",
     "list_stuck",
+    "list_incident_groups",
+    "list_incidents",
     "show_metrics",
 }
 """Routes that name nothing of an org's; what they show and write is their caller's own."""
