@@ -222,6 +222,12 @@ async def test_an_instance_is_paused_resumed_and_cancelled(desk: Desk, company: 
     assert refused["code"] == "WORKFLOW_NOT_ACTIVE"
 
 
+async def test_resume_after_an_incident_retries(desk: Desk, company: Database, runtime: Runtime) -> None:
+    instance_id = await given_up(runtime, company)
+    shop.is_open = True
+    assert (await desk.json("instances", "resume", instance_id, user="ops"))["status"] == "completed"
+
+
 @pytest.mark.parametrize(
     ("command", "more", "capability"),
     [
