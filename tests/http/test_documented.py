@@ -52,6 +52,7 @@ BODIES = {
     "set_role": {"capabilities": []},
     "create_key": {"name": "k", "user": "ghost"},
     "create_source": {"name": "bank", "key_prefix": "payment:"},
+    "discard_dead_letter": {"reason": "gone"},
     "force_fail_instance": {"reason": "gone"},
     "push_result": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
     "push_result_by_callback": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
