@@ -344,7 +344,7 @@ CREATE TABLE assent.orgs (
 CREATE TRIGGER orgs_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.orgs FOR EACH ROW
   EXECUTE FUNCTION assent.note_administration('org', 'create', 'delete', 'org_id', '', 'name settings');
 SELECT assent.guard_by_org('assent.orgs');
-GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT, INSERT (org_id, name, settings), UPDATE (name, settings) ON assent.orgs TO assent_engine;
 GRANT SELECT (org_id, name, created_at) ON assent.orgs TO assent_client;
 
 -- The text that a reader takes an id for (after Unicode Technical Standard 39): letters of other scripts that look like Latin
@@ -686,6 +686,7 @@ CREATE TABLE assent.workflow_rule_evaluations (
   CONSTRAINT evaluated_outcome_goes_with_result CHECK (result = (outcome IS NOT NULL))
 );
 CREATE INDEX rule_evaluations_by_entity ON assent.workflow_rule_evaluations (org_id, entity_id, id);
+CREATE INDEX rule_evaluations_by_rule ON assent.workflow_rule_evaluations (org_id, entity_type, rule_name, id);
 CREATE TRIGGER rule_evaluations_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_rule_evaluations
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER rule_evaluations_are_never_emptied BEFORE TRUNCATE ON assent.workflow_rule_evaluations
