@@ -19,6 +19,7 @@ from assent.kernel.changes import (
     check_access,
     check_locked_edit,
     check_result,
+    default_values,
     events_of,
     requested_change,
 )
@@ -241,6 +242,8 @@ async def _decide(
     effects: RuleEffects,
 ) -> EntityChange | Rejection:
     base = base_content(draft, entity)
+    if defaults := default_values(draft, batch.now):
+        draft = replace(draft, payload={**defaults, **draft.payload})
     asked = {**base, **(draft.payload if draft.action is None else {})}
     view = entity_view(draft, entity, asked)
     if denied := batch.rules_for(draft).apply("before", draft, view, batch.now, effects):
