@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from assent.app import App
     from assent.kernel import Kernel
     from assent.model.actor import SYSTEM, Actor
+    from assent.model.cursor import ItemPage
     from assent.model.mutation import Command, Entity, Mutation, Refused, Rejection
     from assent.model.problems import Invalid, Problem
+    from assent.people.inbox import InboxQuery
     from assent.runtime import InstanceView, OrgRuntime, Runtime
     from assent.runtime.instance_commands import Change
     from assent.runtime.task_commands import NewTask, TaskHandle
@@ -33,6 +35,8 @@ _PLACES: Final = {
     "Mutation": "assent.model.mutation",
     "Refused": "assent.model.mutation",
     "Rejection": "assent.model.mutation",
+    "ItemPage": "assent.model.cursor",
+    "InboxQuery": "assent.people.inbox",
     "Invalid": "assent.model.problems",
     "Problem": "assent.model.problems",
     "InstanceView": "assent.runtime",
@@ -59,8 +63,10 @@ __all__ = [
     "Database",
     "Entity",
     "GiveUp",
+    "InboxQuery",
     "InstanceView",
     "Invalid",
+    "ItemPage",
     "Kernel",
     "Mutation",
     "NewTask",

@@ -136,8 +136,10 @@ async def test_content_that_a_page_does_not_show_is_not_read(people, furnished, 
             assert (await client.patch(path, json=change, headers={"If-Match": "*"})).status_code == 200
     async with furnished.transaction("acme") as connection:
         wanted = entities.EntityFilter("expense")
-        assert len(await entities.list_entities(connection, "acme", wanted, None, 10)) == 2
-        assert len(await entities.list_versions(connection, "acme", UUID(made["id"]), None, 10)) == 2
+        listed = await entities.list_entities(connection, "acme", wanted, None, 10)
+        assert (len(listed.items), listed.next is None) == (2, False)
+        versions = await entities.list_versions(connection, "acme", UUID(made["id"]), None, 10)
+        assert (len(versions.items), versions.next is None) == (2, False)
 
 
 class Item(BaseModel):

@@ -4,14 +4,32 @@ The routes come from the route table. Each is called by a member without roles, 
 takes a capability and may read nothing; a secret is planted in the content of every object.
 """
 
+import json
 import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 import assent.http
+from assent.bodies.instances import (
+    ApprovalBody,
+    Descriptor,
+    EntityBody,
+    InboxCountsBody,
+    InboxItemBody,
+    InstanceSummary,
+    TimelineStep,
+)
 from assent.definitions import publish_flow
-from assent.model.actor import SYSTEM
+from assent.http.routes.entity_history import DecisionRecordBody, DiffBody, EntityAuditBody, VersionBody
+from assent.http.routes.forms import FormBody
+from assent.http.routes.tasks import TaskBody, TaskItemBody
+from assent.kernel.entities import read_actor
+from assent.model.actor import SYSTEM, Actor
+from assent.model.cursor import ItemPage
+from assent.model.mutation import Refused
+from assent.people.inbox import InboxPage
 from tests.http.application import PEOPLE as COMPANY
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
@@ -415,3 +433,70 @@ def test_content_leaves_through_the_module_of_its_noun():
 
 def test_members_of_the_company_are_those_of_the_other_tests():
     assert {"alice", "fin", "max", "olga", "bob", "adam"} <= COMPANY.keys()
+
+
+def python_reads(acme, ids):
+    """Route → its read in Python, with the body that shows it."""
+    memo = {"entity_type": "memo"}
+    entity_id, instance_id = UUID(ids["entity_id"]), UUID(ids["instance_id"])
+    entities, inst, asked = acme.entities, acme.instances, acme.approvals
+    return {
+        "show_entity": (entities.get(entity_id, **memo), EntityBody.of),
+        "list_entities_of_type": (entities.list("memo"), EntityBody.of),
+        "list_entity_versions": (entities.versions(entity_id, **memo), VersionBody.of),
+        "compare_entity_versions": (entities.compare(entity_id, 1, 2, **memo), DiffBody.of),
+        "list_entity_audit": (entities.audit(entity_id, **memo), EntityAuditBody.of),
+        "list_entity_approvals": (entities.decisions(entity_id, **memo), DecisionRecordBody.of),
+        "list_instances_of_org": (inst.list(), InstanceSummary.of),
+        "show_instance": (inst.get(instance_id), Descriptor.of_details),
+        "list_instance_steps": (inst.history(instance_id), TimelineStep.of),
+        "show_approval": (asked.get(UUID(ids["request_id"])), ApprovalBody.of_details),
+        "show_inbox": (asked.inbox(), InboxItemBody.of),
+        "count_inbox_of_caller": (asked.count_inbox(), InboxCountsBody.of),
+        "show_form": (acme.forms.get(UUID(ids["step_id"])), FormBody.of),
+        "list_tasks_of_org": (acme.tasks.list(), TaskItemBody.of),
+        "show_task": (acme.tasks.get(UUID(ids["task_id"])), TaskBody.of),
+    }
+
+
+async def outcome_of(read, body_of):
+    """Return what a read in Python returns, as JSON, or the code with which it is refused."""
+    try:
+        found = await read
+    except Refused as refused:
+        return refused.code
+    if isinstance(found, ItemPage | InboxPage):
+        items = [json.loads(body_of(item).model_dump_json(by_alias=True)) for item in found.items]
+        return {"items": items, "next": found.next}
+    return json.loads(body_of(found).model_dump_json(by_alias=True))
+
+
+@pytest.mark.parametrize("kind", ["memo", "diary"])
+@pytest.mark.parametrize("user", ["nobody", "agent", "mia", "ned", "fin", "max", "alice", "olivia"])
+async def test_python_reads_the_same_values_with_the_same_rights(hidden, furnished, user, kind):
+    ids = await planted(hidden, furnished, kind)
+    async with furnished.transaction("acme") as connection:
+        actor = await read_actor(connection, "acme", user)
+    for name, (read, body_of) in python_reads(app.runtime(furnished).org("acme", actor), ids).items():
+        (route,) = [route for route in ROUTES if route.name == name]
+        answer = await call(hidden, user, route, ids)
+        expected = answer.json() if answer.status_code == 200 else answer.json()["code"]
+        assert await outcome_of(read, body_of) == expected, name
+
+
+async def test_python_reads_page_by_page_and_only_its_partition(hidden, furnished):
+    acme = app.runtime(furnished).org("acme", Actor("mia", roles=frozenset({"manager"})))
+    made = [(await acme.entities.mutate("memo.create", {"title": f"M{n}"})).entity.id for n in range(5)]
+    seen, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        page = await acme.entities.list("memo", cursor=cursor, limit=2)
+        seen += [entity.id for entity in page.items]
+        cursor, pages = page.next, pages + 1
+    assert (seen, pages) == (made[::-1], 3)
+    for refused in (
+        acme.entities.list("memo", limit=0),
+        acme.entities.list("memo", cursor="x"),
+        app.runtime(furnished).org("acme", SYSTEM, "north").entities.get(made[0]),
+    ):
+        with pytest.raises(Refused, match=r"BAD_VALUE|BAD_CURSOR|NOT_FOUND"):
+            await refused

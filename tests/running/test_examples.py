@@ -12,7 +12,6 @@ import pytest
 
 import assent
 from assent.store.database import Database
-from assent.tasks.views import TaskFilter
 from assent.testing import Sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -58,7 +57,7 @@ async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revive
         runtime, org_id = sandbox.runtime, sandbox.org_id
 
         async def statuses() -> list[tuple[str, int]]:
-            tasks = await runtime.org(org_id).tasks.list()
+            tasks = (await runtime.org(org_id).tasks.list()).items
             return [(task.status, task.attempts) for task in reversed(tasks)]
 
         await runtime.org(org_id, assent.SYSTEM).instances.start("reports.nightly")
@@ -74,7 +73,7 @@ async def test_the_nightly_report_is_retried_becomes_a_dead_letter_and_is_revive
         till.write_text("item,cents\ncoffee,three\n")
         await sandbox.advance_time("1h")
         assert (await statuses())[1:] == [("dead", 2)]  # it was late once, then unreadable
-        (dead,) = await runtime.org(org_id).tasks.list(TaskFilter(status="dead"))
+        (dead,) = (await runtime.org(org_id).tasks.list(status="dead")).items
         till.write_text("item,cents\ncoffee,300\n")
         await runtime.org(org_id).tasks.retry(dead.id)
         await sandbox.drain()

@@ -311,7 +311,7 @@ async def test_an_org_sees_and_cancels_its_own_tasks_only(tasks_worker: TasksWor
         await tasks_worker.runtime.org("globex").tasks.cancel(task_id)
     with pytest.raises(assent.Refused, match="NOT_FOUND"):
         await tasks_worker.runtime.org("globex").tasks.get(task_id)
-    assert await tasks_worker.runtime.org("globex").tasks.list() == []
+    assert (await tasks_worker.runtime.org("globex").tasks.list()).items == []
     async with tasks_worker.database.transaction("globex") as connection:
         for table in ("jobs", "task_submissions", "task_keys", "job_attempts"):
             assert await connection.fetchval(f"SELECT count(*) FROM assent.{table}") == 0  # noqa: S608

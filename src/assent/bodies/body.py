@@ -10,14 +10,15 @@ import asyncpg
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.model.cursor import cursor_of
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage
 
 T = TypeVar("T")
 V = TypeVar("V")
 
+__all__ = ["ITEMS_DEFAULT", "PAGE_BYTES_MAX", "Data", "Page", "ResponseModel", "page_text", "text_of_page"]
+
 Data = dict[str, Any]
 
-ITEMS_DEFAULT: Final = 50
 PAGE_BYTES_MAX: Final = 2_097_152
 """A page ends with the item that reaches it: writing more would block the event loop for too long."""
 
@@ -44,18 +45,18 @@ class Page(BaseModel, Generic[T]):
 def page_text(
     rows: Sequence[V], limit: int, body_of: Callable[[V], BaseModel], position: Callable[[V], Any]
 ) -> str:
-    """Return a page as JSON, of rows that were read with a limit of one more.
+    """Return a page as JSON, of rows that were read with a limit of one more."""
+    return text_of_page(ItemPage.of(rows, limit, position), body_of)
 
-    The extra row says that there is a next page. Where a page ends by its bytes, only the next page says whether there
-    are more rows.
-    """
+
+def text_of_page(page: ItemPage[V], body_of: Callable[[V], BaseModel]) -> str:
+    """Return a page as JSON. Where it ends by its bytes, only the next page says whether there are more items."""
     texts: list[str] = []
-    size = 0
-    for row in rows[:limit]:
-        texts.append(body_of(row).model_dump_json(by_alias=True))
+    size, after = 0, page.next
+    for item in page.items:
+        texts.append(body_of(item).model_dump_json(by_alias=True))
         size += len(texts[-1].encode())
         if size >= PAGE_BYTES_MAX:
+            after = page.cursor_after(item)
             break
-    is_last = size < PAGE_BYTES_MAX and len(rows) <= limit
-    after = None if is_last else cursor_of(position(rows[len(texts) - 1]))
     return f'{{"items":[{",".join(texts)}],"next":{orjson.dumps(after).decode()}}}'

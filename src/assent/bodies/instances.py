@@ -11,7 +11,8 @@ from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data, ResponseModel
 from assent.model.contract import EditWindow
 from assent.people.inbox import Bucket
-from assent.runtime.readers import Description, WaitingPlace
+from assent.runtime.readers import Description, InstanceDetails, WaitingPlace
+from assent.runtime.views import StepItem
 from assent.store.rows import Row
 
 _ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -69,23 +70,7 @@ class TimelineStep(ResponseModel):
     @classmethod
     def of_row(cls, row: Row, name: str | None = None) -> "TimelineStep":
         """Return the body of a row of a step; `name` is the name of its node."""
-        output = row["output_json"] or {}
-        decisions = output.get("decisions") or [{}]
-        return cls(
-            id=row["id"],
-            at=row["created_at"],
-            step=name or row["node_id"],
-            node_id=row["node_id"],
-            kind=row["node_type"],
-            status=row["status"],
-            outcome=output.get("outcome"),
-            actor=row["actor_user_id"],
-            on_behalf_of=output.get("on_behalf_of"),
-            finished_by=output.get("by") or decisions[-1].get("by"),
-            finished_at=row["completed_at"],
-            reason=output.get("reason") or None,
-            error=row["error"],
-        )
+        return cls.of(StepItem.of(row, name))
 
 
 class InstanceBody(ResponseModel):
@@ -137,15 +122,18 @@ class Descriptor(InstanceSummary):
     @classmethod
     def of_description(cls, row: Row, found: Description) -> "Descriptor":
         """Return the body of an instance's row and its description for the caller."""
+        return cls.of_details(InstanceDetails.of(row, found))
+
+    @classmethod
+    def of_details(cls, details: InstanceDetails) -> "Descriptor":
+        """Return the body of an instance as the caller sees it."""
         return cls(
-            **InstanceSummary.of(row).model_dump(),
-            name=found.name,
-            context=dict(found.view.context),
-            steps=[PossibleStep.at(place) for place in found.places],
-            transitions=list(found.transitions),
-            timeline=[
-                TimelineStep.of_row(step, found.node_names.get(step["node_id"])) for step in found.timeline
-            ],
+            **InstanceSummary.of(details.instance).model_dump(),
+            name=details.name,
+            context=dict(details.context),
+            steps=[PossibleStep.at(place) for place in details.waiting],
+            transitions=list(details.transitions),
+            timeline=[TimelineStep.of(step) for step in details.timeline],
         )
 
 

@@ -35,8 +35,10 @@ from assent.http.routes import (
     keys,
     members,
     operations,
+    org,
     outside_requests,
     roles,
+    rules,
     secrets,
     streams,
     tasks,
@@ -70,6 +72,9 @@ ROUTERS: Final[Sequence[APIRouter]] = (
     keys.router,
     event_sources.router,
     secrets.router,
+    secrets.signing,
+    org.router,
+    rules.router,
     tasks.router,
     audit.router,
     operations.router,
@@ -82,7 +87,7 @@ NEW_PREFIXES: Final = ("/api/flows", "/api/instances")
 
 
 def aliases() -> APIRouter:
-    """Return the routes of flows and instances under the prefix that the first clients used, with the same handlers."""
+    """Return other ways to the same handlers: the prefix that the first clients used, and HEAD for health."""
     router = APIRouter(route_class=Route)
     for route in (route for each in ROUTERS for route in each.routes if isinstance(route, APIRoute)):
         for prefix in NEW_PREFIXES:
@@ -92,6 +97,9 @@ def aliases() -> APIRouter:
                 router.add_api_route(
                     path, route.endpoint, methods=methods, name=route.name, include_in_schema=False
                 )
+    for probe in (health.healthz, health.readyz):
+        # Load balancers ask with HEAD; the server sends the headers of GET, without its body.
+        router.add_api_route(f"/{probe.__name__}", probe, methods=["HEAD"], include_in_schema=False)
     return router
 
 

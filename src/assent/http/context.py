@@ -156,7 +156,8 @@ class RequestContext:
         async def attempt() -> T:
             reading = self.database.transaction(org_id, isolation="repeatable_read", read_only=True)
             async with reading as connection:
-                return await query(self.transaction(self.org_runtime(), connection), *args, **arguments)
+                runtime, _ = self.joined_runtime(connection)
+                return await query(self.transaction(runtime, connection), *args, **arguments)
 
         return await retry_lost(attempt, self.database.settings.transaction_attempts_max)
 
@@ -213,6 +214,11 @@ class Transaction(RequestContext):
         if self.begun is None:
             raise RuntimeError("expected a transaction; a command in a group calls `begin_reading` first")
         return self.begun
+
+    @property
+    def reads(self) -> OrgRuntime:
+        """The runtime in this transaction, for what the caller reads."""
+        return self.runtime.on(CallerDatabase(self.database, self.connection, self.org_id))
 
     async def begin_reading(self) -> None:
         """Begin a transaction for the reply if the command was committed in a group; else do nothing."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import orjson
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -27,7 +27,8 @@ _FORMATS: Final = {
     "date": "2026-03-02",
 }
 _PLAIN: Final[Mapping[str, Any]] = {"integer": 1, "number": 1, "boolean": True, "null": None, "string": "…"}
-_FILES: Final = "/docs/files"
+_FILES: Final = "docs/files"
+"""Addresses on the page are relative to it, so that it works under the path where an application mounts the API."""
 _INLINE: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _SHOWN: Final[dict[str, Any]] = {
     "displayRequestDuration": True,
@@ -40,14 +41,25 @@ _SHOWN: Final[dict[str, Any]] = {
 def add_document(door: FastAPI) -> None:
     """Add `/openapi.json`, made once and in a thread: it takes most of a second, and needs no sign-in."""
     making = asyncio.Lock()
-    made: list[bytes] = []
+    made: dict[str, bytes] = {}
+
+    def make(root_path: str) -> bytes:
+        servers = {"servers": [{"url": root_path}]} if root_path else {}
+        return orjson.dumps(door.openapi() | servers)
 
     @door.get("/openapi.json", include_in_schema=False)
-    async def show_document() -> Response:
+    async def show_document(request: Request) -> Response:
+        root_path = _root_path(request)
         async with making:
-            if not made:
-                made.append(await asyncio.to_thread(lambda: orjson.dumps(door.openapi())))
-        return Response(made[0], media_type=JSON)
+            if root_path not in made:
+                made[root_path] = await asyncio.to_thread(make, root_path)
+        return Response(made[root_path], media_type=JSON)
+
+
+def _root_path(request: Request) -> str:
+    """Return the path under which an application has mounted the API; empty for none."""
+    found: str = request.scope.get("root_path", "")
+    return found.rstrip("/")
 
 
 def _policy(page: str) -> str:
@@ -64,7 +76,7 @@ def _policy(page: str) -> str:
 def add_reference(door: FastAPI) -> None:
     """Add `/docs`."""
     page = get_swagger_ui_html(
-        openapi_url="/openapi.json",
+        openapi_url="openapi.json",
         title=f"{door.title}: the API",
         swagger_js_url=f"{_FILES}/swagger-ui-bundle.js",
         swagger_css_url=f"{_FILES}/swagger-ui.css",
@@ -79,10 +91,10 @@ def add_reference(door: FastAPI) -> None:
         return page
 
     @door.get("/", include_in_schema=False)
-    async def go_to_reference() -> RedirectResponse:
-        return RedirectResponse("/docs")
+    async def go_to_reference(request: Request) -> RedirectResponse:
+        return RedirectResponse(f"{_root_path(request)}/docs")
 
-    door.mount(_FILES, StaticFiles(packages=[("fastapi_swagger", "resources")]))
+    door.mount(f"/{_FILES}", StaticFiles(packages=[("fastapi_swagger", "resources")]))
 
 
 def document_of(door: FastAPI) -> dict[str, Any]:

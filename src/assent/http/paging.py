@@ -1,19 +1,17 @@
 """Parameters of lists, and replies with a page: a limit of items, and an opaque cursor to the next page."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel
 
-from assent.bodies.body import Page, page_text
+from assent.bodies.body import Page, page_text, text_of_page
 from assent.http.replies import Reply
-from assent.model.cursor import CURSOR_LENGTH_MAX
+from assent.model.cursor import CURSOR_LENGTH_MAX, ITEMS_MAX, ItemPage
 
 B = TypeVar("B", bound=BaseModel)
 V = TypeVar("V")
-
-ITEMS_MAX: Final = 200
 
 LimitQuery = Annotated[
     int,
@@ -37,3 +35,8 @@ def page_of(
 ) -> Reply[Page[B]]:
     """Return the reply with a page of rows that were read with a limit of one more."""
     return Reply(200, page_text(rows, limit, body_of, position))
+
+
+def reply_with_page(page: ItemPage[V], body_of: Callable[[V], B]) -> Reply[Page[B]]:
+    """Return the reply with a page that the runtime has read."""
+    return Reply(200, text_of_page(page, body_of))

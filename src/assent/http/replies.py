@@ -43,9 +43,12 @@ class Reply(Generic[T_co]):
     again: "Reply[object] | None" = None
     """The reply to a repeat, where the first reply holds a secret."""
 
-    def response(self) -> Response:
-        """Return the reply as a response of Starlette."""
-        return Response(self.body, self.status, dict(self.headers), media_type=self.media_type)
+    def response(self, root_path: str = "") -> Response:
+        """Return the reply as a response of Starlette; `root_path` is where the API is mounted."""
+        headers = dict(self.headers)
+        if "location" in headers:
+            headers["location"] = root_path.rstrip("/") + headers["location"]
+        return Response(self.body, self.status, headers, media_type=self.media_type)
 
 
 def reply_with(

@@ -110,7 +110,7 @@ class Operation:
         else:
             org_id = None if self.owner_for is not None else context.org_id
             result = await context.read_as(org_id, self.handler, **arguments)
-        return result if isinstance(result, Response) else self._reply(result).response()
+        return result if isinstance(result, Response) else self._reply(result).response(_root_path(context))
 
     async def command(self, context: RequestContext, **arguments: Any) -> Response:
         """Call a handler once in a transaction: under a key that was used before, the caller gets the kept reply."""
@@ -118,7 +118,7 @@ class Operation:
             context.require(self.owner_for)
         call = partial(self.handler, **arguments)
         if self.grouped and context.repeat_key is None:
-            return (await self._run_grouped(context, call)).response()
+            return (await self._run_grouped(context, call)).response(_root_path(context))
         repeat, proof, refused = await context.repeat_of(), CommitProof(), list[Rejection]()
         run = partial(
             context.database.run,
@@ -132,7 +132,7 @@ class Operation:
         context.request.state.is_done = True
         for rejection in refused:
             await _note(context, rejection)
-        return reply.response()
+        return reply.response(_root_path(context))
 
     async def _attempt(  # noqa: PLR0913, PLR0917
         self,
@@ -188,6 +188,12 @@ async def _run_until_known(run: Callable[[], Awaitable[Reply[Any]]]) -> Reply[An
             return await run()
         except Exception as error:
             raise unknown from error
+
+
+def _root_path(context: RequestContext) -> str:
+    """Return the path under which an application has mounted the API; empty for none."""
+    found: str = context.request.scope.get("root_path", "")
+    return found
 
 
 async def _note(context: RequestContext, rejection: Rejection) -> None:

@@ -6,13 +6,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import UUID
 
 from assent.kernel.changes import EntityChange
 from assent.kernel.rules import RuleBook
 from assent.model.actor import Actor
 from assent.model.contract import EditWindow
+from assent.model.cursor import ItemPage, id_in, integer_in, position_of
 from assent.model.ids import EntityKey
 from assent.model.mutation import Entity
 from assent.store.database import Connection
@@ -74,7 +75,7 @@ def _audit_columns(change: EntityChange) -> RowValues:
         "actor_roles": sorted(actor.roles),
         "on_behalf_of": command.on_behalf_of or None,
         "contributors": command.people if change.is_contribution else (),
-        "action": command.action,
+        "action": change.draft.action_name,
         "changed": change.changed_fields,
         "place": command.place,
         "reason": command.reason,
@@ -151,24 +152,106 @@ class EntityFilter:
     partition_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class EntityVersion:
+    """One version of an entity, with its whole content."""
+
+    id: UUID
+    version: int
+    state: str
+    data: Mapping[str, Any]
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDifference:
+    """The differences between two versions of an entity."""
+
+    from_version: int
+    to_version: int
+    state: FieldDifference | None
+    """None if it is the same."""
+    fields: Mapping[str, FieldDifference]
+
+    @classmethod
+    def between(cls, old: Row, new: Row) -> Self:
+        """Return the differences between the rows of two versions."""
+        before, after = old["data"], new["data"]
+        names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+        states = FieldDifference(old["state"], new["state"])
+        return cls(
+            old["version"],
+            new["version"],
+            states if states.before != states.after else None,
+            {name: FieldDifference(before.get(name), after.get(name)) for name in names},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EntityAuditEntry:
+    """One change of an entity: its actor, its origin and the fields that changed."""
+
+    id: UUID
+    at: datetime
+    actor_id: str
+    actor_kind: str
+    actor_roles: Sequence[str]
+    on_behalf_of: Sequence[str] | None
+    action: str
+    from_version: int | None
+    to_version: int
+    from_state: str | None
+    to_state: str
+    changes: Mapping[str, Any]
+    """Field → [before, after]."""
+    place: str | None
+    reason: str | None
+    channel: str
+    instance_id: UUID | None
+    trace_id: str | None
+
+
 async def list_entities(
-    connection: Connection, org_id: str, wanted: EntityFilter, after: UUID | None, limit: int
-) -> list[Entity]:
+    connection: Connection, org_id: str, wanted: EntityFilter, cursor: str | None, limit: int
+) -> ItemPage[Entity]:
+    """Return a page of entities, newest first."""
     by = (wanted.entity_type, wanted.states, wanted.partition_id)
-    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit, ROWS_BYTES_MAX)
-    return [entity_from(row) for row in rows]
+    after = position_of(cursor, id_in)
+    rows = await connection.fetch(_SQL.list_entities, org_id, *by, after, limit + 1, ROWS_BYTES_MAX)
+    found = [entity_from(row) for row in rows]
+    return ItemPage.of(found, limit, lambda entity: str(entity.id), is_cut=_is_cut(rows))
 
 
 async def list_versions(
-    connection: Connection, org_id: str, entity_id: UUID, after: int | None, limit: int
-) -> list[Row]:
-    return _plain(await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit, ROWS_BYTES_MAX))
+    connection: Connection, org_id: str, entity_id: UUID, cursor: str | None, limit: int
+) -> ItemPage[EntityVersion]:
+    """Return a page of the versions of an entity, newest first."""
+    after = position_of(cursor, integer_in)
+    rows = await connection.fetch(_SQL.list_versions, org_id, entity_id, after, limit + 1, ROWS_BYTES_MAX)
+    found = [from_row(EntityVersion, row) for row in rows]
+    return ItemPage.of(found, limit, lambda each: each.version, is_cut=_is_cut(rows))
 
 
 async def list_audit(
-    connection: Connection, org_id: str, entity_id: UUID, after: UUID | None, limit: int
-) -> list[Row]:
-    return _plain(await connection.fetch(_SQL.list_audit, org_id, entity_id, after, limit))
+    connection: Connection, org_id: str, entity_id: UUID, cursor: str | None, limit: int
+) -> ItemPage[EntityAuditEntry]:
+    """Return a page of the audit entries of an entity, newest first."""
+    after = position_of(cursor, id_in)
+    rows = await connection.fetch(_SQL.list_audit, org_id, entity_id, after, limit + 1)
+    found = [from_row(EntityAuditEntry, row) for row in rows]
+    return ItemPage.of(found, limit, lambda entry: str(entry.id))
+
+
+def _is_cut(rows: Sequence[Row]) -> bool:
+    """Return whether rows may be missing because the others have so many bytes."""
+    return bool(rows) and rows[-1]["bytes_to"] >= ROWS_BYTES_MAX
 
 
 async def read_two_versions(
@@ -177,7 +260,3 @@ async def read_two_versions(
     """Those of the two that there are, by their numbers."""
     rows = await connection.fetch(_SQL.read_two_versions, org_id, entity_id, first, second)
     return {row["version"]: dict(row) for row in rows}
-
-
-def _plain(rows: Sequence[Any]) -> list[Row]:
-    return [dict(row) for row in rows]

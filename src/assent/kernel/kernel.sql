@@ -64,8 +64,8 @@ SELECT m.user_id, m.kind, m.roles, coalesce(array_agg(DISTINCT c.capability)
 SELECT * FROM (
 SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.state, e.version, e.edit_window,
        e.instance_id, e.amended_from_id, e.created_at, e.updated_at, v.id AS version_id, v.data, v.data_hash,
-       e.content_hash, coalesce(sum(octet_length(v.data::text)) OVER (ORDER BY e.id DESC
-         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+       e.content_hash, octet_length(v.data::text) AS bytes, sum(octet_length(v.data::text)) OVER (ORDER BY e.id DESC
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS bytes_to
   FROM (SELECT * FROM assent.entities
          WHERE org_id = $1 AND entity_type = $2
            AND ($3::text[] IS NULL OR state = ANY ($3))
@@ -73,17 +73,17 @@ SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.stat
            AND ($5::uuid IS NULL OR id < $5)
          ORDER BY id DESC LIMIT $6) AS e
   JOIN assent.entity_versions v ON v.org_id = e.org_id AND v.entity_id = e.id AND v.version = e.version
-) AS listed WHERE bytes_before < $7::bigint ORDER BY id DESC;
+) AS listed WHERE bytes_to - bytes < $7::bigint ORDER BY id DESC;
 
 -- name: list_versions
 -- Versions of an entity, newest first; none after those whose content comes to $5 bytes.
-SELECT id, version, state, data, created_at, created_by FROM (
-SELECT *, coalesce(sum(octet_length(data::text)) OVER (ORDER BY version DESC
-         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+SELECT id, version, state, data, created_at, created_by, bytes_to FROM (
+SELECT *, octet_length(data::text) AS bytes, sum(octet_length(data::text)) OVER (ORDER BY version DESC
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS bytes_to
   FROM (SELECT id, version, state, data, created_at, created_by FROM assent.entity_versions
          WHERE org_id = $1 AND entity_id = $2 AND ($3::integer IS NULL OR version < $3)
          ORDER BY version DESC LIMIT $4) AS newest
-) AS listed WHERE bytes_before < $5::bigint ORDER BY version DESC;
+) AS listed WHERE bytes_to - bytes < $5::bigint ORDER BY version DESC;
 
 -- name: read_two_versions
 -- Two versions of an entity, to be compared.
@@ -101,3 +101,26 @@ SELECT id, at, actor_id, actor_kind, actor_roles, action, from_version, to_versi
 -- name: find_entities_between
 -- The entities of an org whose id lies in a range, a few at most.
 SELECT id FROM assent.entities WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;
+
+-- name: list_rules
+-- The rules of an org by entity type and name, those that are not enabled as well: all, of a type, or one; after a position.
+SELECT id, name, entity_type, action, timing, condition, outcome, outcome_json, priority, enabled, created_at, updated_at
+  FROM assent.workflow_rules
+ WHERE org_id = $1 AND ($2::text IS NULL OR entity_type = $2) AND ($3::text IS NULL OR name = $3)
+   AND ($4::text IS NULL OR (entity_type, name) > ($4, $5::text))
+ ORDER BY entity_type, name LIMIT $6;
+
+-- name: delete_rule
+-- Deletes a rule; the record of its evaluations stays.
+DELETE FROM assent.workflow_rules WHERE org_id = $1 AND entity_type = $2 AND name = $3
+RETURNING id, name, entity_type, action, timing, condition, outcome, outcome_json, priority, enabled, created_at, updated_at;
+
+-- name: list_rule_evaluations
+-- The evaluations of a rule, newest first, of entities in one partition or in all of them.
+SELECT v.id, v.rule_id, v.rule_name, v.timing, v.action, v.entity_type, v.entity_id, v.entity_version, v.expression, v.variables,
+       v.result, v.outcome, v.actor_id, v.trace_id, v.at
+  FROM assent.workflow_rule_evaluations v
+ WHERE v.org_id = $1 AND v.entity_type = $2 AND v.rule_name = $3 AND ($4::uuid IS NULL OR v.id < $4)
+   AND ($6::text IS NULL OR EXISTS (SELECT FROM assent.entities e
+                                     WHERE e.org_id = v.org_id AND e.id = v.entity_id AND e.partition_id = $6))
+ ORDER BY v.id DESC LIMIT $5;

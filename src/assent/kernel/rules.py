@@ -201,7 +201,8 @@ class OrgRule:
 
     def answers(self, draft: ResolvedCommand, timing: Timing) -> bool:
         about = (draft.command.org_id, draft.contract.name, timing)
-        verb = draft.transition or draft.verb
+        # A rejection that leads back is not the transition that was rejected.
+        verb = draft.verb if draft.is_way_back else draft.transition or draft.verb
         return about == (self.org_id, self.entity_type, self.timing) and self.action in (ANY_ACTION, verb)
 
 
@@ -323,7 +324,7 @@ def _evidence(  # noqa: PLR0913, PLR0917
         "rule_id": rule.id,
         "rule_name": rule.name,
         "timing": rule.timing,
-        "action": command.action,
+        "action": draft.action_name,
         "entity_type": rule.entity_type,
         "entity_id": entity["id"],
         "entity_version": entity["version"],

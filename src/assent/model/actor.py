@@ -4,8 +4,8 @@ Actors have rights; the authority travels with a token; the origin of a command 
 person with what lists may show to that person.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, Self
@@ -22,8 +22,9 @@ class Actor:
 
     id: str
     kind: ActorKind = "user"
-    roles: frozenset[str] = field(default=frozenset())
-    capabilities: frozenset[str] = field(default=frozenset())
+    roles: Collection[str] = frozenset()
+    """Any collection of names; kept as a frozenset, and so are the capabilities."""
+    capabilities: Collection[str] = frozenset()
     maker_id: str | None = None
     """The member who made the API key with which a service account acts, and may act by it."""
 
@@ -32,6 +33,8 @@ class Actor:
         return user_id in (self.id, self.maker_id)
 
     def __post_init__(self) -> None:
+        for name in ("roles", "capabilities"):
+            object.__setattr__(self, name, _frozen(name, getattr(self, name)))
         # Authority is recorded by id, so the id of the system must never be a person's.
         if (self.id == SYSTEM_ID) != (self.kind == "system"):
             raise ValueError(
@@ -39,7 +42,7 @@ class Actor:
             )
 
     def has_role(self, roles: Iterable[str]) -> bool:
-        return not self.roles.isdisjoint(roles)
+        return any(role in self.roles for role in roles)
 
     def can(self, capability: str) -> bool:
         """Return whether a capability such as `invoice:update` is held, itself or through `invoice:*` or `*`."""
@@ -47,6 +50,13 @@ class Actor:
             return True
         parts = capability.split(":")
         return any(":".join((*parts[:end], "*")) in self.capabilities for end in range(1, len(parts)))
+
+
+def _frozen(name: str, given: Collection[str]) -> frozenset[str]:
+    """Return names as a frozenset; raise `TypeError` for one text, whose characters would be taken for names."""
+    if isinstance(given, str):
+        raise TypeError(f"expected a collection of {name}, such as [{given!r}], found the text {given!r}")
+    return frozenset(given)
 
 
 SYSTEM: Final = Actor(SYSTEM_ID, kind="system", capabilities=frozenset({"*"}))

@@ -6,10 +6,11 @@ whatever was in it, and everything else is refused.
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 from uuid import UUID
 
 import orjson
@@ -18,6 +19,9 @@ from assent.model.mutation import Refused, Rejection
 
 V = TypeVar("V")
 
+ITEMS_DEFAULT: Final = 50
+ITEMS_MAX: Final = 200
+"""Of one page."""
 CURSOR_LENGTH_MAX: Final = 500
 INTEGER_MAX: Final = 2**31 - 1
 EXPONENT_MAX: Final = 200
@@ -27,6 +31,38 @@ _LAST: Final = datetime(2999, 12, 31, tzinfo=UTC)
 
 def cursor_of(position: Any) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(position, default=str)).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage(Generic[V]):
+    """Some items of a list, and the cursor with which the next page is read."""
+
+    items: Sequence[V]
+    next: str | None
+    """None when this is the last page."""
+    _position: Callable[[V], Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, rows: Sequence[V], limit: int, position: Callable[[V], Any], *, is_cut: bool = False) -> Self:
+        """Return the page of rows that were read with a limit of one more: the extra row says that there is more.
+
+        Rows that are cut end by their bytes; then only the next page says whether there are more.
+        """
+        items = rows[:limit]
+        has_more = len(rows) > limit or is_cut
+        return cls(items, cursor_of(position(items[-1])) if has_more else None, position)
+
+    def cursor_after(self, item: V) -> str:
+        """Return the cursor of a page that begins after an item of this one."""
+        return cursor_of(self._position(item))
+
+
+def require_limit(limit: int) -> int:
+    """Return the limit of a page; raise `Refused` if it is out of range."""
+    if not 1 <= limit <= ITEMS_MAX:
+        message = f"1 to {ITEMS_MAX} items were expected, found {limit}"
+        raise Refused(Rejection("BAD_VALUE", message, ("limit",)))
+    return limit
 
 
 def position_of(text: str | None, read: Callable[[Any], V]) -> V | None:
@@ -60,6 +96,12 @@ def text_in(place: Any) -> str:
     if not isinstance(place, str) or "\x00" in place:
         raise TypeError(place)
     return place
+
+
+def texts_in(place: Any) -> tuple[str, str]:
+    """For lists in the order of two names."""
+    first, second = place
+    return text_in(first), text_in(second)
 
 
 def time_in(place: Any) -> datetime:

@@ -1,12 +1,12 @@
-"""Commands to approval requests and forms. Each finds the instance that asked, and runs there."""
+"""Commands to approval requests and forms, and the reads of both. A command runs at the instance that asked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 from uuid import UUID
 
 from assent.approvals.forms import FormView, read_form
-from assent.approvals.requests import read_status
+from assent.approvals.requests import ApprovalDetails, read_request, read_status
 from assent.engine.consent import not_open
 from assent.engine.inputs import (
     Claim,
@@ -23,17 +23,67 @@ from assent.engine.inputs import (
 from assent.model.canonical import canonical_json
 from assent.model.form import DRAFT_BYTES_MAX, FormDraft
 from assent.model.mutation import Refused, Rejection
+from assent.people.inbox import InboxCounts, InboxPage, InboxQuery, count_inbox, read_inbox
 from assent.runtime.batch import Execution
 from assent.runtime.commands import check_data, view_of_execution
 from assent.runtime.core import OrgScope
+from assent.runtime.readers import could_answer, may_read_request, read_instance_row, was_asked
 from assent.runtime.views import InstanceView
+from assent.store.database import Connection
+
+ENDED_CODES: Final = ("APPROVAL_DECIDED", "APPROVAL_VOID", "WORKFLOW_NOT_ACTIVE")
+"""The codes of commands that may have come after the end of their request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCommands:
-    """Commands to the approval requests of an org."""
+    """Commands to the approval requests of an org, the inbox of the actor, and what the actor may read."""
 
     scope: OrgScope
+
+    async def get(self, request_id: UUID) -> ApprovalDetails:
+        """Return a request with the content of exactly the version that is to be approved.
+
+        Raise `Refused` unless the actor is or was asked, stands in for one who is, or may read its instance.
+        """
+        scope = self.scope
+
+        async def query(connection: Connection) -> ApprovalDetails:
+            details = await read_request(connection, scope.org_id, request_id)
+            if details is None or not scope.sees(details.request.partition_id):
+                message = f"no approval request {request_id}"
+                raise Refused(Rejection("NOT_FOUND", message, ("request_id",)))
+            await may_read_request(scope.core, connection, details.request, scope.actor_or_system)
+            return details
+
+        return await scope.read(query)
+
+    async def inbox(self, wanted: InboxQuery | None = None) -> InboxPage:
+        """Return a page of the approvals and forms that wait for the actor, their roles and their delegators."""
+        scope, actor = self.scope, self.scope.required_actor
+        filters = replace(wanted or InboxQuery(), partition_id=scope.partition_id)
+
+        async def query(connection: Connection) -> InboxPage:
+            now, directory = scope.database.clock.now(), scope.core.directory
+            return await read_inbox(connection, scope.org_id, actor.id, filters, now, directory=directory)
+
+        return await scope.read(query)
+
+    async def count_inbox(self) -> InboxCounts:
+        """Return how many items the inbox of the actor has, by bucket."""
+        scope, actor = self.scope, self.scope.required_actor
+
+        async def query(connection: Connection) -> InboxCounts:
+            return await count_inbox(
+                connection,
+                scope.org_id,
+                actor.id,
+                scope.database.clock.now(),
+                partition_id=scope.partition_id,
+                directory=scope.core.directory,
+            )
+
+        return await scope.read(query)
 
     async def decide(  # noqa: PLR0913
         self,
@@ -77,15 +127,19 @@ class ApprovalCommands:
             job = await scope.execute("request", request_id, command, partition_id=scope.partition_id)
             return view_of_execution(job)
         except Refused as refused:
-            if refused.code != "APPROVAL_VOID":
-                raise
-            raise Refused(await self._how_it_ended(request_id)) from refused
+            if refused.code in ENDED_CODES and (ended := await self._how_it_ended(request_id)):
+                raise Refused(ended) from refused
+            raise
 
-    async def _how_it_ended(self, request_id: UUID) -> Rejection:
-        """Return why a request is not open: the instance knows the requests of its present round only."""
+    async def _how_it_ended(self, request_id: UUID) -> Rejection | None:
+        """Return how a request ended, and by whose decision; None for one that is open.
+
+        The instance knows the requests of its present round only, and after its end none.
+        """
         async with self.scope.reading() as connection:
-            status, reason = await read_status(connection, self.scope.org_id, request_id)
-        return not_open(request_id, status, reason)
+            reader = self.scope.required_actor.id
+            status, reason, first = await read_status(connection, self.scope.org_id, request_id, reader)
+        return None if status == "pending" else not_open(request_id, status, reason, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +149,28 @@ class FormCommands:
     scope: OrgScope
 
     async def get(self, step_id: UUID) -> FormView:
-        """Return a form with its schema and its draft, also after it has ended."""
-        async with self.scope.reading() as connection:
-            found = await read_form(connection, self.scope.org_id, step_id)
-        if found is None or self.scope.partition_id not in (None, found.partition_id):
-            raise Refused(Rejection("NOT_FOUND", f"no form {step_id}", ("step_id",)))
-        return found
+        """Return a form with its schema and its draft, also after it has ended.
+
+        An actor who could not submit it, but may read its instance, gets it without its draft; others raise `Refused`.
+        """
+        scope, actor = self.scope, self.scope.actor_or_system
+
+        async def query(connection: Connection) -> FormView:
+            found = await read_form(connection, scope.org_id, step_id)
+            if found is None or not scope.sees(found.partition_id):
+                raise Refused(Rejection("NOT_FOUND", f"no form {step_id}", ("step_id",)))
+            if actor.kind == "system":
+                return found
+            if await was_asked(scope.core, connection, scope.org_id, step_id, actor.id):
+                return found
+            if await could_answer(
+                scope.core, connection, scope.org_id, found.instance_id, actor, step_id=step_id
+            ):
+                return found
+            await read_instance_row(scope, connection, found.instance_id)
+            return replace(found, draft=None, draft_problems=None)
+
+        return await scope.read(query)
 
     async def claim(self, step_id: UUID) -> InstanceView:
         """Claim a form that several people may fill in; until it is released, only the claimant does."""

@@ -21,6 +21,7 @@ from assent.runtime.needs import NeedsFulfilment
 from assent.runtime.views import InstanceView
 from assent.store.commit import CommitProof
 from assent.store.database import Connection, Database, Plans
+from assent.store.failures import retry_lost
 from assent.tasks.task_type import TaskType
 from assent.telemetry import current_trace
 
@@ -123,6 +124,25 @@ class OrgScope:
     def reading(self, plans: Plans = "fresh") -> AbstractAsyncContextManager[Connection]:
         """Return a transaction that only reads."""
         return self.database.transaction(self.org_id, plans=plans, read_only=True)
+
+    async def read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
+        """Call a query in a transaction that only reads one snapshot, or in the caller's transaction.
+
+        The query runs again if a migration has just changed the result of a prepared statement.
+        """
+        database = self.database
+
+        async def attempt() -> T:
+            reading = database.transaction(self.org_id, isolation="repeatable_read", read_only=True)
+            async with reading as connection:
+                return await query(connection)
+
+        attempts_max = 1 if database.is_joined else database.settings.transaction_attempts_max
+        return await retry_lost(attempt, attempts_max)
+
+    def sees(self, partition_id: str | None) -> bool:
+        """Return whether a partition is there for the caller."""
+        return self.partition_id in (None, partition_id)
 
     async def execute(
         self,

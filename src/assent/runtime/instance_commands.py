@@ -1,12 +1,14 @@
-"""Commands to instances, and to entities through their instances."""
+"""Commands to instances, and to entities through their instances; what callers may read of both."""
 
-from collections.abc import Mapping, Sequence
+import builtins
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 import asyncpg
 
+from assent.approvals.requests import DecisionRecord, decisions_of_entity
 from assent.definitions import DefinitionRef
 from assent.engine.inputs import (
     Advance,
@@ -20,20 +22,42 @@ from assent.engine.inputs import (
     Start,
 )
 from assent.kernel import Outcome
+from assent.kernel.entities import (
+    EntityAuditEntry,
+    EntityFilter,
+    EntityVersion,
+    VersionDifference,
+    list_audit,
+    list_entities,
+    list_versions,
+    read_entity,
+    read_two_versions,
+)
 from assent.model.actor import Authority
 from assent.model.canonical import canonical_hash
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, position_of, require_limit, time_and_id_in
 from assent.model.ids import new_id
-from assent.model.mutation import Command, Event, Mutation, Refused
+from assent.model.mutation import Command, Entity, Event, Mutation, Refused, Rejection
 from assent.model.names import require_name
 from assent.outbox.events import emit_events
 from assent.runtime.batch import NewInstance
 from assent.runtime.commands import KEY_REUSED, check_data, view_of_execution
 from assent.runtime.core import CommandTransaction, OrgScope
 from assent.runtime.event_inputs import ON_START
-from assent.runtime.readers import may_read_instance
-from assent.runtime.rights import may_start
-from assent.runtime.views import InstanceView
+from assent.runtime.readers import InstanceDetails, describe, may_read_instance, read_instance_row, reader_of
+from assent.runtime.rights import may_read, may_start
+from assent.runtime.views import (
+    InstanceFilter,
+    InstanceItem,
+    InstanceView,
+    StepItem,
+    list_instances,
+    list_steps,
+)
 from assent.store.database import Connection
+from assent.store.rows import from_row
+
+T = TypeVar("T")
 
 _STARTED: Final = UUID("5f0f6b0e-6f1a-5d1e-9d0e-2b1c6f9a7c11")
 """The namespace of instances that were started under a key: one key, one id, one lock."""
@@ -42,9 +66,64 @@ KEY_CHARACTERS_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class InstanceCommands:
-    """Commands to the instances of an org."""
+    """Commands to the instances of an org, and what the actor may read of them; without one, the system reads."""
 
     scope: OrgScope
+
+    async def get(self, instance_id: UUID) -> InstanceDetails:
+        """Return an instance with what the actor can do about it; raise `Refused` if the actor may not read it."""
+        scope, actor = self.scope, self.scope.actor_or_system
+
+        async def query(connection: Connection) -> InstanceDetails:
+            row = await read_instance_row(scope, connection, instance_id)
+            found = await describe(scope.core, connection, scope.org_id, instance_id, actor)
+            if found is None:
+                raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+            return InstanceDetails.of(row, found)
+
+        return await scope.read(query)
+
+    async def list(  # noqa: PLR0913
+        self,
+        *,
+        statuses: Sequence[str] | None = None,
+        workflow: str | None = None,
+        subject: str | None = None,
+        entity_type: str | None = None,
+        entity_id: UUID | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[InstanceItem]:
+        """Return a page of the instances that the actor may read, newest first; `subject` is who started them."""
+        scope, actor = self.scope, self.scope.actor_or_system
+        after = position_of(cursor, id_in)
+        require_limit(limit)
+
+        async def query(connection: Connection) -> ItemPage[InstanceItem]:
+            reader = await reader_of(scope.core, connection, scope.org_id, actor)
+            by = (statuses, workflow, subject, entity_id, scope.partition_id)
+            filters = InstanceFilter(*by, reader=reader, entity_type=entity_type)
+            rows = await list_instances(connection, scope.org_id, filters, after, limit + 1)
+            found = [from_row(InstanceItem, row) for row in rows]
+            return ItemPage.of(found, limit, lambda instance: str(instance.id))
+
+        return await scope.read(query)
+
+    async def history(
+        self, instance_id: UUID, *, cursor: str | None = None, limit: int = ITEMS_DEFAULT
+    ) -> ItemPage[StepItem]:
+        """Return a page of the steps of an instance, newest first; raise `Refused` if the actor may not read it."""
+        scope = self.scope
+        after = position_of(cursor, time_and_id_in)
+        require_limit(limit)
+
+        async def query(connection: Connection) -> ItemPage[StepItem]:
+            await read_instance_row(scope, connection, instance_id)
+            rows = await list_steps(connection, scope.org_id, instance_id, after, limit + 1)
+            found = [StepItem.of(row) for row in rows]
+            return ItemPage.of(found, limit, lambda step: (step.at.isoformat(), str(step.id)))
+
+        return await scope.read(query)
 
     async def start(
         self, flow: str, data: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
@@ -83,7 +162,7 @@ class InstanceCommands:
             except Refused:
                 raise Refused(KEY_REUSED) from None
 
-    async def start_many(self, flow: str, inputs: Sequence[Mapping[str, Any]]) -> list[UUID]:
+    async def start_many(self, flow: str, inputs: Sequence[Mapping[str, Any]]) -> builtins.list[UUID]:
         """Start a flow for each input, in the background; return the ids that the instances will have."""
         scope, actor = self.scope, self.scope.required_actor
         require_name(flow, "flow")
@@ -183,9 +262,136 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class EntityCommands:
-    """Commands to the entities of an org."""
+    """Commands to the entities of an org, and what the actor may read of them; without one, the system reads.
+
+    A read that names the type of an entity refuses an entity of another type.
+    """
 
     scope: OrgScope
+
+    async def get(self, entity_id: UUID, *, entity_type: str | None = None) -> Entity:
+        """Return an entity at its current version; raise `Refused` if the actor may not read it."""
+
+        async def query(connection: Connection, entity: Entity) -> Entity:
+            return entity
+
+        return await self._read(entity_id, entity_type, query)
+
+    async def list(
+        self,
+        entity_type: str,
+        *,
+        states: Sequence[str] | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[Entity]:
+        """Return a page of the entities of a type, newest first, each with its current content."""
+        scope = self.scope
+        self._may_read(entity_type)
+        require_limit(limit)
+        filters = EntityFilter(entity_type, states, scope.partition_id)
+        return await scope.read(
+            lambda connection: list_entities(connection, scope.org_id, filters, cursor, limit)
+        )
+
+    async def versions(
+        self,
+        entity_id: UUID,
+        *,
+        entity_type: str | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[EntityVersion]:
+        """Return a page of the versions of an entity, newest first, each with its whole content."""
+        require_limit(limit)
+
+        async def query(connection: Connection, entity: Entity) -> ItemPage[EntityVersion]:
+            return await list_versions(connection, entity.org_id, entity_id, cursor, limit)
+
+        return await self._read(entity_id, entity_type, query)
+
+    async def compare(
+        self, entity_id: UUID, first: int, second: int, *, entity_type: str | None = None
+    ) -> VersionDifference:
+        """Return the fields in which two versions of an entity differ, and the state if it does."""
+
+        async def query(connection: Connection, entity: Entity) -> VersionDifference:
+            found = await read_two_versions(connection, entity.org_id, entity_id, first, second)
+            if missing := {first, second} - found.keys():
+                message = f"no version {min(missing)} of {entity_id}"
+                raise Refused(Rejection("NOT_FOUND", message, ("path",)))
+            return VersionDifference.between(found[first], found[second])
+
+        return await self._read(entity_id, entity_type, query)
+
+    async def audit(
+        self,
+        entity_id: UUID,
+        *,
+        entity_type: str | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[EntityAuditEntry]:
+        """Return a page of the audit entries of an entity, newest first."""
+        require_limit(limit)
+
+        async def query(connection: Connection, entity: Entity) -> ItemPage[EntityAuditEntry]:
+            return await list_audit(connection, entity.org_id, entity_id, cursor, limit)
+
+        return await self._read(entity_id, entity_type, query)
+
+    async def decisions(
+        self,
+        entity_id: UUID,
+        *,
+        entity_type: str | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[DecisionRecord]:
+        """Return a page of the decisions about an entity, oldest first, each with the content that it was about."""
+        after = position_of(cursor, time_and_id_in)
+        require_limit(limit)
+
+        async def query(connection: Connection, entity: Entity) -> ItemPage[DecisionRecord]:
+            found = await decisions_of_entity(
+                connection, entity.org_id, entity_id, after=after, limit=limit + 1
+            )
+            return ItemPage.of(found, limit, lambda one: (one.decided_at.isoformat(), str(one.decision_id)))
+
+        return await self._read(entity_id, entity_type, query)
+
+    async def _read(
+        self,
+        entity_id: UUID,
+        entity_type: str | None,
+        query: Callable[[Connection, Entity], Awaitable[T]],
+    ) -> T:
+        """Call a query with an entity that the actor may read; raise `Refused` for every other."""
+        scope = self.scope
+        if entity_type is not None:
+            self._may_read(entity_type)
+
+        async def visible(connection: Connection) -> T:
+            entity = await read_entity(connection, scope.org_id, entity_id)
+            if (
+                entity is None
+                or entity_type not in (None, entity.type)
+                or not scope.sees(entity.partition_id)
+            ):
+                message = f"no {entity_type or 'entity'} {entity_id}"
+                raise Refused(Rejection("NOT_FOUND", message, ("entity_id",)))
+            self._may_read(entity.type)
+            return await query(connection, entity)
+
+        return await scope.read(visible)
+
+    def _may_read(self, entity_type: str) -> None:
+        """Raise `Refused` for a type without a contract, and for one that the actor may not read."""
+        contracts = self.scope.core.kernel.registry.contracts
+        if entity_type not in contracts:
+            message = f"there is no entity type `{entity_type}`"
+            raise Refused(Rejection("UNKNOWN_ENTITY_TYPE", message, ("entity_type",)))
+        may_read(contracts, entity_type, self.scope.actor_or_system)
 
     async def mutate(
         self,
@@ -200,7 +406,7 @@ class EntityCommands:
         change = Change(action, payload or {}, entity_id, expected_version=expected_version, reason=reason)
         return await self.scope.core.kernel.mutate(self._command(change))
 
-    async def mutate_many(self, changes: Sequence[Change]) -> list[Outcome]:
+    async def mutate_many(self, changes: Sequence[Change]) -> builtins.list[Outcome]:
         """Make changes in one transaction. A rejected change writes nothing, and the others are made."""
         return await self.scope.core.kernel.mutate_many([self._command(change) for change in changes])
 

@@ -182,7 +182,8 @@ def _actor(visit: Visit, need: Mutate) -> Actor:
     # The rights of the actor who brought the token to a gate were checked then; the gate's own write is the instance's
     # right.
     entity_type = need.action.partition(".")[0]
-    return replace(actor, capabilities=actor.capabilities | {f"{entity_type}:{need.payload['transition']}"})
+    right = f"{entity_type}:{need.payload['transition']}"
+    return replace(actor, capabilities=[*actor.capabilities, right])
 
 
 def _service_account(visit: Visit, name: str) -> Actor:

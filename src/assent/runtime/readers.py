@@ -19,13 +19,21 @@ from assent.model.approval import ApprovalRequest
 from assent.model.ids import new_id
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem
-from assent.runtime.core import Core
+from assent.runtime.core import Core, OrgScope
 from assent.runtime.load import pin_of
 from assent.runtime.rights import Contracts, hidden_types, may_read, may_read_flow
-from assent.runtime.views import InstanceView, Waiting, find_instance, list_steps, view_of
+from assent.runtime.views import (
+    InstanceItem,
+    InstanceView,
+    StepItem,
+    Waiting,
+    find_instance,
+    list_steps,
+    view_of,
+)
 from assent.store.database import Connection
 from assent.store.queries import load_queries
-from assent.store.rows import Row
+from assent.store.rows import Row, from_row
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
 
@@ -86,6 +94,21 @@ async def may_read_instance(core: Core, connection: Connection, instance: Seen, 
         hint = f"it takes {instance.workflow_id}:read or workflows:read"
         raise Refused(Rejection("POLICY_DENIED", message, ("actor",), hint=hint))
     return None
+
+
+async def find_instance_row(scope: OrgScope, connection: Connection, instance_id: UUID) -> Row:
+    """Return an instance of the caller's org and partition, whether or not they may read it."""
+    row = await find_instance(connection, scope.org_id, instance_id)
+    if row is None or not scope.sees(row["partition_id"]):
+        raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
+    return row
+
+
+async def read_instance_row(scope: OrgScope, connection: Connection, instance_id: UUID) -> Row:
+    """Return an instance that the caller may read; raise `Refused` for every other."""
+    row = await find_instance_row(scope, connection, instance_id)
+    await may_read_instance(scope.core, connection, SeenInstance.of(row), scope.actor_or_system)
+    return row
 
 
 async def was_asked(core: Core, connection: Connection, org_id: str, asked: UUID, user: str) -> bool:
@@ -154,6 +177,33 @@ class Description:
     timeline: Sequence[Row]
     """Its newest steps, the oldest of them first."""
     node_names: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceDetails:
+    """An instance with what its reader can do about it, and its newest steps."""
+
+    instance: InstanceItem
+    name: str | None
+    context: Mapping[str, Any]
+    """Its variables."""
+    waiting: Sequence[WaitingPlace]
+    transitions: Sequence[str]
+    """Of the entity, that the reader may make."""
+    timeline: Sequence[StepItem]
+    """Its newest steps, the oldest of them first."""
+
+    @classmethod
+    def of(cls, row: Row, found: Description) -> Self:
+        """Return the details of an instance's row and its description for the reader."""
+        return cls(
+            from_row(InstanceItem, row),
+            found.name,
+            found.view.context,
+            found.places,
+            found.transitions,
+            [StepItem.of(step, found.node_names.get(step["node_id"])) for step in found.timeline],
+        )
 
 
 async def describe(

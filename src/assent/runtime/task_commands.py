@@ -5,23 +5,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
 from assent.jobs.dead_letters import revive, revive_all
+from assent.model.cursor import ITEMS_DEFAULT, ItemPage, id_in, position_of, require_limit
 from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
 from assent.model.names import require_name
 from assent.model.problems import Invalid
 from assent.runtime.core import CommandTransaction, OrgScope
+from assent.runtime.readers import SeenInstance, may_read_instance, reader_of
+from assent.runtime.rights import require_capability
+from assent.runtime.views import find_instance
 from assent.store.database import Connection
 from assent.tasks.settle import cancel_if_open
 from assent.tasks.submit import Submission, submit_tasks
-from assent.tasks.views import TaskFilter, TaskItem, TaskView, list_tasks, read_task
+from assent.tasks.views import TaskFilter, TaskItem, TaskStatus, TaskView, list_tasks, read_task
 from assent.telemetry import current_trace
 
 if TYPE_CHECKING:
     from assent.runtime.runtime import OrgRuntime
+
+READ_TASKS: Final = "tasks:read"
+"""The capability to read tasks."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,20 +134,56 @@ class TaskCommands:
         return await scope.write(work, plans="kept")
 
     async def get(self, task_id: UUID) -> TaskView:
-        """Return a task with its input, its output and its attempts; raise `Refused` if there is no such task."""
-        scope = self.scope
-        async with scope.reading(plans="kept") as connection:
-            found = await read_task(connection, scope.org_id, task_id, scope.partition_id)
-        if found is None:
-            raise Refused(_not_found(task_id))
-        return found
+        """Return a task with its input, its output and its attempts.
+
+        Raise `Refused` unless the actor holds `tasks:read` and may read the instance whose step submitted it. Without
+        an actor, the system reads.
+        """
+        scope, actor = self.scope, self.scope.actor_or_system
+
+        async def query(connection: Connection) -> TaskView:
+            task = await read_task(connection, scope.org_id, task_id, scope.partition_id)
+            if task is None:
+                raise Refused(_not_found(task_id))
+            require_capability(actor, READ_TASKS)
+            if task.instance_id is not None:
+                row = await find_instance(connection, scope.org_id, task.instance_id)
+                if row is not None:
+                    await may_read_instance(scope.core, connection, SeenInstance.of(row), actor)
+            return task
+
+        return await scope.read(query)
 
     async def list(
-        self, wanted: TaskFilter | None = None, *, after: UUID | None = None, limit: int = 100
-    ) -> builtins.list[TaskItem]:
-        """Return tasks, newest first; behind one of them, where that is named."""
-        async with self.scope.reading() as connection:
-            return await list_tasks(connection, self.scope.org_id, wanted or TaskFilter(), after, limit)
+        self,
+        *,
+        status: TaskStatus | None = None,
+        type: str | None = None,
+        instance_id: UUID | None = None,
+        cursor: str | None = None,
+        limit: int = ITEMS_DEFAULT,
+    ) -> ItemPage[TaskItem]:
+        """Return a page of tasks, newest first: those without an instance, and of instances that the actor may read.
+
+        Raise `Refused` unless the actor holds `tasks:read`.
+        """
+        scope, actor = self.scope, self.scope.actor_or_system
+        after = position_of(cursor, id_in)
+        require_limit(limit)
+        require_capability(actor, READ_TASKS)
+
+        async def query(connection: Connection) -> ItemPage[TaskItem]:
+            filters = TaskFilter(
+                status=status,
+                type=type,
+                instance_id=instance_id,
+                partition_id=scope.partition_id,
+                reader=await reader_of(scope.core, connection, scope.org_id, actor),
+            )
+            found = await list_tasks(connection, scope.org_id, filters, after, limit + 1)
+            return ItemPage.of(found, limit, lambda task: str(task.id))
+
+        return await scope.read(query)
 
     async def cancel(self, task_id: UUID) -> None:
         """Cancel a task that has not ended. One that is running is interrupted if possible; its result is dropped."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import UUID
 
 from assent.engine.instance import Instance, Token
@@ -31,6 +31,73 @@ class InstanceFilter:
     reader: Reader | None = None
     """Who reads the list, and sees what they may; without one, everything."""
     entity_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceItem:
+    """An instance in a list."""
+
+    org_id: str
+    id: UUID
+    workflow_id: str
+    definition_version: int
+    status: str
+    version: int
+    subject_id: str
+    """The user who started it."""
+    partition_id: str | None
+    entity_type: str | None
+    entity_id: UUID | None
+    entity_version: int
+    current_nodes: Sequence[str]
+    incident: Mapping[str, Any] | None
+    started_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepItem:
+    """A step that an instance took, or that it waits at."""
+
+    id: UUID
+    at: datetime
+    step: str
+    """The name of its node, or the id where the name is not known."""
+    node_id: str
+    kind: str
+    status: str
+    outcome: str | None
+    actor: str | None
+    """The user who caused it."""
+    on_behalf_of: Sequence[str] | None
+    """The users that the actor acted for; None for the actor alone."""
+    finished_by: str | None
+    finished_at: datetime | None
+    reason: str | None
+    error: str | None
+
+    @classmethod
+    def of(cls, row: Row, name: str | None = None) -> Self:
+        """Return the step of a row; `name` is the name of its node."""
+        output = row["output_json"] or {}
+        decisions = output.get("decisions") or [{}]
+        return cls(
+            id=row["id"],
+            at=row["created_at"],
+            step=name or row["node_id"],
+            node_id=row["node_id"],
+            kind=row["node_type"],
+            status=row["status"],
+            outcome=output.get("outcome"),
+            actor=row["actor_user_id"],
+            on_behalf_of=output.get("on_behalf_of"),
+            finished_by=output.get("by") or decisions[-1].get("by"),
+            finished_at=row["completed_at"],
+            reason=output.get("reason") or None,
+            error=row["error"],
+        )
 
 
 async def list_instances(

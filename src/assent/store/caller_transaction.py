@@ -104,6 +104,9 @@ class CallerDatabase(Database):
             raise ValueError(
                 f"expected work for org {self._org_id!r}, which the transaction is for, found {org_id!r}"
             )
+        if read_only:
+            yield self.connection  # nothing to undo, so a savepoint would only cost two round trips
+            return
         async with self.connection.transaction():
             yield self.connection
 

@@ -428,8 +428,40 @@ def test_pause_holds_everything_and_resume_goes_on() -> None:
     assert case.give(Pause(case.id(), OPS, "holidays")) == "accepted"
     assert code(case.advance("submitted")) == "WORKFLOW_NOT_ACTIVE"
     assert case.give(TimerDue(case.id(), step_id=step.id)) == "deferred"
+    assert code(case.give(RetryInstance(case.id(), OPS))) == "NOTHING_FAILED"
     assert case.give(Resume(case.id(), OPS)) == "accepted"
+    assert [step.node_id for step in case.steps.values()][-1] == "ctl:resume"
     assert case.advance("submitted") == "accepted"
+
+
+def test_resume_after_an_incident_tries_the_failed_step_again() -> None:
+    case = Case(BROKEN).start()
+    assert case.give(Resume(case.id(), OPS)) == "accepted"
+    assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1"]
+    assert (case.instance.status, case.instance.incident is not None) == ("paused", True)
+
+
+def test_retry_goes_on_after_too_many_calls_in_a_row() -> None:
+    calls = [{"id": f"c{i}", "type": "system", "operation": {"sdk": "x.y"}} for i in range(12)]
+    plan = flow([*calls, END], arrows(*[c["id"] for c in calls], "end"))
+    case = Case(plan, {"x.y": lambda given: None}, chain_steps_max=10).start()
+    assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
+    assert case.instance.status == "completed"
+
+
+def test_skip_beside_a_failed_step_leaves_the_instance_paused() -> None:
+    fork = {"id": "fork", "type": "parallel_split"}
+    call = {"id": "call", "type": "system", "operation": {"sdk": "x.y"}}
+    join = {"id": "join", "type": "parallel_join", "mode": "all"}
+    ways = [*arrows("fork", "ask"), *arrows("fork", "call", "join", "end")]
+    plan = flow([fork, form("ask"), call, join, END], [*ways, *arrows("ask", "join", event="submitted")])
+    case = Case(plan).start()
+    assert case.instance.status == "paused"
+    assert case.give(Skip(case.id(), OPS, "ask", "ask->join:submitted", "by hand")) == "accepted"
+    assert case.instance.status == "paused"
+    assert case.instance.incident is not None
+    assert case.give(Skip(case.id(), OPS, "call", "call->join", "by hand")) == "accepted"
+    assert case.instance.status == "completed"
 
 
 def test_pausing_twice_is_two_steps() -> None:

@@ -1,5 +1,7 @@
 """On whose behalf a token moves: who is first, who is last, and who has no rights."""
 
+from collections.abc import Collection
+
 import pytest
 
 from assent.engine.instance import Originators, Token
@@ -58,3 +60,21 @@ def test_originators_begin_again_only_after_an_approval_was_consumed() -> None:
     originators.approved = True
     originators.begin_again_if_approved()
     assert (originators.ids, originators.approved) == ((), False)
+
+
+@pytest.mark.parametrize(
+    "names", [["clerk"], ("clerk",), {"clerk"}, frozenset({"clerk"}), {"clerk": 1}.keys()]
+)
+def test_actor_takes_any_collection_of_roles_and_capabilities(names: Collection[str]) -> None:
+    actor = Actor("ann", roles=names, capabilities=names)
+    assert actor.has_role(["boss", "clerk"])
+    assert not actor.has_role(["boss"])
+    assert actor.can("clerk")
+    assert actor == Actor("ann", roles=frozenset({"clerk"}), capabilities=frozenset({"clerk"}))
+    assert len({actor, Actor("ann", roles=["clerk"], capabilities=["clerk"])}) == 1
+
+
+@pytest.mark.parametrize("name", ["roles", "capabilities"])
+def test_one_text_is_no_collection_of_names(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"expected a collection of {name}, such as \['clerk'\]"):
+        Actor("ann", **{name: "clerk"})  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assent.approvals.requests import ApprovalDetails, read_request
+from assent.approvals.requests import ApprovalDetails
 from assent.bodies.body import Data
 from assent.bodies.instances import ApprovalBody, DecidedBody, InstanceBody
 from assent.http.context import Transaction
@@ -12,8 +12,8 @@ from assent.http.fields import RequestModel, ShortText, Text
 from assent.http.replies import About, Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.model.mutation import Refused, Rejection
-from assent.runtime.readers import may_read_instance, may_read_request
+from assent.model.mutation import Refused
+from assent.runtime.readers import may_read_instance
 from assent.runtime.views import InstanceView
 
 router = Router(prefix="/api/approvals/{request_id}", tags=["approvals"])
@@ -42,11 +42,7 @@ class ReassignBody(RequestModel):
 
 async def read_approval(tx: Transaction, request_id: UUID) -> ApprovalDetails:
     """Return a request that the caller is asked about, or whose instance they may read; else raise `Refused`."""
-    details = await read_request(tx.connection, tx.org_id, request_id)
-    if details is None or not tx.caller.sees(details.request.partition_id):
-        raise Refused(Rejection("NOT_FOUND", f"no approval request {request_id}", ("request_id",)))
-    await may_read_request(tx.core, tx.connection, details.request, tx.actor)
-    return details
+    return await tx.reads.approvals.get(request_id)
 
 
 async def show_decided(tx: Transaction, request_id: UUID, view: InstanceView) -> Reply[DecidedBody]:

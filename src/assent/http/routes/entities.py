@@ -17,12 +17,11 @@ from assent.http.fields import (
     Text,
     etag,
 )
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import About, Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.kernel.entities import EntityFilter, list_entities, lock_entity, read_entity
-from assent.model.cursor import id_in, position_of
+from assent.kernel.entities import lock_entity, read_entity
 from assent.model.mutation import Entity, Refused, Rejection
 from assent.runtime.views import InstanceView
 
@@ -57,9 +56,7 @@ NO_DATA: Final = ActionCall()
 
 async def read_visible_entity(tx: Transaction, entity_type: str, entity_id: UUID) -> Entity:
     """Return an entity that the caller may read; else raise `Refused`."""
-    tx.contract(entity_type)
-    tx.may_read(entity_type)
-    return require_visible(tx, entity_type, entity_id, await read_entity(tx.connection, tx.org_id, entity_id))
+    return await tx.reads.entities.get(entity_id, entity_type=entity_type)
 
 
 def require_visible(tx: Transaction, entity_type: str, entity_id: UUID, entity: Entity | None) -> Entity:
@@ -129,12 +126,8 @@ async def list_entities_of_type(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[EntityBody]]:
     """The entities of the caller's partition, with the content of their current version."""
-    tx.contract(entity_type)
-    tx.may_read(entity_type)
-    filters = EntityFilter(entity_type, state, tx.partition_id)
-    after = position_of(cursor, id_in)
-    entities = await list_entities(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(entities, limit, EntityBody.of, lambda entity: str(entity.id))
+    page = await tx.reads.entities.list(entity_type, states=state, cursor=cursor, limit=limit)
+    return reply_with_page(page, EntityBody.of)
 
 
 @router.query(

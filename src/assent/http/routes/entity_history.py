@@ -7,20 +7,14 @@ from uuid import UUID
 from fastapi import Path
 from pydantic import Field
 
-from assent.approvals.requests import decisions_of_entity
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
 from assent.bodies.operations import AuditBody
 from assent.http.context import Transaction
 from assent.http.fields import NamePath
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply
-from assent.http.routes.entities import read_visible_entity
 from assent.http.routing import Router
-from assent.kernel.entities import list_audit, list_versions, read_two_versions
 from assent.model.approval import Answer, RequestStatus
-from assent.model.cursor import id_in, integer_in, position_of, time_and_id_in
-from assent.model.mutation import Refused, Rejection
-from assent.store.rows import Row
 
 router = Router(prefix="/api/entities/{entity_type}/{entity_id}", tags=["entities"])
 
@@ -50,20 +44,6 @@ class DiffBody(ResponseModel):
     to_version: int
     state: FieldChange | None = Field(None, description="Only if it differs.")
     fields: dict[str, FieldChange] = Field(examples=[{"grand_total": {"before": 120000, "after": 130000}}])
-
-    @classmethod
-    def between(cls, old: Row, new: Row) -> "DiffBody":
-        """Return the differences between the rows of two versions."""
-        before, after = old["data"], new["data"]
-        names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-        return cls(
-            from_version=old["version"],
-            to_version=new["version"],
-            state=FieldChange(before=old["state"], after=new["state"])
-            if old["state"] != new["state"]
-            else None,
-            fields={name: FieldChange(before=before.get(name), after=after.get(name)) for name in names},
-        )
 
 
 class EntityAuditBody(AuditBody):
@@ -120,10 +100,8 @@ async def list_entity_versions(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[VersionBody]]:
     """Newest first, each with its whole content."""
-    after = position_of(cursor, integer_in)
-    await read_visible_entity(tx, entity_type, entity_id)
-    rows = await list_versions(tx.connection, tx.org_id, entity_id, after, limit + 1)
-    return page_of(rows, limit, VersionBody.of, lambda row: row["version"])
+    page = await tx.reads.entities.versions(entity_id, entity_type=entity_type, cursor=cursor, limit=limit)
+    return reply_with_page(page, VersionBody.of)
 
 
 @router.query(
@@ -136,11 +114,7 @@ async def compare_entity_versions(
     tx: Transaction, entity_type: NamePath, entity_id: UUID, a: VersionNumber, b: VersionNumber
 ) -> DiffBody:
     """Field by field, and the state if it differs; the order of the two is the direction."""
-    await read_visible_entity(tx, entity_type, entity_id)
-    found = await read_two_versions(tx.connection, tx.org_id, entity_id, a, b)
-    if missing := {a, b} - found.keys():
-        raise Refused(Rejection("NOT_FOUND", f"no version {min(missing)} of {entity_id}", ("path",)))
-    return DiffBody.between(found[a], found[b])
+    return DiffBody.of(await tx.reads.entities.compare(entity_id, a, b, entity_type=entity_type))
 
 
 @router.query(
@@ -157,10 +131,8 @@ async def list_entity_audit(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[EntityAuditBody]]:
     """Newest first. Commands to its workflow are in the audit log of the org."""
-    after = position_of(cursor, id_in)
-    await read_visible_entity(tx, entity_type, entity_id)
-    rows = await list_audit(tx.connection, tx.org_id, entity_id, after, limit + 1)
-    return page_of(rows, limit, EntityAuditBody.of, lambda row: str(row["id"]))
+    page = await tx.reads.entities.audit(entity_id, entity_type=entity_type, cursor=cursor, limit=limit)
+    return reply_with_page(page, EntityAuditBody.of)
 
 
 @router.query(
@@ -177,12 +149,5 @@ async def list_entity_approvals(
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[DecisionRecordBody]]:
     """Each decision with the version, the hash of its content, and on whose behalf."""
-    after = position_of(cursor, time_and_id_in)
-    await read_visible_entity(tx, entity_type, entity_id)
-    found = await decisions_of_entity(tx.connection, tx.org_id, entity_id, after=after, limit=limit + 1)
-    return page_of(
-        found,
-        limit,
-        DecisionRecordBody.of,
-        lambda decision: (decision.decided_at.isoformat(), str(decision.decision_id)),
-    )
+    page = await tx.reads.entities.decisions(entity_id, entity_type=entity_type, cursor=cursor, limit=limit)
+    return reply_with_page(page, DecisionRecordBody.of)

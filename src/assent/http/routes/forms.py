@@ -1,6 +1,5 @@
 """Forms: read one, claim it, save a draft, reassign it; `advance` submits it. `/api/forms`"""
 
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
@@ -14,11 +13,8 @@ from assent.http.context import Transaction
 from assent.http.fields import RequestModel
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.approvals import ReassignBody
-from assent.http.routes.instances import read_instance
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.runtime.readers import could_answer, was_asked
-from assent.store.caller_transaction import CallerDatabase
 
 router = Router(takes_documents=True, prefix="/api/forms/{step_id}", tags=["forms"])
 
@@ -64,14 +60,7 @@ class FormBody(ResponseModel):
 
 async def read_visible_form(tx: Transaction, step_id: UUID) -> FormView:
     """Return a form that the caller could submit, or, without its draft, one whose instance they may read."""
-    joined = CallerDatabase(tx.database, tx.connection, tx.org_id)
-    view = await tx.runtime.on(joined).forms.get(step_id)
-    if await was_asked(tx.core, tx.connection, tx.org_id, step_id, tx.actor.id):
-        return view
-    if await could_answer(tx.core, tx.connection, tx.org_id, view.instance_id, tx.actor, step_id=step_id):
-        return view
-    await read_instance(tx, view.instance_id)
-    return replace(view, draft=None, draft_problems=None)
+    return await tx.reads.forms.get(step_id)
 
 
 async def _show(tx: Transaction, step_id: UUID) -> Reply[FormBody]:

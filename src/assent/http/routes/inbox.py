@@ -11,7 +11,7 @@ from assent.http.fields import Moment, NameQuery
 from assent.http.paging import CursorQuery, LimitQuery
 from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.people.inbox import Bucket, InboxQuery, Sort, count_inbox, read_inbox
+from assent.people.inbox import Bucket, InboxQuery, Sort
 
 router = Router(prefix="/api/inbox", tags=["inbox"])
 
@@ -37,24 +37,14 @@ async def show_inbox(  # noqa: PLR0913, PLR0917
 ) -> Reply[Page[InboxItemBody]]:
     """`text` is a part of the title. A cursor belongs to its filters and its sort."""
     filters = (kind, bucket, entity_type, workflow, overdue, due_before, claimed, text)
-    query = InboxQuery(*filters, tx.partition_id, sort, limit, cursor)
-    directory = tx.core.directory
-    page = await read_inbox(tx.connection, tx.org_id, tx.actor.id, query, tx.now(), directory=directory)
+    page = await tx.reads.approvals.inbox(InboxQuery(*filters, tx.partition_id, sort, limit, cursor))
     items = [InboxItemBody.of(item) for item in page.items]
     return reply_with(Page[InboxItemBody](items=items, next=page.next))
 
 
 async def count_caller_inbox(tx: Transaction) -> InboxCountsBody:
     """Return the counts of the caller's inbox."""
-    counts = await count_inbox(
-        tx.connection,
-        tx.org_id,
-        tx.actor.id,
-        tx.now(),
-        partition_id=tx.partition_id,
-        directory=tx.core.directory,
-    )
-    return InboxCountsBody.of(counts)
+    return InboxCountsBody.of(await tx.reads.approvals.count_inbox())
 
 
 @router.query("/counts", scope="approvals:read", summary="Count the items of the inbox")

@@ -1,6 +1,5 @@
 """Instances of workflows: start, read, answer, stop and continue. `/api/flows`, `/api/instances`"""
 
-from dataclasses import replace
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -12,15 +11,13 @@ from assent.bodies.body import ITEMS_DEFAULT, Data, Page
 from assent.bodies.instances import Descriptor, InstanceBody, InstanceSummary, TimelineStep
 from assent.http.context import Transaction
 from assent.http.fields import NamePath, NameQuery, RequestModel, ShortText, Text
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.model.cursor import id_in, position_of, time_and_id_in
-from assent.model.mutation import Refused, Rejection
-from assent.runtime.readers import SeenInstance, describe, may_read_instance
+from assent.runtime.readers import find_instance_row, may_read_instance, read_instance_row
 from assent.runtime.rights import Operation
-from assent.runtime.views import InstanceFilter, InstanceView, find_instance, list_instances, list_steps
+from assent.runtime.views import InstanceView
 from assent.store.rows import Row
 
 router = Router(takes_documents=True, tags=["instances"])
@@ -61,17 +58,12 @@ ALL_STEPS: Final = RetryBody()
 
 async def find_visible_instance(tx: Transaction, instance_id: UUID) -> Row:
     """Return an instance of the caller's org and partition, whether or not they may read it."""
-    row = await find_instance(tx.connection, tx.org_id, instance_id)
-    if row is None or not tx.caller.sees(row["partition_id"]):
-        raise Refused(Rejection("NOT_FOUND", f"no instance {instance_id}", ("instance_id",)))
-    return row
+    return await find_instance_row(tx.runtime.scope, tx.connection, instance_id)
 
 
 async def read_instance(tx: Transaction, instance_id: UUID) -> Row:
     """Return an instance that the caller may read; raise `Refused` for every other."""
-    row = await find_visible_instance(tx, instance_id)
-    await may_read_instance(tx.core, tx.connection, SeenInstance.of(row), tx.actor)
-    return row
+    return await read_instance_row(tx.runtime.scope, tx.connection, instance_id)
 
 
 async def show_view(
@@ -129,11 +121,10 @@ async def list_instances_of_org(  # noqa: PLR0913, PLR0917
     `subject` is the user who started it.
     """
     statuses = [_STATUSES.get(word, word) for word in status] if status else None
-    filters = InstanceFilter(statuses, workflow, subject, entity_id, tx.partition_id)
-    after = position_of(cursor, id_in)
-    filters = replace(filters, reader=await tx.reader())
-    rows = await list_instances(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(rows, limit, InstanceSummary.of, lambda row: str(row["id"]))
+    page = await tx.reads.instances.list(
+        statuses=statuses, workflow=workflow, subject=subject, entity_id=entity_id, cursor=cursor, limit=limit
+    )
+    return reply_with_page(page, InstanceSummary.of)
 
 
 @router.query(
@@ -141,10 +132,7 @@ async def list_instances_of_org(  # noqa: PLR0913, PLR0917
 )
 async def show_instance(tx: Transaction, instance_id: UUID) -> Descriptor:
     """Its state, its history and what the caller can do: forms and events only where the caller may answer."""
-    row = await read_instance(tx, instance_id)
-    found = await describe(tx.core, tx.connection, tx.org_id, instance_id, tx.actor)
-    assert found is not None, "both reads see one snapshot"
-    return Descriptor.of_description(row, found)
+    return Descriptor.of_details(await tx.reads.instances.get(instance_id))
 
 
 @router.query(
@@ -157,12 +145,8 @@ async def list_instance_steps(
     tx: Transaction, instance_id: UUID, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
 ) -> Reply[Page[TimelineStep]]:
     """Each with its actor and its outcome; the descriptor has only the newest of them."""
-    after = position_of(cursor, time_and_id_in)
-    await read_instance(tx, instance_id)
-    rows = await list_steps(tx.connection, tx.org_id, instance_id, after, limit + 1)
-    return page_of(
-        rows, limit, TimelineStep.of_row, lambda row: (row["created_at"].isoformat(), str(row["id"]))
-    )
+    page = await tx.reads.instances.history(instance_id, cursor=cursor, limit=limit)
+    return reply_with_page(page, TimelineStep.of)
 
 
 @router.command(

@@ -1,6 +1,5 @@
 """Tasks: submit background work, read it, cancel it, retry it. `/api/tasks`"""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -10,21 +9,17 @@ from pydantic import Field
 from assent.bodies.body import ITEMS_DEFAULT, Data, Page, ResponseModel
 from assent.http.context import Transaction
 from assent.http.fields import Moment, NameQuery, RequestModel, ShortText
-from assent.http.paging import CursorQuery, LimitQuery, page_of
+from assent.http.paging import CursorQuery, LimitQuery, reply_with_page
 from assent.http.replies import Reply, reply_with
 from assent.http.routes.readable import reply_if_readable
 from assent.http.routing import Router
-from assent.model.cursor import id_in, position_of
 from assent.model.job import PRIORITY_MAX
 from assent.model.mutation import Refused, Rejection
-from assent.runtime.readers import SeenInstance, may_read_instance
 from assent.runtime.task_commands import NewTask
-from assent.runtime.views import find_instance
-from assent.tasks.views import TaskFilter, TaskStatus, TaskView, list_tasks, read_task
+from assent.tasks.views import TaskStatus, TaskView, read_task
 
 router = Router(takes_documents=True, prefix="/api/tasks", tags=["tasks"])
 
-READ: Final = "tasks:read"
 SUBMIT: Final = "tasks:submit"
 CANCEL: Final = "tasks:cancel"
 RETRY: Final = "tasks:retry"
@@ -100,12 +95,7 @@ async def find_visible_task(tx: Transaction, task_id: UUID, capability: str) -> 
 
 async def read_visible_task(tx: Transaction, task_id: UUID) -> TaskView:
     """Return a task that the caller may read: with `tasks:read`, and with its instance if a step submitted it."""
-    task = await find_visible_task(tx, task_id, READ)
-    if task.instance_id is not None:
-        row = await find_instance(tx.connection, tx.org_id, task.instance_id)
-        if row is not None:
-            await may_read_instance(tx.core, tx.connection, SeenInstance.of(row), tx.actor)
-    return task
+    return await tx.reads.tasks.get(task_id)
 
 
 async def _show(tx: Transaction, task_id: UUID) -> Reply[TaskBody]:
@@ -135,12 +125,10 @@ async def list_tasks_of_org(  # noqa: PLR0913, PLR0917
     limit: LimitQuery = ITEMS_DEFAULT,
 ) -> Reply[Page[TaskItemBody]]:
     """For holders of `tasks:read`: tasks without an instance, and of instances that the caller may read."""
-    after = position_of(cursor, id_in)
-    tx.require(READ)
-    filters = TaskFilter(status=status, type=type, instance_id=instance_id, partition_id=tx.partition_id)
-    filters = replace(filters, reader=await tx.reader())
-    tasks = await list_tasks(tx.connection, tx.org_id, filters, after, limit + 1)
-    return page_of(tasks, limit, TaskItemBody.of, lambda task: str(task.id))
+    page = await tx.reads.tasks.list(
+        status=status, type=type, instance_id=instance_id, cursor=cursor, limit=limit
+    )
+    return reply_with_page(page, TaskItemBody.of)
 
 
 @router.query("/{task_id}", scope="tasks:read", errors=(404,), summary="Read a task")
