@@ -64,6 +64,15 @@ class EntityChange:
             if old.get(name) != new.get(name)
         }
 
+    @property
+    def unique_values(self) -> dict[str, str] | None:
+        """The values of unique fields as text, if the change writes any of them."""
+        names = self.draft.contract.unique_fields
+        old: Mapping[str, Any] = self.before.data if self.before else {}
+        if not any(old.get(name) != self.after.data.get(name) for name in names):
+            return None
+        return {name: str(self.after.data[name]) for name in names if name in self.after.data}
+
 
 def check_access(draft: ResolvedCommand, entity: Entity | None) -> Rejection | None:
     """Whether the entity is there, at the version that the command is about, and open to it."""

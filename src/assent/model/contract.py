@@ -87,6 +87,8 @@ class FieldSpec(Declaration):
     """What a list holds."""
     fields: Mapping[Name, "FieldSpec"] | None = None
     """What an object holds; absent means any JSON object."""
+    unique: bool = False
+    """Whether no two entities of an org and type have the same value."""
     pattern: str | None = None
     """What all of a text has to fit: a regular expression of RE2."""
     default: Any = None
@@ -183,6 +185,10 @@ class Contract(Declaration):
     def name(self) -> str:
         return self.contract
 
+    @cached_property
+    def unique_fields(self) -> tuple[str, ...]:
+        return tuple(name for name, spec in self.fields.items() if spec.unique)
+
     def window(self, state: str) -> EditWindow:
         return self.lifecycle.states[state].edit
 
@@ -234,6 +240,7 @@ _ONLY_WITH: Final[Mapping[str, FieldType]] = {
     "fields": FieldType.OBJECT,
     "pattern": FieldType.TEXT,
 }
+_NOT_UNIQUE: Final = frozenset({FieldType.LIST, FieldType.OBJECT, FieldType.BOOLEAN})
 _WITHOUT_LIMITS: Final = frozenset({FieldType.BOOLEAN, FieldType.ENUM, FieldType.REFERENCE, FieldType.OBJECT})
 
 
@@ -252,8 +259,12 @@ def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
     if spec.pattern is not None and isinstance(found := compile_pattern(spec.pattern), str):
         hint = "patterns are regular expressions of RE2: no look-around, no back references"
         yield Problem("BAD_PATTERN", f"this is no pattern: {found}", (*path, "pattern"), hint)
-    if spec.default is not None and len(path) != len(("fields", "name")):
-        yield Problem("MISPLACED_KEY", "`default` goes with a field of an entity", (*path, "default"))
+    is_of_entity = len(path) == len(("fields", "name")) and path[0] == "fields"
+    for key in ("default", "unique"):
+        if getattr(spec, key) not in (None, False) and not is_of_entity:
+            yield Problem("MISPLACED_KEY", f"`{key}` goes with a field of an entity", (*path, key))
+    if spec.unique and spec.type in _NOT_UNIQUE:
+        yield Problem("MISPLACED_KEY", f"a {spec.type} cannot be unique", (*path, "unique"))
     if spec.default is not None and spec.system:
         yield Problem("MISPLACED_KEY", "what the workflow writes has no `default`", (*path, "default"))
     yield from _check_limits(spec, path)
