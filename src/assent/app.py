@@ -130,6 +130,14 @@ class App:
 
         return register
 
+    def setting(self, name: str, spec: FieldSpec | Mapping[str, Any]) -> Self:
+        """Declare a setting of orgs, such as `app.setting("budget", {"type": "money", "min": 0})`.
+
+        Expressions read it as `org.budget`. Once one is declared, a setting that is not is refused.
+        """
+        self.registry.add_setting(name, FieldSpec.model_validate(spec))
+        return self
+
     def operation(
         self, name: str, *, outside: bool = False, capability: str | None = None
     ) -> Callable[[O], O]:

@@ -33,7 +33,15 @@ from tests.world import grant
 SEED = int(os.environ.get("ASSENT_TEST_SEED", "20260302"))
 CONTRACTS = list(app.registry.contracts.values())
 CAPABILITIES = all_capabilities(CONTRACTS)
-ADMINISTERING = {"members:manage", "roles:manage", "keys:manage", "approvals:delegate"}
+ADMINISTERING = {
+    "members:manage",
+    "roles:manage",
+    "keys:manage",
+    "approvals:delegate",
+    "org:manage",
+    "rules:manage",
+    "secrets:manage",
+}
 # The clock stands still, so a limit that is reached once would refuse all that follows.
 UNLIMITED = SETTINGS.replace(
     rate_workflows_per_minute=0,
@@ -160,6 +168,43 @@ def _revoke_delegation(state: SearchState) -> tuple[str, str, Any]:
     return "POST", f"/api/delegations/{state.rng.choice(state.delegations or [_NOBODYS])}/revoke", None
 
 
+def _save_settings(state: SearchState) -> tuple[str, str, Any]:
+    return "PUT", "/api/org/settings", _settings(state)
+
+
+def _change_settings(state: SearchState) -> tuple[str, str, Any]:
+    return "PATCH", "/api/org/settings", _settings(state)
+
+
+def _settings(state: SearchState) -> dict[str, Any]:
+    given: dict[str, Any] = {"publish": state.rng.choice(["direct", "four_eyes", None]), "retention_days": 30}
+    return {name: value for name, value in given.items() if state.rng.random() < 0.6}
+
+
+def _save_rule(state: SearchState) -> tuple[str, str, Any]:
+    outcome, then = state.rng.choice(
+        [
+            ("deny", {"message": "no"}),
+            ("set", {"title": "'mine'"}),
+            ("emit", {"key": "payment:{entity.total}"}),
+        ]
+    )
+    rule = {"action": "create", "timing": "before", "condition": "true", "outcome": outcome, "then": then}
+    return "PUT", f"/api/rules/expense/{state.rng.choice(['one', 'two'])}", rule
+
+
+def _delete_rule(state: SearchState) -> tuple[str, str, Any]:
+    return "DELETE", "/api/rules/expense/one", None
+
+
+def _rotate_signing_secret(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", "/api/signing-secrets/rotate", None
+
+
+def _retire_signing_secrets(state: SearchState) -> tuple[str, str, Any]:
+    return "POST", "/api/signing-secrets/retire", None
+
+
 _NOBODYS = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 MOVES: dict[str, Move] = {
@@ -171,13 +216,31 @@ MOVES: dict[str, Move] = {
     "revoke_key": _revoke_key,
     "create_delegation": _create_delegation,
     "revoke_delegation": _revoke_delegation,
+    "save_settings_of_org": _save_settings,
+    "change_settings_of_org": _change_settings,
+    "save_rule_of_org": _save_rule,
+    "delete_rule_of_org": _delete_rule,
+    "rotate_signing_secret": _rotate_signing_secret,
+    "retire_signing_secrets": _retire_signing_secrets,
 }
-SELDOM = {"deactivate_member", "revoke_key", "revoke_delegation"}
+SELDOM = {
+    "deactivate_member",
+    "revoke_key",
+    "revoke_delegation",
+    "delete_rule_of_org",
+    "rotate_signing_secret",
+    "retire_signing_secrets",
+}
 """What ends things is tried less often, so that there is something to end."""
 
 
+FOUR_EYES = {"publish": "four_eyes"}
+
+
 async def furnish(connection: Connection, org: str, held: frozenset[str]) -> None:
-    await connection.execute("INSERT INTO assent.orgs (org_id, name) VALUES ($1, $1)", org)
+    await connection.execute(
+        "INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $1, $2)", org, FOUR_EYES
+    )
     carried = {
         "admin": ["*"],
         "wide": CAPABILITIES,
@@ -197,7 +260,7 @@ async def search(state: SearchState, steps: int) -> None:
         client = state.rng.choice([state.clients[0], *state.clients])
         (name,) = state.rng.choices(list(MOVES), weights)
         method, path, body = MOVES[name](state)
-        answer = await client.request(method, path, json=body)
+        answer = await client.request(method, path, json=body, headers={"If-Match": "*"})
         assert answer.status_code < 500, answer.text
         if answer.status_code < 300:
             state.accepted.add(name)
@@ -223,6 +286,8 @@ async def _look(state: SearchState, step: str) -> None:
         members = {row["user_id"]: row for row in await connection.fetch(_MEMBERS, state.org)}
         keys = [row["key"] for row in await connection.fetch(_KEYS, state.org)]
         delegations = await connection.fetch(_DELEGATIONS, state.org)
+        rules = {row["outcome"] for row in await connection.fetch(_RULES, state.org)}
+        settings = await connection.fetchval(_SETTINGS, state.org)
 
     def gained(kind: str, what: object) -> None:
         state.gained.setdefault(kind, f"{what} after {step}")
@@ -248,9 +313,20 @@ async def _look(state: SearchState, step: str) -> None:
             hours=1
         ):
             gained("time", key)
+    for kind in _gained_by_settings_and_rules(state.start, settings, rules):
+        gained(kind, (settings, rules))
     people = [row for row in members.values() if row["active"] and row["kind"] == "user"]
     if not any("*" in row["capabilities"] for row in people):
         gained("the last `*` is gone", step)
+
+
+def _gained_by_settings_and_rules(start: Actor, settings: dict[str, Any], rules: set[str]) -> list[str]:
+    is_gained = {
+        "publishing alone": settings.get("publish") != "four_eyes",
+        "emitting by a rule": "emit" in rules and not start.can("events:emit"),
+        "writing by a rule": "set" in rules and "expense:update" not in _rights(start),
+    }
+    return [kind for kind, is_so in is_gained.items() if is_so]
 
 
 def _rights(actor: Actor) -> set[str]:
@@ -268,6 +344,8 @@ SELECT m.*, ARRAY(SELECT c.capability FROM assent.role_capabilities c
   FROM assent.members m WHERE m.org_id = $1
 """
 _KEYS = "SELECT to_jsonb(k) AS key FROM assent.api_keys k WHERE org_id = $1"
+_RULES = "SELECT outcome FROM assent.workflow_rules WHERE org_id = $1"
+_SETTINGS = "SELECT settings FROM assent.orgs WHERE org_id = $1"
 _DELEGATIONS = "SELECT * FROM assent.approval_delegations WHERE org_id = $1 AND revoked_at IS NULL"
 
 
@@ -300,7 +378,7 @@ async def test_no_capability_leads_to_another(searched: tuple[Database, FastAPI]
 
 
 def test_every_route_that_administers_is_searched() -> None:
-    tags = {"members", "roles", "keys", "delegations"}
+    tags = {"members", "roles", "keys", "delegations", "org", "rules", "signing secrets"}
     routes = ROUTES
     writes = {route.name for route in routes if tags & set(route.tags) and route.methods != {"GET"}}  # type: ignore[attr-defined]
     assert writes == set(MOVES)

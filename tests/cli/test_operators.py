@@ -41,6 +41,8 @@ async def test_one_cause_is_told_once(desk: Desk) -> None:
         (["dead-letters", "list"], "workflows:retry"),
         (["dead-letters", "retry", "01890a5d-ac96-774b-bcce-b302099a8057"], "workflows:retry"),
         (["dead-letters", "retry-all"], "workflows:retry"),
+        (["incidents"], "workflows:retry"),
+        (["incidents", "--each"], "workflows:retry"),
         (["rebuild", "01890a5d"], "workflows:repair"),
         (["rebuild", "--all-stuck"], "workflows:repair"),
         (["audit"], "audit:read"),
@@ -67,6 +69,31 @@ async def test_what_is_open_is_listed_queue_by_queue(desk: Desk, runtime: Runtim
         ("events", "paid:8"),
         ("kept", "paid:7"),
     ]
+
+
+async def test_incidents_are_shown_in_groups_and_one_by_one_with_the_commands_that_help(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    assert (await desk.run("incidents", user="ops")).stdout == "There are no incidents.\n"
+    confirming = await given_up(runtime, company)
+    telling = await unsendable(runtime, company)
+    found = await desk.json("incidents", user="ops")
+    assert (len(found["items"]), found["next"]) == (2, None)
+    groups = {group["kind"]: group for group in found["items"]}
+    assert groups["instance"]["examples"] == [str(confirming)]
+    assert groups["effect"]["definition"] == "telling"
+    heading, *rows_shown, _ = lines(await desk.run("incidents", user="ops"))
+    assert heading[:5] == ["code", "kind", "definition", "node", "number"]
+    assert len(rows_shown) == 2
+
+    (one,) = (await desk.json("incidents", "--kind", "effect", user="ops"))["items"]
+    assert (one["instance_id"], one["node"]) == (str(telling), "tell")
+    page = await desk.json("incidents", "--each", "--limit", "1", user="ops")
+    more = await desk.json("incidents", "--each", "--cursor", page["next"], user="ops")
+    assert {item["kind"] for item in page["items"] + more["items"]} == {"instance", "effect"}
+    assert more["next"] is None
+    shown = (await desk.run("incidents", "--code", groups["instance"]["code"], user="ops")).stdout
+    assert f"  assent instances retry {confirming}\n" in shown
 
 
 async def test_dead_events_and_dead_effects_are_one_list_newest_first(
@@ -175,6 +202,12 @@ async def test_an_instance_is_paused_resumed_and_cancelled(desk: Desk, company: 
     assert cancelled["status"] == "cancelled"
     refused = await desk.refusal("instances", "resume", started["id"], user="ops")
     assert refused["code"] == "WORKFLOW_NOT_ACTIVE"
+
+
+async def test_resume_after_an_incident_retries(desk: Desk, company: Database, runtime: Runtime) -> None:
+    instance_id = await given_up(runtime, company)
+    shop.is_open = True
+    assert (await desk.json("instances", "resume", instance_id, user="ops"))["status"] == "completed"
 
 
 @pytest.mark.parametrize(

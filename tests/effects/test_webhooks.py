@@ -9,7 +9,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from assent.app import App
 from assent.effects.settings import SendingSettings
-from assent.effects.webhook import retire_old_secrets, rotate_secret
+from assent.effects.signing_secrets import retire_old_secrets, rotate_secret
 from assent.model.problems import Invalid
 from assent.store.clock import MovedClock
 from assent.store.database import Database

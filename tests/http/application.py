@@ -32,7 +32,9 @@ CAPABILITIES = {
         "keys:manage",
         "members:manage",
         "operations:*",
+        "org:manage",
         "roles:manage",
+        "rules:manage",
         "secrets:manage",
         "tasks:*",
         "workflow:publish:waive_approval",
@@ -105,6 +107,14 @@ CHAIN: dict[str, Any] = {
         {"name": "finance", "approvers": {"role": "finance_manager"}, "mode": "quorum", "quorum": 2},
         {"name": "head", "approvers": {"manager": True, "levels": 2}, "due": "24h"},
     ],
+}
+
+RULE: dict[str, Any] = {
+    "action": "cancel",
+    "timing": "before",
+    "condition": "entity.grand_total > 900000000",
+    "outcome": "deny",
+    "then": {"message": "too much to cancel"},
 }
 
 INVOICE_DATA = {"number": "2026-17", "vendor_id": "v-9", "grand_total": 120000, "currency": "EUR"}

@@ -80,7 +80,8 @@ async def test_what_is_decided_is_decided(people):
     _, request_id = await asked(people)
     await act(people, "bob", request_id, "decide", {"answer": "rejected"})
     again = problem(await act(people, "carol", request_id, "decide", {"answer": "approved"}), 409)
-    assert again["code"] in ("APPROVAL_DECIDED", "WORKFLOW_NOT_ACTIVE")
+    assert again["code"] == "APPROVAL_DECIDED"
+    assert "bob was first, with `rejected`" in again["detail"]
 
 
 async def test_an_edit_makes_a_request_void(people):

@@ -1,6 +1,6 @@
 """For operators, through HTTP: how it goes, what was given up, what stands still, and the repairs."""
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -82,6 +82,49 @@ async def test_a_dead_letter_is_tried_again(people, letters, furnished):
     assert problem(awaited, 409)["code"] == "EFFECT_WAS_AWAITED"
     status = {str(row["id"]): row["status"] for row in await rows(furnished, "jobs")}
     assert status == {letters["effect"]: "queued", letters["awaited"]: "dead"}
+
+
+@pytest.fixture
+async def paused(furnished, started) -> str:
+    """The instance, paused by an error at a step."""
+    incident = {"code": "URL_MISSING", "message": "no url", "node": "tell"}
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_instances SET status = 'paused', incident = $2 WHERE org_id = 'acme' AND id = $1",
+            UUID(started),
+            incident,
+        )
+    return started
+
+
+async def test_incidents_are_grouped_by_error_and_listed_with_the_commands_that_help(
+    people, paused, furnished
+):
+    async with furnished.transaction(None) as connection:
+        effect = await insert_effect(connection, org_id="acme", lane="mail", status="dead", attempts=1)
+        await insert_effect(connection, org_id="globex", lane="mail", status="dead", attempts=1)
+    groups = (await ask(people, "adam", "GET", "/api/operations/incidents")).json()["items"]
+    found = {(group["kind"], group["code"], group["node"], group["number"]) for group in groups}
+    assert {("instance", "URL_MISSING", "tell", 1)} < found
+    assert len(groups) == 2
+    path = "/api/operations/incidents/all"
+    (one,) = (await ask(people, "adam", "GET", f"{path}?code=URL_MISSING&node=tell")).json()["items"]
+    assert (one["id"], one["definition"], one["definition_version"]) == (paused, "orders.approval", 1)
+    routes = {way["name"]: way["route"] for way in one["ways_out"]}
+    assert routes["retry"] == f"/api/instances/{paused}/retry"
+    (letter,) = (await ask(people, "adam", "GET", f"{path}?kind=effect")).json()["items"]
+    assert letter["id"] == str(effect["id"])
+    page = (await ask(people, "adam", "GET", f"{path}?limit=1")).json()
+    more = (await ask(people, "adam", "GET", f"{path}?limit=1&cursor={page['next']}")).json()
+    assert {page["items"][0]["id"], more["items"][0]["id"]} == {paused, str(effect["id"])}
+    assert more["next"] is None
+    health = (await ask(people, "adam", "GET", "/api/operations/health")).json()
+    assert (health["status"], [each["code"] for each in health["incidents"]]) == ("degraded", ["URL_MISSING"])
+
+
+@pytest.mark.parametrize("path", ["/api/operations/incidents", "/api/operations/incidents/all"])
+async def test_incidents_take_a_capability(people, path):
+    assert problem(await ask(people, "alice", "GET", path), 403)["code"] == "POLICY_DENIED"
 
 
 @pytest.fixture

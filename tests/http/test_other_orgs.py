@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.http.application import CHAIN, INVOICE_DATA, LEAVE
+from tests.http.application import CHAIN, INVOICE_DATA, LEAVE, RULE
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
 from tests.rows import insert_effect
@@ -69,6 +69,8 @@ CASES = {
     "retire_source_secret": ("adam", None, {}),
     "delete_source": ("adam", None, {}),
     "delete_secret_of_org": ("adam", None, {}),
+    "show_rule": ("adam", None, {}),
+    "delete_rule_of_org": ("adam", None, {}),
     "retry_dead_letter": ("adam", None, {}),
     "rebuild_instance": ("adam", None, {}),
     "reenqueue_instance": ("adam", None, {}),
@@ -116,6 +118,15 @@ NOTHING_TO_NAME = {
     "list_sources",
     "list_secrets_of_org",
     "put_secret_of_org",
+    "list_signing_secrets_of_org",
+    "rotate_signing_secret",
+    "retire_signing_secrets",
+    "show_org",
+    "save_settings_of_org",
+    "change_settings_of_org",
+    "list_rules_of_org",
+    "save_rule_of_org",
+    "list_evaluations_of_rule",
     "submit_task",
     "list_tasks_of_org",
     "create_source",
@@ -168,6 +179,7 @@ async def _administered(people, furnished) -> dict[str, str]:
         await made("/api/approval-chains/cancel", CHAIN, "PUT")
         await made("/api/event-sources", {"name": "cancel", "key_prefix": "payment:"})
         await made("/api/secrets/cancel", SECRET_OF_OURS, "PUT")
+        await made("/api/rules/invoice/cancel", RULE, "PUT")
         await made("/api/members", {"user_id": "dora", "name": "Dora"})
         found = {
             "draft_id": (await made("/api/drafts", {"source": {**LEAVE, "flow": "draft"}}))["id"],
@@ -242,6 +254,9 @@ async def test_lists_and_events_are_of_ones_own_org(people, furnished, theirs):
             "/api/keys?all=true",
             "/api/event-sources",
             "/api/secrets",
+            "/api/signing-secrets",
+            "/api/rules",
+            "/api/rules/invoice/cancel/evaluations",
             "/api/outside-requests",
             "/api/tasks",
             "/api/audit?channel=http",

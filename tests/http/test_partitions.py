@@ -40,8 +40,10 @@ OF_WHOLE_ORG = {
     "retire_source_secret",
     "delete_source",
     "delete_secret_of_org",
+    "show_rule",
+    "delete_rule_of_org",
 }
-"""Routes about people, definitions, keys, event sources and secrets, which belong to no partition."""
+"""Routes about people, definitions, keys, event sources, secrets and rules, which belong to no partition."""
 
 CONFINED = [route for route in ROUTES if route.name in CASES.keys() - OF_WHOLE_ORG]
 LISTS = [route for route in ROUTES if route.name in NOTHING_TO_NAME and route.methods == {"GET"}]

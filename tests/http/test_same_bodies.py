@@ -15,7 +15,7 @@ from assent.definitions import publish_flow
 from assent.model.actor import SYSTEM
 from assent.store.database import Database
 from tests.cli.desk import Desk
-from tests.http.application import INVOICE_DATA, app
+from tests.http.application import CHAIN, INVOICE_DATA, app
 from tests.http.callers import CALLBACKS, SETTINGS, People, problem
 from tests.http.doors import create_app
 from tests.postgres import SETTINGS as DATABASE_SETTINGS
@@ -45,6 +45,10 @@ BY_LIST: dict[str, tuple[str, str]] = {
     "roles list": ("adam", "/api/roles"),
     "keys list": ("adam", "/api/keys?all=true"),
     "secrets list": ("adam", "/api/secrets"),
+    "signing-secrets list": ("adam", "/api/signing-secrets"),
+    "rules list": ("adam", "/api/rules"),
+    "rules evaluations expense odd": ("adam", "/api/rules/expense/odd/evaluations"),
+    "chains list": ("adam", "/api/approval-chains"),
     "audit": ("adam", "/api/audit"),
     "dead-letters list": ("adam", "/api/operations/dead-letters"),
 }
@@ -54,11 +58,23 @@ BY_COMMAND = {
     *("instances cancel", "instances skip", "instances show"),
     *("approvals show", "approvals decide", "approvals claim", "approvals release", "approvals reassign"),
     *("members add", "members change", "members remove", "members restore"),
+    *(
+        "org show",
+        "org set",
+        "org unset",
+        "rules show",
+        "rules save",
+        "rules delete",
+        "chains show",
+        "chains save",
+    ),
+    *("signing-secrets rotate", "signing-secrets retire"),
     *("keys create", "secrets set", "events emit", "health"),
     *("check", "diff", "definitions list", "definitions publish"),
 }
 """Commands that a test below compares with a reply."""
 ONLY_HERE = {
+    "org create": "for the operator of the database: a caller of HTTP belongs to one org",
     "events list": "HTTP counts open work in `/api/operations/health`, and lists none",
     "dead-letters retry": "several at once, with what was refused; HTTP retries one",
     "dead-letters retry-all": "several at once, with what was refused; HTTP retries one",
@@ -70,6 +86,15 @@ ONLY_HERE = {
     "doctor": "for the operator of the database",
     "migrate": "for the operator of the database",
     "worker": "the counts of one process",
+}
+
+
+NOTICED = {
+    "action": "create",
+    "timing": "before",
+    "condition": "entity.total > 900000000",
+    "outcome": "deny",
+    "then": {"message": "too much"},
 }
 
 
@@ -127,7 +152,8 @@ def test_every_command_with_json_is_compared_or_says_why_not() -> None:
         for words, command in commands(typer.main.get_command(cli))
         if any("--json" in parameter.opts for parameter in command.params)
     }
-    assert with_json == BY_LIST.keys() | BY_COMMAND | ONLY_HERE.keys()
+    lists = {" ".join(words.split()[:2]) for words in BY_LIST}
+    assert with_json == lists | BY_COMMAND | ONLY_HERE.keys()
 
 
 @pytest.fixture
@@ -139,6 +165,12 @@ async def full(world: World) -> World:
         await world.http("alice", "POST", "/api/keys", {"name": name})
         secret = {"value": "kT8vw-2fQ9xL", "hosts": ["erp.example"]}
         await world.http("adam", "PUT", f"/api/secrets/{name}", secret)
+        await world.http("adam", "POST", "/api/signing-secrets/rotate")
+        await world.http("adam", "PUT", f"/api/rules/expense/{name}", NOTICED)
+        await world.http("adam", "PUT", f"/api/approval-chains/{name}", CHAIN)
+    await world.http("adam", "PUT", "/api/rules/expense/odd", NOTICED)
+    for title in ("Taxi", "Train"):
+        await world.http("alice", "POST", "/api/entities/expense", {"data": {"title": title, "total": 7}})
     dead = {"status": "dead", "attempts": 10, "error": "it broke", "instance_id": world.ids["instance"]}
     async with world.database.transaction(None) as connection:
         await insert_event(
@@ -252,6 +284,36 @@ async def test_members_keys_secrets_and_events_are_the_same(world: World) -> Non
             {"key": f"paid:{new}", "new": True},
             {"key": f"paid:{new}", "new": False},
         )
+
+
+async def test_settings_rules_chains_and_signing_secrets_are_the_same(world: World, tmp_path: Path) -> None:
+    desk = world.desk
+    for words in (["set", "budget=700"], ["set", "levels=[1, 2]"], ["unset", "budget"], ["show"]):
+        shown = await desk.json("org", *words)
+        assert shown == await world.http("adam", "GET", "/api/org")
+    assert shown["settings"]["levels"] == [1, 2]
+    rule = tmp_path / "rule.yaml"
+    named = {**NOTICED, "entity_type": "expense", "name": "odd"}
+    rule.write_text(json.dumps({**named, "condition": "entity.total > org.cap"}), encoding="utf-8")
+    saved = await desk.json("rules", "save", rule)
+    again = await world.http(
+        "adam", "PUT", "/api/rules/expense/odd", {**NOTICED, "condition": "entity.total > org.cap"}
+    )
+    assert {**again, "updated_at": saved["updated_at"]} == saved
+    assert [warning["code"] for warning in saved["warnings"]] == ["MISSING_SETTING"]
+    shown = await world.http("adam", "GET", "/api/rules/expense/odd")
+    assert await desk.json("rules", "show", "expense", "odd") == shown
+    assert await desk.json("rules", "delete", "expense", "odd") == shown
+    chain = tmp_path / "chain.yaml"
+    chain.write_text(json.dumps({**CHAIN, "chain": "large"}), encoding="utf-8")
+    saved = await desk.json("chains", "save", chain)
+    assert saved == await world.http("adam", "GET", "/api/approval-chains/large")
+    assert saved == await desk.json("chains", "show", "large")
+    assert (await desk.json("signing-secrets", "rotate")).keys() == (
+        await world.http("adam", "POST", "/api/signing-secrets/rotate")
+    ).keys()
+    assert await desk.json("signing-secrets", "retire") == {"retired": 1}
+    assert await world.http("adam", "POST", "/api/signing-secrets/retire") == {"retired": 0}
 
 
 async def test_health_is_the_same(full: World) -> None:

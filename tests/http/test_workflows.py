@@ -4,9 +4,10 @@ import pytest
 from fastapi.routing import APIRoute
 
 from assent.http.app import NEW_PREFIXES, OLD_PREFIX, aliases
+from tests.authored import END, arrows
 from tests.http.callers import client_of, problem
 from tests.http.route_table import ROUTES
-from tests.world import rows
+from tests.world import publish_steps, rows
 
 ORDER = {"order_id": "ord-123", "customer_email": "bob@example.com"}
 
@@ -165,6 +166,20 @@ async def test_pause_resume_and_retry_are_for_operators(people):
     assert problem(refused, 409)["code"] == "WORKFLOW_NOT_ACTIVE"
     assert (await get(people, "alice", path)).json()["steps"][0]["events"] == []
     assert (await post(people, "olga", f"{path}/resume")).json()["status"] == "running"
+
+
+async def test_resume_after_an_incident_tries_the_failed_step_again(people, furnished):
+    tell = {"id": "tell", "type": "webhook_out", "url": "{org.erp}"}
+    await publish_steps(furnished, "telling", [tell, END], arrows("tell", "end"))
+    found = await started(people, "telling")
+    path = f"/api/instances/{found['id']}"
+    assert (found["status"], found["incident"]["code"]) == ("paused", "URL_MISSING")
+    assert (await post(people, "olga", f"{path}/resume")).json()["status"] == "paused"
+    async with furnished.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.orgs SET settings = settings || '{\"erp\": \"https://erp.example\"}' WHERE org_id = 'acme'"
+        )
+    assert (await post(people, "olga", f"{path}/resume")).json()["status"] == "completed"
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ class RandomLife:
         assert pending == {token.step_id for token in self._tokens("resting")}
         if self.case.instance.status == "running":
             assert not self._tokens("ready"), "whatever can go on has gone on"
+            assert not self._tokens("failed"), "nothing tries a failed step of an instance that runs"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -1,5 +1,8 @@
 """Approvals end to end on rows: asked, decided, consumed by the gate, void after an edit."""
 
+from itertools import product
+from typing import Any
+
 import pytest
 
 from assent.app import App
@@ -10,7 +13,7 @@ from assent.store.clock import MovedClock
 from assent.store.database import Database
 from assent.worker.duty import WorkerContext
 from assent.worker.timers import Timers
-from tests.authored import invoice_patch, orders_flow
+from tests.authored import END, arrows, invoice_patch, orders_flow
 from tests.statements import StatementCounter
 from tests.world import (
     ANN,
@@ -19,6 +22,7 @@ from tests.world import (
     FIN,
     MAX,
     MIDDLE,
+    OPS,
     ORG,
     SMALL,
     actor,
@@ -169,6 +173,70 @@ async def test_what_was_decided_in_an_earlier_round_says_so(runtime: Runtime, da
         await runtime.org(ORG, BEA).approvals.decide(rejected, "approved")
     with pytest.raises(Refused, match="APPROVAL_VOID"):
         await runtime.org(ORG, FIN).approvals.decide(cancelled, "approved")
+
+
+def _approvals_of_one_join(mode: str) -> tuple[list[Any], list[Any]]:
+    """Return a flow that asks fin and fay of finance, and bea as owner, at the same time."""
+    steps = [
+        {"id": "fork", "type": "parallel_split"},
+        {"id": "finance", "type": "approval", "assignee": {"role": "finance_manager"}},
+        {"id": "owner", "type": "approval", "assignee": {"role": "owner"}},
+        {"id": "join", "type": "parallel_join", "mode": mode},
+        END,
+    ]
+    ways = [*arrows("fork", "finance"), *arrows("fork", "owner"), *arrows("join", "end")]
+    for name, event in product(("finance", "owner"), ("approved", "rejected")):
+        ways += arrows(name, "join", event=event)
+    return steps, ways
+
+
+@pytest.mark.parametrize("mode", ["any", "all"])
+@pytest.mark.parametrize("answer", ["approved", "rejected"])
+async def test_the_loser_of_a_race_hears_who_was_first_and_with_what(
+    runtime: Runtime, database: Database, mode: str, answer: str
+) -> None:
+    await found_acme(database)
+    await publish_steps(database, "race", *_approvals_of_one_join(mode))
+    view = await runtime.org(ORG, ANN).instances.start("race")
+    finance, owner = request_id(view, "finance"), request_id(view, "owner")
+    await runtime.org(ORG, FIN).approvals.decide(finance, answer)
+    with pytest.raises(Refused) as colleague:
+        await runtime.org(ORG, FAY).approvals.decide(finance, "approved")
+    assert colleague.value.rejection.code == "APPROVAL_DECIDED"
+    assert colleague.value.rejection.message.endswith(
+        f"is {answer}: fin was first, with `{answer}` at `finance`"
+    )
+    with pytest.raises(Refused) as stranger:
+        await runtime.org(ORG, MAX).approvals.decide(finance, "approved")
+    assert "fin" not in stranger.value.rejection.message.replace("finance", "")
+    if mode == "all":
+        assert (await runtime.org(ORG, BEA).approvals.decide(owner, "approved")).status == "completed"
+        return
+    with pytest.raises(Refused) as loser:
+        await runtime.org(ORG, BEA).approvals.decide(owner, "approved")
+    assert loser.value.rejection.code == "APPROVAL_VOID"
+    assert f"is cancelled: fin was first, with `{answer}` at `finance`" in loser.value.rejection.message
+
+
+async def test_a_decision_after_a_cancelled_instance_says_why(runtime: Runtime, database: Database) -> None:
+    await found_acme(database)
+    await publish_steps(database, "race", *_approvals_of_one_join("all"))
+    view = await runtime.org(ORG, ANN).instances.start("race")
+    await runtime.org(ORG, FIN).approvals.decide(request_id(view, "finance"), "approved")
+    await runtime.org(ORG, ANN).instances.cancel(view.id, "not needed")
+    with pytest.raises(Refused, match=r"APPROVAL_VOID.*is cancelled: not needed"):
+        await runtime.org(ORG, BEA).approvals.decide(request_id(view, "owner"), "approved")
+
+
+async def test_a_decision_of_a_paused_instance_is_refused_as_before(
+    runtime: Runtime, database: Database
+) -> None:
+    await found_acme(database)
+    await publish_steps(database, "race", *_approvals_of_one_join("all"))
+    view = await runtime.org(ORG, ANN).instances.start("race")
+    await runtime.org(ORG, OPS).instances.pause(view.id, "strike")
+    with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
+        await runtime.org(ORG, BEA).approvals.decide(request_id(view, "owner"), "approved")
 
 
 async def test_an_edit_voids_at_once_and_asks_again_after_the_amendment(
@@ -455,7 +523,7 @@ async def test_cancel_of_the_invoice_ends_what_was_asked(runtime: Runtime, datab
     await decide(runtime, view, "finance", FIN)
     await runtime.org(ORG, MAX).entities.transition(view.entity_id, "cancel")  # type: ignore[arg-type]
     assert await _by_name(database) == {"finance": "void", "budget": "cancelled"}
-    with pytest.raises(Refused, match="WORKFLOW_NOT_ACTIVE"):
+    with pytest.raises(Refused, match=r"APPROVAL_VOID.*is cancelled: cancel$"):
         await decide(runtime, view, "budget", BEA)
 
 

@@ -189,7 +189,7 @@ async def test_the_audit_row_of_a_gate_names_whoever_opened_it(runtime: Runtime,
     await publish_orders(database)
     entity = await create_order(runtime)
     await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
-    audit = [row for row in await rows(database, "audit_log") if row["action"] == "order.transition"]
+    audit = [row for row in await rows(database, "audit_log") if row["action"] == "order.submit"]
     assert [(row["actor_id"], row["to_state"], row["channel"]) for row in audit] == [
         ("ann", "submitted", "python")
     ]

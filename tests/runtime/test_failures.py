@@ -2,6 +2,8 @@
 
 import random
 import secrets
+from collections.abc import Awaitable, Callable
+from itertools import product
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +22,7 @@ from tests.processes.application import calls, keep_calls
 from tests.rows import insert_event
 from tests.runtime.definitions import older_compiler
 from tests.statements import StatementCounter
-from tests.world import ANN, OPS, ORG, drain, publish_steps, rows, steps_of
+from tests.world import ANN, OPS, ORG, drain, fetch, publish_steps, rows, steps_of
 
 WRITE = call("write", "tests.fail", input={"what": "workflow.n", "fails": "workflow.fails"})
 ATTEMPTS = 5
@@ -385,3 +387,68 @@ async def test_batch_of_failures_is_not_taken_for_an_empty_queue(
     ids = await start(runtime, 3, {0, 1})
     assert [await EventProcessor(runtime.core).process_events(1) for _ in range(4)] == [1, 1, 1, 0]
     assert await statuses(database) == {ids[2]: "completed"}
+
+
+FORK = {"id": "fork", "type": "parallel_split"}
+JOIN = {"id": "join", "type": "parallel_join", "mode": "all"}
+OPERATIONS: dict[str, Callable[[Any, UUID], Awaitable[Any]]] = {
+    "pause": lambda ops, one: ops.pause(one, "look at it"),
+    "resume": lambda ops, one: ops.resume(one),
+    "retry": lambda ops, one: ops.retry(one),
+    "skip the failed step": lambda ops, one: ops.skip(one, "write", "write->join"),
+    "skip the step beside it": lambda ops, one: ops.skip(one, "ask", "ask->join:done"),
+    "cancel": lambda ops, one: ops.cancel(one, "enough"),
+    "force-fail": lambda ops, one: ops.force_fail(one, "hopeless"),
+}
+
+
+async def token_states(database: Database, instance_id: UUID) -> set[str]:
+    """Return the states of the tokens of an instance that runs; nothing of one that does not."""
+    sql = "SELECT status, active_tokens FROM assent.workflow_instances WHERE org_id = $1 AND id = $2"
+    (row,) = await fetch(database, sql, ORG, instance_id)
+    return {token["state"] for token in row["active_tokens"]} if row["status"] == "running" else set()
+
+
+@pytest.mark.parametrize("repaired", [False, True], ids=["fails again", "succeeds"])
+async def test_no_sequence_of_commands_leaves_an_instance_running_with_a_failed_step(
+    runtime: Runtime, database: Database, monkeypatch: pytest.MonkeyPatch, repaired: bool
+) -> None:
+    """Every sequence of two commands of an operator, after a step that failed beside one that waits."""
+    is_down = True
+
+    def write(connection: object, arguments: Any) -> None:
+        if is_down:
+            raise Refused(Rejection("CLOSED", "the shop is closed"))
+
+    monkeypatch.setitem(runtime.core.advancing.operations, "tests.fail", write)  # type: ignore[arg-type]
+    ways = [*arrows("fork", "ask"), *arrows("fork", "write", "join", "end")]
+    steps = [FORK, form("ask"), WRITE, JOIN, END]
+    await publish_steps(database, "writing", steps, [*ways, *arrows("ask", "join", event="done")])
+    ops, ann = runtime.org(ORG, OPS).instances, runtime.org(ORG, ANN).instances
+    for sequence in product(OPERATIONS, repeat=2):
+        is_down = True
+        view = await ann.start("writing", {"n": 1, "fails": False})
+        assert view.status == "paused"
+        is_down = not repaired
+        done = []
+        for name in sequence:
+            try:
+                await OPERATIONS[name](ops, view.id)
+                done.append(name)
+            except Refused:
+                done.append(f"{name}: refused")
+            assert await token_states(database, view.id) <= {"resting", "arrived", "split"}, done
+
+
+async def test_resume_retries_the_event_that_could_not_be_handled(
+    runtime: Runtime, database: Database, clock: MovedClock
+) -> None:
+    await publish_steps(database, "asking", [form("ask"), END], arrows("ask", "end", event="done"))
+    view = await runtime.org(ORG, ANN).instances.start("asking")
+    async with database.transaction(None) as connection:
+        about = {"instance_id": view.id, "event_type": "on_timer", "payload_json": {"step": "tomorrow"}}
+        await insert_event(connection, **about)
+    await wait_until_given_up(runtime, clock)
+    assert (await runtime.org(ORG, OPS).instances.resume(view.id)).status == "running"
+    (event,) = await rows(database, "workflow_events_outbox")
+    assert (event["status"], event["attempts"]) == ("pending", 0)

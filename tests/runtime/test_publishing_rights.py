@@ -83,6 +83,15 @@ USES = {
         "`ask` lets one person do duties that are kept apart",
     ),
     "approver is the publisher": (flow(ask(assignee={"user": "eve"})), WAIVE, "eve, who publishes it, alone"),
+    "rule computes the publisher": (flow(ask(assignee={"rule": "concat('e', 've')"})), WAIVE, "alone"),
+    "script computes the publisher": (
+        flow(
+            {"id": "who", "type": "script", "set": {"boss": "replace('xve', 'x', 'e')"}},
+            ask(assignee={"rule": "workflow.boss"}),
+        ),
+        WAIVE,
+        "alone",
+    ),
     "rule names the publisher": (flow(ask(assignee={"rule": '["eve"]'})), WAIVE, "alone"),
     "variable names the publisher": (
         flow(

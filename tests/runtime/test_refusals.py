@@ -391,3 +391,34 @@ async def test_operator_who_retries_a_refused_step_keeps_the_incident(app: App, 
     (row,) = await fetch(database, "SELECT id FROM assent.workflow_instances WHERE status = 'paused'")
     view = await company.runtime.org(ORG, OPS).instances.retry(row["id"])
     assert (view.status, view.incident and view.incident["code"]) == ("paused", "RULE_DENIED")
+
+
+async def test_rule_about_a_transition_does_not_hold_up_its_rejection(app: App, database: Database) -> None:
+    company = await open_company(app, database, ("decide", "deny rule", "gate"))
+    view = await company.submitted(True)
+    org = company.runtime.org(ORG, actor_of("fin"))
+    with pytest.raises(Refused, match="RULE_DENIED"):
+        await org.approvals.decide(request_id(view, "ask"), "approved")
+    rejected = await org.approvals.decide(request_id(view, "ask"), "rejected", reason="over the budget")
+    assert rejected.entity is not None
+    assert (rejected.status, rejected.entity.state) == ("running", "draft")
+
+
+async def test_transitions_of_a_workflow_have_their_names_in_the_audit_log(
+    app: App, database: Database
+) -> None:
+    company = await open_company(app, database, ("decide", "deny rule", "gate"))
+    org = company.runtime.org(ORG, actor_of("fin"))
+    view = await company.submitted(False)
+    await org.approvals.decide(request_id(view, "ask"), "rejected", reason="no")
+    view = await company.submitted(False)
+    await org.approvals.decide(request_id(view, "ask"), "approved")
+    sql = "SELECT action, to_state FROM assent.audit_log WHERE org_id = $1 AND to_version > 1 ORDER BY at, id"
+    found = [(row["action"], row["to_state"]) for row in await fetch(database, sql, ORG)]
+    back = ("deed.transition", "draft")
+    assert found == [
+        ("deed.submit", "submitted"),
+        back,
+        ("deed.submit", "submitted"),
+        ("deed.approve", "active"),
+    ]

@@ -5,11 +5,12 @@ import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from assent.operations.health import Health, HealthLimits, health
-from assent.operations.queues import Queue
+from assent.operations.queues import IncidentCount, Queue
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from assent.store.connection import Connection
@@ -169,6 +170,35 @@ async def test_dead_letters_are_counted_by_kind_and_only_recent_ones_are_a_probl
         ("events", "on_timer", 1, 0),
     ]
     assert found.problems == ("dead letters: 1 recent effects of kind email",)
+
+
+async def test_instance_that_an_error_paused_is_a_problem_and_one_that_an_operator_paused_is_not(
+    database: Database,
+) -> None:
+    paused = {"status": "paused", "workflow_id": "pay"}
+    failed = {"incident": {"code": "URL_MISSING", "message": "no url", "node": "tell"}, **paused}
+    await put(database, insert_instance, updated_at=START - 5 * MINUTE, **failed)
+    await put(database, insert_instance, updated_at=START - 2 * MINUTE, **failed)
+    await put(database, insert_instance, incident={"code": "PAUSED", "message": "", "node": None}, **paused)
+    await put(database, insert_instance, org_id="other", **failed)
+    found = await health(database, "acme")
+    assert found.incidents == (IncidentCount("URL_MISSING", "pay", 2, START - 5 * MINUTE),)
+    assert found.problems == (
+        "incidents: 2 paused with URL_MISSING in pay, the oldest for 300 s; run `assent incidents`",
+    )
+    assert found.status == "degraded"
+
+
+@pytest.mark.parametrize("partition_id", [None, "north"])
+async def test_what_a_worker_has_claimed_is_counted(database: Database, partition_id: str | None) -> None:
+    worker = uuid4()
+    instance = await put(database, insert_instance, partition_id="north")
+    await put(database, insert_event, status="processing", instance_id=instance["id"])
+    claimed = {"status": "running", "worker_id": worker, "claimed_at": START}
+    await put(database, insert_effect, instance_id=instance["id"], **claimed)
+    found = await health(database, "acme", partition_id=partition_id)
+    assert (queue(found, "events").processing, queue(found, "effects").processing) == (1, 1)
+    assert (queue(found, "events").pending, queue(found, "effects").pending) == (0, 0)
 
 
 async def test_org_sees_only_what_is_its_own(database: Database) -> None:

@@ -344,7 +344,7 @@ CREATE TABLE assent.orgs (
 CREATE TRIGGER orgs_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.orgs FOR EACH ROW
   EXECUTE FUNCTION assent.note_administration('org', 'create', 'delete', 'org_id', '', 'name settings');
 SELECT assent.guard_by_org('assent.orgs');
-GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT, INSERT (org_id, name, settings), UPDATE (name, settings) ON assent.orgs TO assent_engine;
 GRANT SELECT (org_id, name, created_at) ON assent.orgs TO assent_client;
 
 -- The text that a reader takes an id for (after Unicode Technical Standard 39): letters of other scripts that look like Latin
@@ -686,6 +686,7 @@ CREATE TABLE assent.workflow_rule_evaluations (
   CONSTRAINT evaluated_outcome_goes_with_result CHECK (result = (outcome IS NOT NULL))
 );
 CREATE INDEX rule_evaluations_by_entity ON assent.workflow_rule_evaluations (org_id, entity_id, id);
+CREATE INDEX rule_evaluations_by_rule ON assent.workflow_rule_evaluations (org_id, entity_type, rule_name, id);
 CREATE TRIGGER rule_evaluations_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_rule_evaluations
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER rule_evaluations_are_never_emptied BEFORE TRUNCATE ON assent.workflow_rule_evaluations
@@ -2345,6 +2346,7 @@ CREATE TABLE assent.jobs (
   claimed_at   timestamptz,
   losses       integer     NOT NULL DEFAULT 0,  -- how many workers were lost while they had it
   suspect      boolean     NOT NULL DEFAULT false, -- whether it may have killed one: no other suspect starts beside it
+  resolved     boolean     NOT NULL DEFAULT false, -- of a dead one: its step went on without it, or a person discarded it
   created_at   timestamptz NOT NULL DEFAULT assent.now(),
   ended_at     timestamptz,
   CONSTRAINT jobs_pkey PRIMARY KEY (org_id, id),
@@ -2356,21 +2358,22 @@ CREATE TABLE assent.jobs (
   CONSTRAINT job_attempts_are_counted CHECK (attempts BETWEEN 0 AND attempts_max AND attempts_max >= 1),
   CONSTRAINT running_job_has_a_worker CHECK ((status = 'running') = (worker_id IS NOT NULL)),
   CONSTRAINT job_ends_when_its_status_says_so
-    CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL))
+    CHECK ((status IN ('done', 'cancelled', 'dead')) = (ended_at IS NOT NULL)),
+  CONSTRAINT only_a_dead_job_is_resolved CHECK (NOT resolved OR status = 'dead')
 ) WITH (fillfactor = 70);
 -- The claim goes from org to org and lane to lane, and takes from each what is due first: what is to run tomorrow stands
 -- behind what is due, and is never read.
 CREATE INDEX jobs_to_run ON assent.jobs (kind, org_id, lane, priority, run_at, id) WHERE status IN ('queued', 'retrying');
 CREATE INDEX jobs_suspect ON assent.jobs (kind, run_at, org_id, id) WHERE status IN ('queued', 'retrying') AND suspect;
 CREATE INDEX jobs_running ON assent.jobs (kind, worker_id) WHERE status = 'running';
-CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead';
+CREATE INDEX jobs_dead ON assent.jobs (org_id, created_at, id) WHERE status = 'dead' AND NOT resolved;
 CREATE INDEX jobs_ended ON assent.jobs (kind, ended_at) WHERE status IN ('done', 'cancelled');
 CREATE TRIGGER job_status_moves_forward BEFORE UPDATE ON assent.jobs
   FOR EACH ROW EXECUTE FUNCTION assent.restrict_status_regression('jobs');
 SELECT assent.guard_by_org('assent.jobs');
 -- Other programs see tasks, and no other job.
 CREATE POLICY clients_see_tasks ON assent.jobs AS RESTRICTIVE FOR SELECT TO assent_client USING (kind = 'task');
-GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, ended_at) ON assent.jobs TO assent_engine;
+GRANT SELECT, INSERT, UPDATE (status, run_at, attempts_max, worker_id, suspect, resolved, ended_at) ON assent.jobs TO assent_engine;
 GRANT SELECT ON assent.jobs TO assent_client;
 
 -- The outcome of each attempt; that of the last one is the job's own output or error.
@@ -2585,6 +2588,35 @@ UNION ALL
 SELECT d.org_id, d.id, 'result', 5, false, r.instance_id, r.step_id, r.partition_id, r.trace_id
   FROM assent.outside_request_deliveries d JOIN assent.outside_requests r ON r.org_id = d.org_id AND r.id = d.request_id;
 GRANT SELECT ON assent.job_origins TO assent_engine;
+
+-- What waits for an operator, each thing once: instances that an error paused; events and jobs that are dead. A dead event, or
+-- a job that its step awaited, belongs to the incident of its instance while that is paused.
+CREATE VIEW assent.incidents WITH (security_invoker = true) AS
+SELECT i.org_id, i.id, 'instance' AS kind, i.incident ->> 'code' AS code, i.incident ->> 'message' AS message,
+       i.incident ->> 'node' AS node, i.updated_at AS since, NULL AS what, i.id AS instance_id, i.partition_id,
+       i.workflow_id AS definition, i.definition_id, i.definition_version, i.definition_hash
+  FROM assent.workflow_instances i
+ WHERE i.status = 'paused' AND coalesce(i.incident ->> 'code', 'PAUSED') <> 'PAUSED'
+UNION ALL
+SELECT e.org_id, e.id, 'event', 'EVENT_FAILED', e.error, NULL, e.created_at, e.event_type, e.instance_id,
+       coalesce(e.payload_json ->> 'partition', i.partition_id),
+       i.workflow_id, i.definition_id, i.definition_version, i.definition_hash
+  FROM assent.workflow_events_outbox e
+  LEFT JOIN assent.workflow_instances i ON i.org_id = e.org_id AND i.id = e.instance_id
+ WHERE e.status = 'dead' AND i.status IS DISTINCT FROM 'paused'
+UNION ALL
+SELECT j.org_id, j.id, j.kind, coalesce(a.code, 'UNKNOWN'), a.error,
+       (SELECT s.node_id FROM assent.workflow_step_executions s
+         WHERE s.org_id = o.org_id AND s.instance_id = o.instance_id AND s.id = o.step_id),
+       j.ended_at, j.lane, o.instance_id, o.partition_id,
+       i.workflow_id, i.definition_id, i.definition_version, i.definition_hash
+  FROM assent.jobs j
+ CROSS JOIN LATERAL (
+    SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
+  LEFT JOIN assent.job_attempts a ON a.org_id = j.org_id AND a.job_id = j.id AND a.attempt = j.attempts
+  LEFT JOIN assent.workflow_instances i ON i.org_id = o.org_id AND i.id = o.instance_id
+ WHERE j.status = 'dead' AND NOT j.resolved AND NOT (o.awaited AND coalesce(i.status = 'paused', false));
+GRANT SELECT ON assent.incidents TO assent_engine;
 -- file: 90_http.sql
 -- Replies that the HTTP API keeps under the keys that callers gave to their requests, to return them again.
 

@@ -13,8 +13,19 @@ SELECT r.*,
  ORDER BY r.id;
 
 -- name: read_status
--- How a request stands, and why.
-SELECT status, reason FROM assent.approval_requests WHERE org_id = $1 AND id = $2;
+-- How a request stands, why, and, to a person who was asked, by which decision it ended: its own, or another of the
+-- instance at the same instant.
+SELECT r.status, r.reason, d.approver_id, d.on_behalf_of, d.answer, d.node_name
+  FROM assent.approval_requests r
+  LEFT JOIN LATERAL (
+       SELECT d.approver_id, d.on_behalf_of, coalesce(d.outcome, d.decision) AS answer, q.node_name
+         FROM assent.approval_requests q
+         JOIN assent.approval_decisions d ON d.org_id = q.org_id AND d.request_id = q.id AND d.decided_at = r.decided_at
+        WHERE q.org_id = r.org_id AND q.instance_id = r.instance_id AND (q.id = r.id OR r.reason = ANY ($4::text[]))
+        ORDER BY q.id = r.id DESC, d.id DESC LIMIT 1) AS d
+    ON r.status <> 'pending' AND EXISTS (SELECT FROM assent.workflow_seats s
+                                          WHERE s.org_id = r.org_id AND s.request_id = r.id AND s.user_id = $3)
+ WHERE r.org_id = $1 AND r.id = $2;
 
 -- name: insert_requests
 -- New requests, as they are asked: open.

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from assent.engine.consent import ENDED_BY_ANOTHER
 from assent.model.approval import (
     UPDATED_FIELDS,
     Answer,
@@ -92,10 +93,19 @@ async def read_request(connection: Connection, org_id: str, request_id: UUID) ->
     return ApprovalDetails(request_from(row), row["snapshot"], row["snapshot_state"]) if row else None
 
 
-async def read_status(connection: Connection, org_id: str, request_id: UUID) -> tuple[str, str | None]:
-    """Return the status of a request, and the reason of the status."""
-    row = await connection.fetchrow(_SQL.read_status, org_id, request_id)
-    return (row["status"], row["reason"]) if row else ("void", None)
+async def read_status(
+    connection: Connection, org_id: str, request_id: UUID, reader: str
+) -> tuple[str, str | None, str | None]:
+    """Return the status of a request, its reason, and, to a reader who was asked, who ended it with which decision."""
+    row = await connection.fetchrow(_SQL.read_status, org_id, request_id, reader, ENDED_BY_ANOTHER)
+    if row is None:
+        return "void", None, None
+    if row["approver_id"] is None:
+        return row["status"], row["reason"], None
+    behalf = f" for {row['on_behalf_of']}" if row["on_behalf_of"] else ""
+    step = f" at `{row['node_name']}`" if row["node_name"] else ""
+    first = f"{row['approver_id']} was first{behalf}, with `{row['answer']}`{step}"
+    return row["status"], row["reason"], first
 
 
 async def find_requests(

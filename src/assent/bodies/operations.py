@@ -1,13 +1,16 @@
 """Bodies of health, dead letters, stuck instances, repairs, events and audit entries."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic import AliasChoices, Field
 
 from assent.bodies.body import ResponseModel
+from assent.operations.incidents import IncidentKind
 from assent.operations.queues import LetterKind
+
+_ID: Final = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
 class QueueBody(ResponseModel):
@@ -16,6 +19,7 @@ class QueueBody(ResponseModel):
     delayed: int = Field(description="Due later.")
     oldest_s: float = Field(description="The number of seconds since the oldest was due.")
     dead: int
+    processing: int = Field(description="Claimed by a worker.")
 
 
 class LatencyBody(ResponseModel):
@@ -44,16 +48,67 @@ class StuckBody(ResponseModel):
     still_since: datetime
 
 
+class IncidentTotal(ResponseModel):
+    """How many instances of a definition an error paused, by its code."""
+
+    code: str = Field(examples=["URL_MISSING"])
+    definition: str = Field(examples=["orders.approval"])
+    number: int
+    oldest_at: datetime | None
+
+
 class HealthReport(ResponseModel):
     """The health of the org."""
 
     healthy: bool = Field(validation_alias=AliasChoices("is_healthy", "healthy"))
+    status: Literal["ok", "degraded"]
     at: datetime
     problems: list[str] = Field(description="The problems, as text.")
     queues: list[QueueBody]
     latency: LatencyBody
     stuck: list[StuckBody]
     dead_letters: list[DeadCount]
+    incidents: list[IncidentTotal] = Field(description="Instances that an error paused.")
+
+
+class IncidentGroupBody(ResponseModel):
+    """Incidents of one kind with one code, at one node of one definition."""
+
+    kind: IncidentKind
+    code: str = Field(examples=["URL_MISSING"])
+    definition: str | None = Field(examples=["orders.approval"])
+    node: str | None = Field(examples=["tell"])
+    number: int
+    first_at: datetime
+    last_at: datetime
+    examples: list[UUID] = Field(description="The newest instances or dead letters of the group.")
+    message: str | None = Field(description="The message of the newest.")
+
+
+class WayOutBody(ResponseModel):
+    """A command that helps an incident."""
+
+    name: str = Field(examples=["retry"])
+    command: str = Field(examples=[f"assent instances retry {_ID}"])
+    route: str = Field(description="With POST.", examples=[f"/api/instances/{_ID}/retry"])
+
+
+class IncidentBody(ResponseModel):
+    """An instance that an error paused, or a dead letter, with the commands that help."""
+
+    id: UUID = Field(description="The instance or the dead letter.")
+    kind: IncidentKind
+    code: str = Field(examples=["URL_MISSING"])
+    message: str | None
+    since: datetime
+    what: str | None = Field(
+        description="The type of an event or a task, the destination of an effect, the request of a result."
+    )
+    instance_id: UUID | None
+    definition: str | None = Field(examples=["orders.approval"])
+    definition_version: int | None
+    node: str | None = Field(examples=["tell"])
+    ways_out: list[WayOutBody]
 
 
 class LetterBody(ResponseModel):

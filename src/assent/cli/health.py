@@ -1,4 +1,4 @@
-"""`assent health`: how the queues stand, how fast they go, what is stuck and what is dead."""
+"""`assent health`: how the queues stand, how fast they go, what is stuck, paused or dead."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -66,13 +66,14 @@ def _queues(found: "Health") -> "Table":
 
     from assent.cli.output import length, table
 
-    headings = ("queue", "due", "oldest", "delayed", "dead")
+    headings = ("queue", "due", "oldest", "delayed", "claimed", "dead")
     rows = [
         (
             queue.name,
             f"{queue.pending:,}",
             length(timedelta(seconds=queue.oldest_s)) if queue.pending else "–",
             f"{queue.delayed:,}",
+            f"{queue.processing:,}",
             f"{queue.dead:,}",
         )
         for queue in found.queues

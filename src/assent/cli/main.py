@@ -13,6 +13,7 @@ from assent.cli import (
     approvals,
     audit,
     authoring,
+    chains,
     dead_letters,
     definitions,
     demo,
@@ -21,12 +22,15 @@ from assent.cli import (
     expression,
     health,
     inbox,
+    incidents,
     instances,
     keys,
     members,
     migrate,
+    org,
     rebuild,
     roles,
+    rules,
     secrets,
     serve,
     templates,
@@ -81,11 +85,16 @@ app.command(rich_help_panel=OPERATORS)(doctor.doctor)
 app.command(rich_help_panel=OPERATORS)(serve.serve)
 app.command(rich_help_panel=OPERATORS)(worker.worker)
 app.command(rich_help_panel=OPERATORS)(health.health)
+app.command(rich_help_panel=OPERATORS)(incidents.incidents)
+app.add_typer(org.app, name="org", rich_help_panel=OPERATORS)
 app.add_typer(members.app, name="members", rich_help_panel=OPERATORS)
 app.add_typer(roles.app, name="roles", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(audit.audit)
 app.add_typer(keys.app, name="keys", rich_help_panel=OPERATORS)
 app.add_typer(secrets.app, name="secrets", rich_help_panel=OPERATORS)
+app.add_typer(secrets.signing, name="signing-secrets", rich_help_panel=OPERATORS)
+app.add_typer(rules.app, name="rules", rich_help_panel=OPERATORS)
+app.add_typer(chains.app, name="chains", rich_help_panel=OPERATORS)
 app.add_typer(events.app, name="events", rich_help_panel=OPERATORS)
 app.add_typer(dead_letters.app, name="dead-letters", rich_help_panel=OPERATORS)
 app.command(rich_help_panel=OPERATORS)(rebuild.rebuild)

@@ -111,6 +111,22 @@ def _object_in(file: Path) -> dict[str, Any]:
     return found
 
 
+def yaml_object(file: Path) -> dict[str, Any]:
+    """Return the one object in a file of YAML, JSON or standard input; raise `BadParameter` for anything else."""
+    from assent.compiler.source import read_sources
+
+    try:
+        text = sys.stdin.read().encode() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"expected a file: {error}") from error
+    sources = read_sources(text, str(file))
+    if problems := [problem for source in sources for problem in source.problems]:
+        raise typer.BadParameter(f"expected YAML in {file}: {problems[0].message}")
+    if len(sources) != 1 or not isinstance(sources[0].data, dict):
+        raise typer.BadParameter(f"expected one object in {file}")
+    return dict(sources[0].data)
+
+
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 

@@ -1,4 +1,7 @@
-"""`assent secrets`: credentials for receivers, by the names that definitions call them."""
+"""`assent secrets`: credentials for receivers, by the names that definitions call them.
+
+`assent signing-secrets`: what the org's webhooks are signed with.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -15,12 +18,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from assent.effects.named_secrets import SecretRecord
+    from assent.effects.signing_secrets import SigningSecret
     from assent.store.database import Connection
 
 # The application's role has no right to secrets: each command works as the owner, in `run_in_org(None, …)`.
 LISTED_MAX: Final = 1_000
 
 app = typer.Typer(no_args_is_help=True, help="Secrets that definitions name: kept, listed, deleted.")
+
+signing = typer.Typer(no_args_is_help=True, help="Secrets that sign webhooks: listed, rotated, retired.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="As in `{secret.NAME}`.")]
 HostOption = Annotated[
@@ -83,6 +89,69 @@ def delete(name: NameArgument, org: OrgOption) -> None:
 
     run_in_org(None, work)
     console().print(f"✓ deleted {name}")
+
+
+@signing.command("list")
+def list_signing(
+    org: OrgOption, limit: LimitOption = LISTED_MAX, cursor: CursorOption = None, json: JsonOption = False
+) -> None:
+    """List when signing secrets were made and retired, newest first; they are never shown."""
+    from assent.bodies.administration import SigningSecretBody
+
+    async def work(connection: "Connection", now: datetime) -> "list[SigningSecret]":
+        from assent.effects.signing_secrets import list_signing_secrets
+        from assent.model.cursor import id_in, position_of
+
+        return await list_signing_secrets(connection, org, position_of(cursor, id_in), limit + 1)
+
+    print_list(
+        *(run_in_org(None, work, json=json), limit, SigningSecretBody.of, lambda secret: str(secret.id)),
+        json=json,
+        show=_signing_table,
+        none="There is no signing secret: webhooks are not signed.",
+    )
+
+
+@signing.command()
+def rotate(org: OrgOption, json: JsonOption = False) -> None:
+    """Make a new signing secret, shown this once. It signs beside the previous one until that is retired."""
+    from assent.bodies.administration import MadeSigningSecret
+
+    async def work(connection: "Connection", now: datetime) -> str:
+        from assent.effects.signing_secrets import rotate_secret
+
+        return await rotate_secret(connection, org, now)
+
+    secret = run_in_org(None, work, json=json)
+    if json:
+        print_body(MadeSigningSecret(secret=secret))
+        return
+    typer.echo(secret)
+    console(stderr=True).print("Keep it safe: it is shown only now.", style="yellow")
+
+
+@signing.command()
+def retire(org: OrgOption, json: JsonOption = False) -> None:
+    """Let only the newest secret sign from now on, when every receiver knows it."""
+    from assent.bodies.administration import RetiredSecrets
+
+    async def work(connection: "Connection", now: datetime) -> int:
+        from assent.effects.signing_secrets import retire_old_secrets
+
+        return await retire_old_secrets(connection, org, now)
+
+    retired = run_in_org(None, work, json=json)
+    if json:
+        print_body(RetiredSecrets(retired=retired))
+    else:
+        console().print(f"✓ retired {retired}")
+
+
+def _signing_table(secrets: "Sequence[SigningSecret]") -> "Table":
+    from assent.cli.output import moment, table
+
+    rows = ([str(one.id), moment(one.created_at), moment(one.retired_at)] for one in secrets)
+    return table(("id", "made", "retired"), rows)
 
 
 def _value() -> str:

@@ -179,6 +179,28 @@ def run_in_org(
         exit_with(error, json=json)
 
 
+def run_as_operator(
+    app: str | None, org_id: str, work: "Callable[[OrgRuntime], Awaitable[T]]", *, json: bool = False
+) -> T:
+    """Return the result of commands that the operator gives for an org; exit if they fail.
+
+    Without an application, its declarations are not known.
+    """
+    from assent.app import App
+    from assent.cli.refusals import exit_with
+
+    application = load_app(app) if app is not None else App()
+
+    async def run() -> T:
+        async with migrated_database() as database:
+            return await work(application.runtime(database).via(origin()).org(org_id))
+
+    try:
+        return asyncio.run(run())
+    except Exception as error:
+        exit_with(error, json=json)
+
+
 InstanceArgument = Annotated[
     GivenId,
     typer.Argument(

@@ -16,7 +16,7 @@ from assent.model.contract import Contract, parse_contract
 from assent.model.flow import Flow, parse_flow
 from assent.model.parse import Declaration
 from assent.model.patch import Patch, parse_patch
-from assent.model.problems import Problem
+from assent.model.problems import Problem, did_you_mean
 from assent.model.workflow import Workflow
 
 D = TypeVar("D", bound=Declaration)
@@ -202,4 +202,6 @@ class _Compilation:
 def _undeclared(source: Source) -> Problem:
     known = ", ".join(f"`{kind}:`" for kind in DeclarationKind)
     message = f"a document begins with what it declares: {known}"
-    return Problem("UNKNOWN_DECLARATION", message).at(source.position(()), source.name)
+    keys = source.data if isinstance(source.data, dict) else {}
+    hint = next((found for key in keys if (found := did_you_mean(key, list(DeclarationKind)))), None)
+    return Problem("UNKNOWN_DECLARATION", message, hint=hint).at(source.position(()), source.name)

@@ -32,7 +32,7 @@ from assent.compiler.lifecycle import (
 from assent.model.contract import Contract, EditWindow, TransitionSpec, check_contract, strictest
 from assent.model.graph import Edge, Envelope, Node, NodeKind, Outcome, Slot
 from assent.model.parse import listed
-from assent.model.problems import Invalid, Path, Problem
+from assent.model.problems import Invalid, Path, Problem, did_you_mean
 
 STATES: Final[Path] = ("lifecycle", "states")
 TRANSITIONS: Final[Path] = ("lifecycle", "transitions")
@@ -121,7 +121,7 @@ def _check_slots(contract: Contract) -> Iterator[Problem]:
     for slot_id, said in contract.slots.items():
         if slot_id not in derived:
             message = f"`{slot_id}` is not one of the slots: {listed(sorted(derived))}"
-            yield Problem("UNKNOWN_SLOT", message, ("slots", slot_id))
+            yield Problem("UNKNOWN_SLOT", message, ("slots", slot_id), did_you_mean(slot_id, derived))
         name = PREFIX + said.name if said.name else slot_id
         if name in taken:
             yield Problem("DUPLICATE", f"two slots are called `{name}`", ("slots", slot_id, "name"))

@@ -11,7 +11,7 @@ from assent.model.flow import Flow
 from assent.model.graph import FLOW, Edge, Node, NodeKind, Outcome
 from assent.model.nodes import Join, NodeDeclaration
 from assent.model.parse import NAME_PATTERN, shown
-from assent.model.problems import Path, Problem
+from assent.model.problems import Path, Problem, did_you_mean
 
 START: Final = "sys:start"
 
@@ -85,7 +85,8 @@ def _check_references(
 ) -> Iterator[Problem]:
     for name, path in _references(flow, declared, places):
         if name not in declared:
-            yield Problem("UNKNOWN_NODE", f"{shown(name)} is not a step of this flow", path)
+            message = f"{shown(name)} is not a step of this flow"
+            yield Problem("UNKNOWN_NODE", message, path, did_you_mean(name, declared))
 
 
 def _references(

@@ -12,7 +12,7 @@ from assent.compiler.draft import Filling, WorkflowDraft
 from assent.model.graph import Envelope, Slot
 from assent.model.parse import NAME_PATTERN, listed, shown
 from assent.model.patch import IN, OUT, Patch, SlotPatch
-from assent.model.problems import Path, Problem
+from assent.model.problems import Path, Problem, did_you_mean
 
 _SHORT_IDS: Final = UUID("6a0ae2c9-3d53-5a0e-9f0b-3f3cf1f6b1d4")
 """The namespace of derived ids. Never change it: every published patch's ids hang on it."""
@@ -60,8 +60,9 @@ def _check_base(patch: Patch, envelope: Envelope) -> Iterator[Problem]:
 def _check_slot(slot_id: str, envelope: Envelope, taken: Mapping[str, Filling]) -> Problem | None:
     slot = envelope.slots.get(slot_id)
     if slot is None or not slot.enabled:
-        known = listed(slot.id for slot in envelope.slots.values() if slot.enabled)
-        return Problem("UNKNOWN_SLOT", f"{shown(slot_id)} is not one of the slots: {known}")
+        known = [slot.id for slot in envelope.slots.values() if slot.enabled]
+        message = f"{shown(slot_id)} is not one of the slots: {listed(known)}"
+        return Problem("UNKNOWN_SLOT", message, hint=did_you_mean(slot_id, known))
     if slot_id in taken:
         return Problem("DUPLICATE_SLOT", f"another patch fills `{slot_id}` already")
     return None
@@ -119,4 +120,5 @@ def _check_end(target: str, slot_id: str, ids: Mapping[str, str], forbidden: str
         return None
     if problem := _out_of_scope(target, slot_id):
         return problem
-    return Problem("UNKNOWN_NODE", f"{shown(target)} is not a node of this slot")
+    message = f"{shown(target)} is not a node of this slot"
+    return Problem("UNKNOWN_NODE", message, hint=did_you_mean(target, [IN, OUT, *ids]))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from assent.language import parse, parse_template, secrets_in
-from assent.language.syntax import And, Literal, Or, Variable, walk
+from assent.language.functions import SELECTIONS
+from assent.language.syntax import And, Arithmetic, FunctionCall, Literal, Negative, Or, Variable, walk
 from assent.language.syntax import Node as Syntax
 from assent.model.graph import Node, NodeKind
 from assent.model.nodes import KINDS
@@ -93,12 +94,12 @@ class _Alone:
 
     publisher: str
     set_by_steps: bool
-    """Whether some step sets a variable to the publisher's id."""
+    """Whether some step sets a variable to the publisher's id, or to a value that it computes."""
 
     @classmethod
     def of(cls, publisher: str, nodes: Iterable[Node]) -> "_Alone":
         texts = [text for node in nodes for text in _assigned(node)]
-        return cls(publisher, any(publisher in _literals(text) for text in texts))
+        return cls(publisher, any(publisher in _literals(text) or _computes(text) for text in texts))
 
     def can_approve(self, config: Mapping[str, Any]) -> bool:
         """Return whether the publisher is enough for one of the tiers, or is the person of the escalation."""
@@ -115,10 +116,10 @@ class _Alone:
         return expression is not None and _holds(expression.root, own)
 
     def _is_named(self, people: Mapping[str, Any]) -> bool:
-        """Return whether a rule names the publisher, or reads a variable that may, among other people."""
+        """Return whether a rule names the publisher, computes a name, or reads a variable that may name one."""
         if "rule" not in people:
             return bool(people.get("user") == self.publisher)
-        named = self.publisher in _literals(people["rule"])
+        named = self.publisher in _literals(people["rule"]) or _computes(people["rule"])
         return named or (self.set_by_steps and _reads_variables(people["rule"]))
 
 
@@ -132,6 +133,15 @@ def _assigned(node: Node) -> Iterator[str]:
 
 def _literals(text: str) -> set[object]:
     return {part.value for part in _parts(text) if isinstance(part, Literal)}
+
+
+def _computes(text: str) -> bool:
+    """Return whether an expression makes a value that was nowhere before: `concat('an', 'n')` names ann."""
+    return any(
+        isinstance(part, Arithmetic | Negative)
+        or (isinstance(part, FunctionCall) and part.function not in SELECTIONS)
+        for part in _parts(text)
+    )
 
 
 def _reads_variables(text: str) -> bool:

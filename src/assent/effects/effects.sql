@@ -96,3 +96,8 @@ UPDATE assent.effect_secrets SET retired_at = $2
  WHERE org_id = $1 AND retired_at IS NULL AND id NOT IN (
    SELECT id FROM assent.effect_secrets WHERE org_id = $1 AND retired_at IS NULL
     ORDER BY created_at DESC, id DESC LIMIT 1);
+
+-- name: list_signing_secrets
+-- When the signing secrets of an org were made and retired, newest first; never the secrets.
+SELECT id, created_at, retired_at FROM assent.effect_secrets
+ WHERE org_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3;

@@ -1,58 +1,17 @@
-"""Webhooks: from an effect to a request, with its key and its signature; and the secrets that sign (Standard Webhooks).
+"""Webhooks: from an effect to a request, with its key and its signature (Standard Webhooks)."""
 
-A new secret signs beside the one before, until that is retired: receivers change from one to the other in between,
-and accept whichever they know.
-"""
-
-import base64
-import secrets
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 import orjson
-from standardwebhooks import Webhook
 
 from assent.effects.callbacks import Callbacks
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.named_secrets import fill_headers
 from assent.effects.requests import HttpRequest, own_headers, read_url
+from assent.effects.signing_secrets import signature_headers
 from assent.jobs.job import Failed
-from assent.model.ids import new_id
-from assent.store.database import Connection
-from assent.store.queries import load_queries
 from assent.telemetry import is_traceparent
-
-_SQL: Final = load_queries("assent.effects", "effects.sql")
-
-SECRET_BYTES: Final = 32
-
-
-async def rotate_secret(connection: Connection, org_id: str, now: datetime) -> str:
-    """Make a new secret for an org, in a transaction of the owner; this is the only time that it is shown."""
-    secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-    await connection.execute(_SQL.keep_secret, org_id, new_id(now), secret, now)
-    await connection.execute(_SQL.retire_secrets_but_two, org_id, now)
-    return secret
-
-
-async def retire_old_secrets(connection: Connection, org_id: str, now: datetime) -> int:
-    """Let only the newest secret sign from now on, and return how many were retired."""
-    done = await connection.execute(_SQL.retire_secrets_but_newest, org_id, now)
-    return int(done.removeprefix("UPDATE "))
-
-
-def signature_headers(secrets: Sequence[str], key: str, body: bytes, now: datetime) -> dict[str, str]:
-    """The headers by which receivers know that a message is the org's, and recent; none without a secret."""
-    if not secrets:
-        return {}
-    signatures = [Webhook(secret).sign(key, now, body.decode()) for secret in secrets]
-    return {
-        "webhook-id": key,
-        "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": " ".join(signatures),
-    }
-
 
 USER_AGENT: Final = "Assent"
 

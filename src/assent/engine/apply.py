@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from assent.engine.edges import choose
 from assent.engine.inputs import (
+    PAUSED,
     Advance,
     Cancel,
     CancelToken,
@@ -312,6 +313,9 @@ def _pause(run: Run, incoming: Pause) -> Offered:
 def _resume_instance(run: Run, incoming: Resume) -> Offered:
     if run.instance.status != "paused":
         return Rejection("WORKFLOW_NOT_PAUSED", "only a paused instance is resumed", ("instance_id",))
+    if _has_incident(run):
+        # Running with a failed step that nothing tries, it could never end.
+        return _retry(run, RetryInstance(incoming.id, incoming.actor))
     run.control("resume", status="running")
     return ACCEPTED
 
@@ -320,7 +324,7 @@ def _retry(run: Run, incoming: RetryInstance) -> Offered:
     failed = [token for token in run.instance.tokens.values() if token.state == "failed"]
     if incoming.step is not None:
         failed = [t for t in failed if incoming.step in (t.node, run.plan.nodes[t.node].node.name)]
-    if not failed and _waits_for_a_retry(run):
+    if not failed and incoming.step is None and _has_incident(run):
         run.control("retry", status="running")
         return ACCEPTED
     if not failed:
@@ -330,10 +334,10 @@ def _retry(run: Run, incoming: RetryInstance) -> Offered:
     return ACCEPTED
 
 
-def _waits_for_a_retry(run: Run) -> bool:
-    """Return whether it is paused because of an event that could not be handled, and no step failed."""
-    incident = run.instance.incident or {}
-    return run.instance.status == "paused" and incident.get("code") == EVENT_FAILED
+def _has_incident(run: Run) -> bool:
+    """Return whether it is paused by itself, and not by an operator."""
+    found = run.instance.incident
+    return run.instance.status == "paused" and found is not None and found.get("code") != PAUSED
 
 
 def _skip(run: Run, incoming: Skip) -> Offered:

@@ -107,13 +107,24 @@ def _turn_of(request: ApprovalRequest, group: Group) -> list[Seat]:
     return [] if is_open(request, group.name) else later[:1]
 
 
-def not_open(request_id: UUID | None, status: str | None, reason: str | None) -> Rejection:
-    """Return why a request cannot be answered any more: it was decided, or is void."""
+ANOTHER_WAS_FIRST: Final = "another was first"
+SLOT_LEFT: Final = "slot left"
+ENDED_BY_ANOTHER: Final = (ANOTHER_WAS_FIRST, SLOT_LEFT)
+"""The reasons of requests that the answer to another one has cancelled."""
+
+
+def not_open(
+    request_id: UUID | None, status: str | None, reason: str | None, first: str | None = None
+) -> Rejection:
+    """Return why a request cannot be answered any more: it was decided, or is void; `first` says by whose decision."""
     if status in ("approved", "rejected", "returned"):
-        return Rejection("APPROVAL_DECIDED", f"request {request_id} is {status}", ("request_id",))
-    why = f": {reason}" if reason else ""
-    hint = "look for a new request that asks about what it is now"
-    return Rejection("APPROVAL_VOID", f"request {request_id} is void{why}", ("request_id",), hint=hint)
+        why = f": {first}" if first else ""
+        return Rejection("APPROVAL_DECIDED", f"request {request_id} is {status}{why}", ("request_id",))
+    found = ", ".join(part for part in (first, reason) if part)
+    why = f": {found}" if found else ""
+    hint = None if first else "look for a new request that asks about what it is now"
+    word = "cancelled" if status == "cancelled" else "void"
+    return Rejection("APPROVAL_VOID", f"request {request_id} is {word}{why}", ("request_id",), hint=hint)
 
 
 def separate(message: str) -> Rejection:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from assent.engine.consent import ANOTHER_WAS_FIRST
 from assent.engine.instance import Token
 from assent.model.graph import NodeKind, Outcome
 from assent.model.mutation import Rejection
@@ -69,7 +70,7 @@ def fire_join(run: "Run", token: Token) -> None:
     if _mode(run, token) == "any" and arrived:
         others = [other for other in run.instance.descendants_of(token.id) if other is not arrived[0]]
         losers = [other for other in others if other.state not in ("absorbed", "split")]
-        run.cancel_tokens(losers, "another was first")
+        run.cancel_tokens(losers, ANOTHER_WAS_FIRST)
     token.node, token.state = run.plan.join_of_split[token.node], "ready"
     token.carry = Outcome.COMPLETED if arrived else Outcome.NONE
     # The person who moves now comes last: theirs are the rights with which the token goes on.

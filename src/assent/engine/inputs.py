@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from assent.model.actor import SYSTEM, Actor, Authority
+
+PAUSED: Final = "PAUSED"
+"""The code of an instance that an operator has paused; any other is an incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class Cancel(Input):
 @dataclass(frozen=True, slots=True)
 class Pause(Input):
     reason: str = ""
-    code: str = "PAUSED"
+    code: str = PAUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from assent.engine.consent import SLOT_LEFT
 from assent.engine.edges import choose, fire_join, join_is_complete, not_qualified
 from assent.engine.evolve import AUTOMATIC_KINDS, evolve
 from assent.engine.inputs import Advance, Decide, Input, Start
@@ -259,9 +260,9 @@ class Run:
         """A rejection on its way out of a slot ends what else goes on inside it (D20)."""
         if edges and edges[0].leaves_slot:
             self.cancel_tokens(
-                [token for token in self.instance.tokens.values() if token is not visit.token], "slot left"
+                [token for token in self.instance.tokens.values() if token is not visit.token], SLOT_LEFT
             )
-            self.void_approvals("slot left")
+            self.void_approvals(SLOT_LEFT)
 
     def _finish(self, visit: Visit, status: Any, output: dict[str, Any], error: str | None = None) -> Step:
         step = self._step(visit, status, output)
@@ -365,7 +366,8 @@ class Run:
         output = _output(edge.label, [edge], []) | {"reason": reason, "skipped_by": self.actor.id}
         self._leave(visit, [edge])
         self._finish(visit, "skipped", output)
-        if self.instance.status == "paused":
+        still_failed = any(other.state == "failed" for other in self.instance.tokens.values())
+        if self.instance.status == "paused" and not still_failed:
             self.control("resume", status="running")
 
     def ask_again(self, token: Token, entity_version: int) -> None:

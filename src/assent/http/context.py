@@ -156,7 +156,8 @@ class RequestContext:
         async def attempt() -> T:
             reading = self.database.transaction(org_id, isolation="repeatable_read", read_only=True)
             async with reading as connection:
-                return await query(self.transaction(self.org_runtime(), connection), *args, **arguments)
+                runtime, _ = self.joined_runtime(connection)
+                return await query(self.transaction(runtime, connection), *args, **arguments)
 
         return await retry_lost(attempt, self.database.settings.transaction_attempts_max)
 

@@ -83,6 +83,10 @@ async def _required_tag(if_match: IfMatch = None) -> str | None:
     return tag_meant(if_match, required=True)
 
 
+async def _optional_tag(if_match: IfMatch = None) -> str | None:
+    return tag_meant(if_match)
+
+
 async def _required_version(if_match: IfMatch = None) -> int | None:
     return version_meant(if_match, required=True)
 
@@ -92,6 +96,7 @@ async def _optional_version(if_match: IfMatch = None) -> int | None:
 
 
 RequiredTag = Annotated[str | None, Depends(_required_tag)]
+OptionalTag = Annotated[str | None, Depends(_optional_tag)]
 RequiredVersion = Annotated[int | None, Depends(_required_version)]
 OptionalVersion = Annotated[int | None, Depends(_optional_version)]
 

@@ -1,5 +1,6 @@
 """Dead letters: jobs without attempts left, listed and retried by people; and the jobs that are still open."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -8,8 +9,25 @@ from assent.jobs.job import JobKind
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
+_log = logging.getLogger(__name__)
 _SQL: Final = load_queries("assent.jobs", "jobs.sql")
+
+
+def log_dead(kind: str, job: Row, what: str, code: str | None, error: str | None) -> None:
+    """Write one line about a job or an event that is dead; call it after the commit."""
+    instance_id = job["instance_id"]
+    fields = {
+        "org_id": job["org_id"],
+        "job_id": str(job["id"]),
+        "kind": kind,
+        "what": what,
+        "code": code,
+        "error": error,
+        "instance_id": str(instance_id) if instance_id is not None else None,
+    }
+    _log.warning("job is dead", extra=fields)
 
 
 async def list_open(

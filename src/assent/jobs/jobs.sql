@@ -183,7 +183,7 @@ WITH lost AS MATERIALIZED (
                        ELSE assent.now() END,
          ended_at = CASE WHEN f.is_dead THEN assent.now() END
     FROM fate f WHERE j.org_id = f.org_id AND j.id = f.id
-  RETURNING j.org_id, j.id, j.kind, j.status, j.attempts, j.claimed_at, f.worker_id, upper(j.kind) || '_LOST' AS code,
+  RETURNING j.org_id, j.id, j.kind, j.lane, j.status, j.attempts, j.claimed_at, f.worker_id, upper(j.kind) || '_LOST' AS code,
             format('its worker took it at %s and did not finish', j.claimed_at) AS error
 ), kept AS (
   INSERT INTO assent.job_attempts (org_id, job_id, attempt, kind, outcome, code, error, ambiguous, worker_id, started_at,
@@ -192,7 +192,7 @@ WITH lost AS MATERIALIZED (
 ), notified AS (
   SELECT pg_notify('assent_' || kind || 's', '') FROM (SELECT DISTINCT kind FROM rescued WHERE status = 'queued') AS woken
 )
-SELECT r.org_id, r.id, r.kind, r.status, r.attempts, r.code, r.error, o.instance_id, o.step_id, o.awaited, o.trace_id,
+SELECT r.org_id, r.id, r.kind, r.lane, r.status, r.attempts, r.code, r.error, o.instance_id, o.step_id, o.awaited, o.trace_id,
        assent.now() AS now, (SELECT count(*) FROM notified) AS notifications
   FROM rescued r CROSS JOIN LATERAL (
     SELECT * FROM assent.job_origins j WHERE j.org_id = r.org_id AND j.id = r.id AND j.kind = r.kind) AS o;
@@ -213,7 +213,7 @@ SELECT c.org_id, c.id, o.instance_id, o.step_id, o.awaited, o.trace_id, assent.n
 SELECT j.kind, o.awaited
   FROM assent.jobs j CROSS JOIN LATERAL (
     SELECT awaited FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
- WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND ($3::text IS NULL OR j.kind = $3);
+ WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND NOT j.resolved AND ($3::text IS NULL OR j.kind = $3);
 
 -- name: revive_jobs
 -- Returns dead jobs of a kind to the queue, one or all of a lane or of the org, with as many attempts as they were given, and
@@ -222,7 +222,7 @@ WITH dead AS MATERIALIZED (
   SELECT j.org_id, j.id, o.attempts_max
     FROM assent.jobs j CROSS JOIN LATERAL (
       SELECT s.attempts_max, s.awaited FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
-   WHERE j.org_id = $1 AND j.status = 'dead' AND j.kind = $2 AND ($3::uuid IS NULL OR j.id = $3)
+   WHERE j.org_id = $1 AND j.status = 'dead' AND NOT j.resolved AND j.kind = $2 AND ($3::uuid IS NULL OR j.id = $3)
      AND ($4::text IS NULL OR j.lane = $4) AND NOT o.awaited
 ), revived AS (
   UPDATE assent.jobs j

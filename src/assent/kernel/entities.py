@@ -75,7 +75,7 @@ def _audit_columns(change: EntityChange) -> RowValues:
         "actor_roles": sorted(actor.roles),
         "on_behalf_of": command.on_behalf_of or None,
         "contributors": command.people if change.is_contribution else (),
-        "action": command.action,
+        "action": change.draft.action_name,
         "changed": change.changed_fields,
         "place": command.place,
         "reason": command.reason,

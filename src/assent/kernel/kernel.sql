@@ -101,3 +101,26 @@ SELECT id, at, actor_id, actor_kind, actor_roles, action, from_version, to_versi
 -- name: find_entities_between
 -- The entities of an org whose id lies in a range, a few at most.
 SELECT id FROM assent.entities WHERE org_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4;
+
+-- name: list_rules
+-- The rules of an org by entity type and name, those that are not enabled as well: all, of a type, or one; after a position.
+SELECT id, name, entity_type, action, timing, condition, outcome, outcome_json, priority, enabled, created_at, updated_at
+  FROM assent.workflow_rules
+ WHERE org_id = $1 AND ($2::text IS NULL OR entity_type = $2) AND ($3::text IS NULL OR name = $3)
+   AND ($4::text IS NULL OR (entity_type, name) > ($4, $5::text))
+ ORDER BY entity_type, name LIMIT $6;
+
+-- name: delete_rule
+-- Deletes a rule; the record of its evaluations stays.
+DELETE FROM assent.workflow_rules WHERE org_id = $1 AND entity_type = $2 AND name = $3
+RETURNING id, name, entity_type, action, timing, condition, outcome, outcome_json, priority, enabled, created_at, updated_at;
+
+-- name: list_rule_evaluations
+-- The evaluations of a rule, newest first, of entities in one partition or in all of them.
+SELECT v.id, v.rule_id, v.rule_name, v.timing, v.action, v.entity_type, v.entity_id, v.entity_version, v.expression, v.variables,
+       v.result, v.outcome, v.actor_id, v.trace_id, v.at
+  FROM assent.workflow_rule_evaluations v
+ WHERE v.org_id = $1 AND v.entity_type = $2 AND v.rule_name = $3 AND ($4::uuid IS NULL OR v.id < $4)
+   AND ($6::text IS NULL OR EXISTS (SELECT FROM assent.entities e
+                                     WHERE e.org_id = v.org_id AND e.id = v.entity_id AND e.partition_id = $6))
+ ORDER BY v.id DESC LIMIT $5;

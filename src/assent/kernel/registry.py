@@ -39,6 +39,8 @@ class Registry:
     def __init__(self) -> None:
         self._contracts: dict[str, Contract] = {}
         self._actions: dict[tuple[str, str], RegisteredAction] = {}
+        self.settings: dict[str, FieldSpec] = {}
+        """The settings of orgs that the application declares; with none, any setting is accepted."""
 
     @property
     def contracts(self) -> Mapping[str, Contract]:
@@ -55,6 +57,14 @@ class Registry:
         if problem := self._problem_with(entity_type, action.verb):
             raise Invalid([problem])
         self._actions[entity_type, action.verb] = action
+
+    def add_setting(self, name: str, spec: FieldSpec) -> None:
+        if not _NAME.fullmatch(name):
+            message = f"{shown(name)} is not a name: lower-case ASCII letters, digits and _"
+            raise Invalid([Problem("BAD_NAME", message, (name,))])
+        if name in self.settings:
+            raise Invalid([Problem("DUPLICATE", f"setting `{name}` is declared twice", (name,))])
+        self.settings[name] = spec
 
     def action(self, entity_type: str, verb: str) -> RegisteredAction | None:
         return self._actions.get((entity_type, verb))

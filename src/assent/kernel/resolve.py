@@ -47,6 +47,20 @@ class ResolvedCommand:
         return self.action is not None and self.action.needs_connection
 
     @property
+    def is_way_back(self) -> bool:
+        """Return whether a gate leads elsewhere than its transition does: after a rejection, or an edit."""
+        declared = self.contract.lifecycle.transitions.get(self.transition or "")
+        return self.command.to_state is not None and (
+            declared is None or declared.to != self.command.to_state
+        )
+
+    @property
+    def action_name(self) -> str:
+        """Return what is done, as the audit log names it: `invoice.submit`; a way back is `invoice.transition`."""
+        is_named = self.transition is not None and not self.is_way_back
+        return f"{self.contract.name}.{self.transition}" if is_named else self.command.action
+
+    @property
     def is_own_write(self) -> bool:
         return self.command.by_instance is not None
 

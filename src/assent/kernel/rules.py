@@ -44,7 +44,7 @@ from assent.model.contract import Contract
 from assent.model.ids import new_id
 from assent.model.mutation import ON_EVENT, Entity, Event, Rejection, actor_view
 from assent.model.names import is_blank
-from assent.model.problems import Problem
+from assent.model.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
     import asyncpg
@@ -153,7 +153,7 @@ def _unknown_keys(outcome: Mapping[str, Any], known: "set[str] | Mapping[str, An
     for name in outcome:
         if name not in known:
             message = f"`{name}` is not known here; there are: {', '.join(known)}"
-            yield (name,), (None, [Problem("UNKNOWN_KEY", message)])
+            yield (name,), (None, [Problem("UNKNOWN_KEY", message, hint=did_you_mean(name, known))])
 
 
 def _template(text: object, scope: Scope) -> Prepared:
@@ -207,7 +207,8 @@ class OrgRule:
 
     def answers(self, draft: ResolvedCommand, timing: Timing) -> bool:
         about = (draft.command.org_id, draft.contract.name, timing)
-        verb = draft.transition or draft.verb
+        # A rejection that leads back is not the transition that was rejected.
+        verb = draft.verb if draft.is_way_back else draft.transition or draft.verb
         return about == (self.org_id, self.entity_type, self.timing) and self.action in (ANY_ACTION, verb)
 
 
@@ -329,7 +330,7 @@ def _evidence(  # noqa: PLR0913, PLR0917
         "rule_id": rule.id,
         "rule_name": rule.name,
         "timing": rule.timing,
-        "action": command.action,
+        "action": draft.action_name,
         "entity_type": rule.entity_type,
         "entity_id": entity["id"],
         "entity_version": entity["version"],
@@ -386,7 +387,8 @@ def check_rule(registry: Registry, spec: RuleSpec) -> Iterator[Problem]:
         return
     verbs = registry.verbs(spec.entity_type)
     if spec.action not in (ANY_ACTION, *verbs):
-        yield Problem("UNKNOWN_ACTION", f"expected * or one of: {', '.join(verbs)}", ("action",))
+        message = f"expected * or one of: {', '.join(verbs)}"
+        yield Problem("UNKNOWN_ACTION", message, ("action",), did_you_mean(spec.action, verbs))
     _, problems = programs_of(spec.condition, spec.outcome, spec.outcome_json, contract)
     yield from problems
 

@@ -1,13 +1,17 @@
 """An expression as closures: one small function for each node, built once, run many times.
 
 The common shapes — a field against a number or a text, a field in a list — ask for the exact type first and
-are done; everything else goes through `assent.language.values`. Nothing here raises, whatever variables hold.
+are done; everything else goes through `assent.language.values`. Nothing here raises, whatever variables hold, but
+`ExpressionTooCostly`. Inside of a function of lists the variables are an `ItemScope`, which counts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from assent.language.arithmetic import compute, negated
+from assent.language.functions import FOLD, OF_NO_LIST, ItemScope
+from assent.language.syntax import ArithmeticOperator
 from assent.language.values import contains, looked_up, member
 
 Variables = Mapping[str, Any]
@@ -21,6 +25,7 @@ PLAIN: Final[frozenset[type]] = frozenset({int, str})
 PLAIN_TIMES: Final = PLAIN | {datetime}
 """The same where every time was read by `as_time`, which gives each its zone."""
 _STACKS: Final = frozenset({list, tuple, set, frozenset})
+_LISTS: Final = frozenset({list, tuple})
 
 
 def constant(value: object) -> Run:
@@ -31,9 +36,11 @@ def constant(value: object) -> Run:
 
 
 def path_reader(path: tuple[str, ...]) -> Run:
+    root, *names = path
+
     def run(variables: Variables, read: Read) -> Any:
-        value: Any = variables
-        for name in path:
+        value: Any = variables.get(root)
+        for name in names:
             value = value.get(name) if type(value) is dict else looked_up(value, name)
         return value
 
@@ -64,6 +71,40 @@ def recorded_field_reader(root: str, name: str) -> Run:
 def recorded(inner: Run, name: str) -> Run:
     def run(variables: Variables, read: Read) -> Any:
         value = read[name] = inner(variables, read)
+        return value
+
+    return run
+
+
+def recorded_of_items(inner: Run, name: str) -> Run:
+    """Record the value of each item in one list."""
+
+    def run(variables: Variables, read: Read) -> Any:
+        value = inner(variables, read)
+        read.setdefault(name, []).append(value)
+        return value
+
+    return run
+
+
+def recorded_unless_list(inner: Run, name: str) -> Run:
+    """Record what a function of lists cannot go through; of a list, what is read of its items is recorded."""
+
+    def run(variables: Variables, read: Read) -> Any:
+        value = inner(variables, read)
+        if type(value) not in _LISTS:
+            read[name] = value
+        return value
+
+    return run
+
+
+def counted(inner: Run) -> Run:
+    """Count what is read from outside of a list once more for each of its items."""
+
+    def run(variables: Variables, read: Read) -> Any:
+        value = inner(variables, read)
+        cast("ItemScope", variables).steps.take_value(value)
         return value
 
     return run
@@ -185,5 +226,78 @@ def containment(stack: Run, needle: Run) -> Run:
 def tested(test: Test, left: Run, right: Run) -> Run:
     def run(variables: Variables, read: Read) -> bool:
         return test(left(variables, read), right(variables, read))
+
+    return run
+
+
+def matched(text: Run, matches: Callable[[str], bool]) -> Run:
+    def run(variables: Variables, read: Read) -> bool:
+        value = text(variables, read)
+        return isinstance(value, str) and matches(value)
+
+    return run
+
+
+def computed(operator: ArithmeticOperator, left: Run, right: Run) -> Run:
+    def run(variables: Variables, read: Read) -> Any:
+        return compute(operator, left(variables, read), right(variables, read))
+
+    return run
+
+
+def negative(operand: Run) -> Run:
+    def run(variables: Variables, read: Read) -> Any:
+        return negated(operand(variables, read))
+
+    return run
+
+
+def applied(function: Callable[..., Any], arguments: Sequence[Run]) -> Run:
+    def run(variables: Variables, read: Read) -> Any:
+        return function(*[argument(variables, read) for argument in arguments])
+
+    return run
+
+
+def choice(condition: Run, value: Run, other: Run) -> Run:
+    """Only the value that is chosen is evaluated."""
+
+    def run(variables: Variables, read: Read) -> Any:
+        return (value if condition(variables, read) is True else other)(variables, read)
+
+    return run
+
+
+def length_of_list(source: Run) -> Run:
+    def run(variables: Variables, read: Read) -> int | None:
+        items = source(variables, read)
+        if items is None:
+            return 0
+        return len(items) if type(items) in _LISTS else None
+
+    return run
+
+
+def over_items(function: str, source: Run, body: Run) -> Run:
+    """What a function of lists makes of the value of `body` for each item."""
+    fold, of_no_list, keeps_values = FOLD[function], OF_NO_LIST[function], function == "map"
+
+    def run(variables: Variables, read: Read) -> Any:
+        items = source(variables, read)
+        if items is None:
+            items = ()
+        elif type(items) not in _LISTS:
+            return of_no_list
+        scope = ItemScope(variables)
+
+        def values() -> Iterator[Any]:
+            for scope.item in items:
+                scope.steps.take()
+                value = body(scope, read)
+                if keeps_values:
+                    scope.steps.take_value(value)
+                yield value
+
+        return fold(values())
 
     return run

@@ -3,26 +3,31 @@
 import operator
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from assent.language import closures, values
 from assent.language.check import infer
 from assent.language.closures import Run, Test
+from assent.language.functions import APPLY, IF, ITEM, LIST_FUNCTIONS
 from assent.language.render import render_node
 from assent.language.syntax import (
     EQUALITY,
     And,
+    Arithmetic,
     Compare,
+    FunctionCall,
     Index,
     ListOf,
     Literal,
+    Negative,
     Node,
     Not,
     Operator,
     Or,
     Variable,
 )
-from assent.language.types import TIMES, Scope, Type, TypeKind
+from assent.language.types import TIMES, UNKNOWN, Scope, Type, TypeKind
+from assent.model.patterns import compile_pattern
 
 Convert = Callable[[Any], Any]
 
@@ -42,12 +47,53 @@ _SEARCHES: Final[Mapping[Operator, Callable[[Run, Run], Run]]] = {
 }
 
 
-class Lowering:
-    """Lowers one expression, with or without a record of the variables that it reads."""
+def body_of(call: FunctionCall) -> Node | None:
+    """What a function of lists evaluates for each item; None where it only counts them."""
+    if len(call.arguments) > 1:
+        return call.arguments[1]
+    return None if call.function == "count" else Variable((ITEM,))
 
-    def __init__(self, scope: Scope, *, record: bool) -> None:
+
+def reads_item(node: Variable | Index) -> bool:
+    """Whether a path begins at the item of a list."""
+    while isinstance(node, Index):
+        node = node.target
+    return node.path[0] == ITEM
+
+
+class Lowering:
+    """Lowers one expression, with or without a record of the variables that it reads.
+
+    `items`: the name under which items of the list around are recorded, `entity.lines[]`; empty if they are not.
+    """
+
+    def __init__(self, scope: Scope, *, record: bool, items: str | None = None) -> None:
         self._scope = scope
         self._record = record
+        self._items = items
+
+    @property
+    def _is_inside(self) -> bool:
+        return self._items is not None
+
+    def inside(self, call: FunctionCall, items: str | None = None) -> "Lowering":
+        """The lowering of what is evaluated for each item of a list."""
+        found = infer(call.arguments[0], self._scope).item or UNKNOWN
+        name = self._name_of_items(call.arguments[0]) if items is None else items
+        return Lowering(self._scope.with_roots(item=found), record=self._record, items=name)
+
+    def _name_of_items(self, source: Node) -> str:
+        if not isinstance(source, Variable | Index):
+            return ""
+        name = self._name_of(source)
+        return f"{name}[]" if name else ""
+
+    def _name_of(self, node: Variable | Index) -> str:
+        """The name under which a value is recorded; empty if it is not."""
+        name = render_node(node)
+        if self._items is None or not reads_item(node):
+            return name
+        return f"{self._items}{name.removeprefix(ITEM)}" if self._items else ""
 
     def lower(self, node: Node) -> Run:
         match node:
@@ -65,24 +111,76 @@ class Lowering:
                 lowered = closures.disjunction([self.lower(part) for part in parts])
             case Compare():
                 lowered = self._compare(node)
+            case Arithmetic(operator=operator, left=left, right=right):
+                lowered = closures.computed(operator, self.lower(left), self.lower(right))
+            case Negative(operand=operand):
+                lowered = closures.negative(self.lower(operand))
+            case FunctionCall():
+                lowered = self._call(node)
         return lowered
 
     def _recorded(self, node: Variable | Index) -> Run:
+        if self._is_inside:
+            return self._recorded_inside(node, self._reader(node))
         if isinstance(node, Variable) and len(node.path) == 2:
             return closures.recorded_field_reader(*node.path)
         return closures.recorded(self._reader(node), render_node(node))
 
+    def _recorded_inside(self, node: Variable | Index, reader: Run) -> Run:
+        name = self._name_of(node)
+        if not name:
+            return reader
+        each = reads_item(node) and self._items != ITEM
+        return (closures.recorded_of_items if each else closures.recorded)(reader, name)
+
     def _reader(self, node: Variable | Index) -> Run:
+        if self._is_inside and not reads_item(node):
+            return closures.counted(self._plain_reader(node))
+        return self._plain_reader(node)
+
+    def _plain_reader(self, node: Variable | Index) -> Run:
         if isinstance(node, Index):
             # Of `org.owners[entity.cost_center]` the entry and the key are evidence; all the owners are not.
-            return closures.index(self._reader(node.target), self.lower(node.key))
+            return closures.index(self._plain_reader(node.target), self.lower(node.key))
         is_field = len(node.path) == 2
         return closures.field_reader(*node.path) if is_field else closures.path_reader(node.path)
+
+    def _call(self, call: FunctionCall) -> Run:
+        if call.function not in LIST_FUNCTIONS:
+            arguments = [self.lower(argument) for argument in call.arguments]
+            if call.function == IF:
+                return closures.choice(*arguments)
+            return closures.applied(APPLY[call.function], arguments)
+        lowered = self._over_items(call)
+        is_recorded = self._record and not self._is_inside
+        return closures.recorded(lowered, render_node(call)) if is_recorded else lowered
+
+    def _over_items(self, call: FunctionCall) -> Run:
+        source, body = self.source(call.arguments[0]), body_of(call)
+        if body is None:
+            return closures.length_of_list(source)
+        inside = self.inside(call)
+        run = inside.lower(body)
+        convert = inside._conversion(body) if call.function in ("min", "max") else None
+        return closures.over_items(
+            call.function, source, closures.converted(run, convert) if convert else run
+        )
+
+    def source(self, node: Node) -> Run:
+        """The list that a function goes through; what it reads of the items is recorded, all of the list is not."""
+        if not isinstance(node, Variable | Index):
+            return self.lower(node)
+        name = self._name_of(node)
+        if not self._record or not name or (self._is_inside and reads_item(node)):
+            return self._reader(node)
+        return closures.recorded_unless_list(self._reader(node), name)
 
     def _compare(self, node: Compare) -> Run:
         convert = self._conversion(node.left) or self._conversion(node.right)
         if node.operator is Operator.IN:
             return self._membership(node, convert)
+        if node.operator is Operator.MATCHES:
+            return self._match(node)
         left, right = self._operand(node.left, convert), self._operand(node.right, convert)
         if node.operator in _SEARCHES:
             return _SEARCHES[node.operator](left, right)
@@ -93,6 +191,12 @@ class Lowering:
         if type(fixed) in plain:
             return closures.against_constant(left, fixed, _TESTS[node.operator])
         return closures.comparison(left, right, _TESTS[node.operator], plain)
+
+    def _match(self, node: Compare) -> Run:
+        text, pattern = self.lower(node.left), node.right
+        found = compile_pattern(str(pattern.value)) if _is_text(pattern) else ""
+        # Whatever is no pattern matches nothing; the check refuses it.
+        return closures.matched(text, _never if isinstance(found, str) else found)
 
     def _membership(self, node: Compare, convert: Convert | None) -> Run:
         needle = self._operand(node.left, convert)
@@ -122,7 +226,17 @@ class Lowering:
 def _conversion_of(found: Type) -> Convert | None:
     if found.kind is TypeKind.DECIMAL:
         return values.as_decimal
+    if found.kind is TypeKind.DURATION:
+        return values.as_duration
     return values.as_time if found.kind in TIMES else None
+
+
+def _is_text(node: Node) -> TypeGuard[Literal]:
+    return isinstance(node, Literal) and node.kind is TypeKind.TEXT
+
+
+def _never(text: str) -> bool:
+    return False
 
 
 def _fixed(node: Node, convert: Convert | None) -> Any:

@@ -15,17 +15,22 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from assent.language.functions import ARITIES
 from assent.language.syntax import (
     CANONICAL_GROWTH_MAX,
     EXPRESSION_CHARACTERS_MAX,
     EXPRESSION_DEPTH_LEVELS_MAX,
     EXPRESSION_DEREFERENCES_MAX,
     And,
+    Arithmetic,
+    ArithmeticOperator,
     Compare,
     Expression,
+    FunctionCall,
     Index,
     ListOf,
     Literal,
+    Negative,
     Node,
     Not,
     Operator,
@@ -37,21 +42,21 @@ from assent.language.syntax import (
     marked,
 )
 from assent.language.types import TypeKind
+from assent.language.values import is_number
 from assent.model.canonical import INTEGER_MAX, NotCanonical, require_canonical
-from assent.model.problems import Problem
+from assent.model.problems import Problem, did_you_mean
 
 SYNTAX: Final = "EXPRESSION_SYNTAX"
 
-_ARITHMETIC: Final = "expressions compare values and do not compute new ones"
 _HINTS: Final = {
     "&": "write && or AND",
     "|": "write || or OR",
-    "~": "there are no patterns; use startsWith, endsWith or contains",
+    "~": "a pattern is written text matches '[A-Z]+'",
     "$": "variables are written without $, as in entity.state",
     "{": "braces belong to templates; write the expression alone",
     ";": "an expression is a single condition",
-    "?": "there is no ?: choice; use two edges with a condition each",
-    **dict.fromkeys("+-*/%^", _ARITHMETIC),
+    "?": "a choice is written if(condition, value, other)",
+    **dict.fromkeys("%^", "there are + - * / and no other arithmetic"),
     **dict.fromkeys("‘’“”«»`´", "quote text with plain ' or \""),
 }
 _WORD: Final = re.compile(r"[A-Za-z0-9_.]+")
@@ -100,6 +105,8 @@ def _unexpected_token(text: str, error: UnexpectedToken) -> Problem:
     hint = _HINTS.get(token[0])
     if token.type == "OPERATOR" and "_AND" in wanted:
         hint = "comparisons do not chain; join two of them with &&"
+    elif token.type == "OPERATOR" and token[0].isalpha():
+        hint = f"`{token}` stands between two values: text {token} 'part'"
     return marked(SYNTAX, f"{_expectation(wanted)}, found `{token}`", text, span, hint)
 
 
@@ -205,6 +212,26 @@ class Builder(Transformer[Token, Node]):
         operator = Operator("==" if sign == "=" else str(sign))
         return _within_depth(Compare(operator, left, right, span=left.span.to(right.span)))
 
+    def computed(self, left: Node, sign: Token, right: Node) -> Node:
+        operator = ArithmeticOperator(str(sign))
+        return _within_depth(Arithmetic(operator, left, right, span=left.span.to(right.span)))
+
+    def negative(self, sign: Token, operand: Node) -> Node:
+        span = span_of(sign).to(operand.span)
+        if (
+            isinstance(operand, Literal)
+            and isinstance(operand.value, int | Decimal)
+            and is_number(operand.value)
+        ):
+            return Literal(operand.kind, -operand.value, span=span)
+        return _within_depth(Negative(operand, span=span))
+
+    def called(self, name: Token, *rest: Any) -> Node:
+        arguments, closing = rest[:-1], cast("Token", rest[-1])
+        span = span_of(name).to(span_of(closing))
+        _require_function(str(name), len(arguments), span)
+        return _within_depth(FunctionCall(str(name), arguments, span=span))
+
     def listed(self, opening: Token, *rest: Any) -> Node:
         items, closing = rest[:-1], cast("Token", rest[-1])
         return _within_depth(ListOf(items, span=span_of(opening).to(span_of(closing))))
@@ -231,6 +258,17 @@ class Builder(Transformer[Token, Node]):
         return constant_literal(token)
 
 
+def _require_function(name: str, count: int, span: TextSpan) -> None:
+    """Raise `SyntaxRefused` if there is no such function or it takes another number of arguments."""
+    arity = ARITIES.get(name)
+    if arity is None:
+        hint = did_you_mean(name, ARITIES) or f"functions: {', '.join(sorted(ARITIES))}"
+        raise SyntaxRefused("UNKNOWN_FUNCTION", f"there is no function `{name}`", span, hint)
+    if not arity.least <= count <= arity.most:
+        message = f"expected {arity.usage}, found {count} argument{'' if count == 1 else 's'}"
+        raise SyntaxRefused("WRONG_ARGUMENTS", message, span)
+
+
 def is_name(value: object) -> bool:
     """Whether a key can be written after a dot."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
@@ -249,7 +287,9 @@ def _within_depth(node: N) -> N:
     # Called for every node as it is made, so `depth_of` never goes deeper than one level past the limit.
     if depth_of(node) > EXPRESSION_DEPTH_LEVELS_MAX:
         message = f"an expression is nested at most {EXPRESSION_DEPTH_LEVELS_MAX} levels deep"
-        raise SyntaxRefused("EXPRESSION_TOO_DEEP", message, node.span, "split it over several edges or rules")
+        is_sum = isinstance(node, Arithmetic)
+        hint = "write a long sum as sum([a, b, c])" if is_sum else "split it over several edges or rules"
+        raise SyntaxRefused("EXPRESSION_TOO_DEEP", message, node.span, hint)
     return node
 
 

@@ -7,7 +7,7 @@ evidence. There is no `eval`.
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from assent.language.lowering import Lowering
 from assent.language.parse import parse
 from assent.language.syntax import Expression
 from assent.language.types import OPEN, Scope
+from assent.language.values import duration_text
 from assent.model.canonical import INTEGER_MAX
 from assent.model.problems import Problem
 
@@ -32,6 +33,8 @@ def as_evidence(value: object) -> Any:
         return value
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return duration_text(value)
     if isinstance(value, Mapping):
         return _object(value)
     if isinstance(value, set | frozenset):

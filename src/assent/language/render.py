@@ -1,23 +1,29 @@
 """From syntax tree to text: the canonical spelling, and the tree for people to look at."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
 from assent.language.parse import is_name
 from assent.language.syntax import (
+    SUMS,
     And,
+    Arithmetic,
     Compare,
     Expression,
+    FunctionCall,
     Index,
     ListOf,
     Literal,
+    Negative,
     Node,
     Not,
     Or,
     Variable,
     children,
 )
+from assent.language.values import duration_text
 
 _ESCAPES: Final = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -37,6 +43,12 @@ def render_node(node: Node) -> str:
             text = f"!{_grouped(operand, Compare, And, Or)}"
         case Compare(operator=operator, left=left, right=right):
             text = f"{_operand(left)} {operator} {_operand(right)}"
+        case Arithmetic(operator=operator, left=left, right=right):
+            text = f"{_term(left, node, is_right=False)} {operator} {_term(right, node, is_right=True)}"
+        case Negative(operand=operand):
+            text = f"-{_grouped(operand, Arithmetic, Compare, Not, And, Or)}"
+        case FunctionCall(function=function, arguments=arguments):
+            text = f"{function}({', '.join(map(render_node, arguments))})"
         case ListOf(items=items):
             text = f"[{', '.join(map(render_node, items))}]"
         case Index(target=target, key=key):
@@ -57,13 +69,22 @@ def _operand(node: Node) -> str:
     return _grouped(node, Compare, Not, And, Or)
 
 
+def _term(node: Node, parent: Arithmetic, *, is_right: bool) -> str:
+    """Group sums in products, and what stands on the right of an operator that binds as tight."""
+    if isinstance(node, Arithmetic):
+        looser = node.operator in SUMS and parent.operator not in SUMS
+        as_tight = (node.operator in SUMS) is (parent.operator in SUMS)
+        return f"({render_node(node)})" if looser or (is_right and as_tight) else render_node(node)
+    return _operand(node)
+
+
 def _step(key: Node) -> str:
     if isinstance(key, Literal) and is_name(key.value):
         return f".{key.value}"
     return f"[{render_node(key)}]"
 
 
-def render_value(value: object) -> str:
+def render_value(value: object) -> str:  # noqa: PLR0911 - one return for each form
     """A value as a literal of the language."""
     match value:
         case None:
@@ -76,6 +97,8 @@ def render_value(value: object) -> str:
             return "'" + "".join(_escaped(character) for character in value) + "'"
         case list() | tuple():
             return f"[{', '.join(map(render_value, value))}]"
+        case timedelta():
+            return f"'{duration_text(value)}'"
         case _:
             return str(value)
 
@@ -86,7 +109,14 @@ def _escaped(character: str) -> str:
     return character if character >= " " else f"\\u{ord(character):04x}"
 
 
-_LABELS: Final = {Or: "or", And: "and", Not: "not", ListOf: "list", Index: "index"}
+_LABELS: Final = {
+    Or: "or",
+    And: "and",
+    Not: "not",
+    Negative: "negative",
+    ListOf: "list",
+    Index: "index",
+}
 
 
 def tree(expression: Expression) -> str:
@@ -102,8 +132,10 @@ def _branches(node: Node, level: int) -> Iterator[str]:
 
 def _label(node: Node) -> str:
     match node:
-        case Compare(operator=operator):
+        case Compare(operator=operator) | Arithmetic(operator=operator):
             return str(operator)
+        case FunctionCall(function=function):
+            return f"{function}()"
         case Variable():
             return f"variable {render_node(node)}"
         case Literal(kind=kind, value=value):

@@ -51,12 +51,21 @@ class Operator(StrEnum):
     CONTAINS = "contains"
     STARTS_WITH = "startsWith"
     ENDS_WITH = "endsWith"
+    MATCHES = "matches"
+
+
+class ArithmeticOperator(StrEnum):
+    PLUS = "+"
+    MINUS = "-"
+    TIMES = "*"
+    DIVIDED = "/"
 
 
 EQUALITY: Final = frozenset({Operator.EQUAL, Operator.NOT_EQUAL})
 ORDERING: Final = frozenset(
     {Operator.GREATER, Operator.GREATER_OR_EQUAL, Operator.LESS, Operator.LESS_OR_EQUAL}
 )
+SUMS: Final = frozenset({ArithmeticOperator.PLUS, ArithmeticOperator.MINUS})
 
 LiteralValue = None | bool | int | Decimal | str
 
@@ -94,6 +103,28 @@ class Compare(Located):
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic(Located):
+    operator: ArithmeticOperator
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Negative(Located):
+    """`-operand`; of a number it is a literal instead."""
+
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall(Located):
+    """`function(arguments)`; the second argument of a list function is evaluated for each item."""
+
+    function: str
+    arguments: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Not(Located):
     operand: "Node"
 
@@ -108,7 +139,7 @@ class Or(Located):
     parts: tuple["Node", ...]
 
 
-Node = Literal | ListOf | Variable | Index | Compare | Not | And | Or
+Node = Literal | ListOf | Variable | Index | Arithmetic | Negative | FunctionCall | Compare | Not | And | Or
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +149,18 @@ class Expression:
     """As its author wrote it; spans are offsets into it."""
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: Node) -> tuple[Node, ...]:  # noqa: PLR0911 - one return for each form
     match node:
         case ListOf(items=items):
             return items
         case Index(target=target, key=key):
             return (target, key)
-        case Compare(left=left, right=right):
+        case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
             return (left, right)
-        case Not(operand=operand):
+        case Not(operand=operand) | Negative(operand=operand):
             return (operand,)
+        case FunctionCall(arguments=arguments):
+            return arguments
         case And(parts=parts) | Or(parts=parts):
             return parts
         case Literal() | Variable():

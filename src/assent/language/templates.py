@@ -10,14 +10,13 @@ braces. Nothing is computed from it, so that nothing of it is kept.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from decimal import Decimal
 from typing import Any, Final
 
 import orjson
 
 from assent.language.check import check
 from assent.language.closures import Read, Run, Variables
+from assent.language.functions import text_of
 from assent.language.lowering import Lowering
 from assent.language.parse import parse
 from assent.language.program import Program, as_evidence
@@ -167,18 +166,8 @@ def _lower(template: Template, lowering: Lowering) -> Run:
 
 
 def as_text(value: Any) -> str:
-    """A value as it reads within text; missing is empty."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, date):
-        return value.isoformat()
-    return orjson.dumps(as_evidence(value)).decode() if isinstance(value, list | dict) else str(value)
+    """A value as it reads within text; missing is empty, lists and objects are JSON."""
+    return orjson.dumps(as_evidence(value)).decode() if isinstance(value, list | dict) else text_of(value)
 
 
 def render_template(template: Template) -> str:

@@ -24,13 +24,14 @@ class TypeKind(StrEnum):
     TEXT = "text"
     DATE = "date"
     DATETIME = "datetime"
+    DURATION = "duration"
     LIST = "list"
     OBJECT = "object"
 
 
 NUMBERS: Final = frozenset({TypeKind.INTEGER, TypeKind.MONEY, TypeKind.DECIMAL})
 TIMES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME})
-ORDERED: Final = NUMBERS | TIMES | {TypeKind.TEXT}
+ORDERED: Final = NUMBERS | TIMES | {TypeKind.TEXT, TypeKind.DURATION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ _WORDS: Final[Mapping[TypeKind, str]] = {
     TypeKind.TEXT: "text",
     TypeKind.DATE: "a date",
     TypeKind.DATETIME: "a date and time",
+    TypeKind.DURATION: "a duration",
     TypeKind.LIST: "a list",
     TypeKind.OBJECT: "an object",
 }
@@ -82,6 +84,7 @@ INTEGER: Final = Type(TypeKind.INTEGER)
 DECIMAL: Final = Type(TypeKind.DECIMAL)
 TEXT: Final = Type(TypeKind.TEXT)
 DATETIME: Final = Type(TypeKind.DATETIME)
+DURATION: Final = Type(TypeKind.DURATION)
 
 
 def choice(*values: str) -> Type:

@@ -1,14 +1,14 @@
 """What comparisons mean for values as they come: of any type, or missing.
 
-JSON has neither decimals nor times, so text stands in for them: where text meets a number it is read as a
-decimal, where it meets a time it is read as ISO 8601. Text that cannot be read so is unlike the other side.
-Unlike values are unequal and in no order. Nothing here raises, whatever it is given.
+JSON has neither decimals nor times nor durations, so text stands in for them: where text meets a number it is read
+as a decimal, where it meets a time as ISO 8601, where it meets a duration as `90s` or `3d`. Text that cannot be read
+so is unlike the other side. Unlike values are unequal and in no order. Nothing here raises, whatever it is given.
 """
 
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, cast
 from uuid import UUID
@@ -52,6 +52,34 @@ def _read_time(text: str) -> datetime | str:
         return text
 
 
+_DURATION: Final = re.compile(r"(-?)([0-9]{1,12})(\.[0-9]{1,6})?([smhd])")
+_UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def as_duration(value: object) -> object:
+    """Text such as `90s`, `24h` or `-3d` as the length of time that it says; anything else as it is."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or (found[3] and found[4] != "s"):
+        return value
+    seconds = Decimal(f"{found[1]}{found[2]}{found[3] or ''}") * _UNITS[found[4]]
+    try:
+        return int(seconds * 1_000_000) * _MICROSECOND
+    except OverflowError:
+        return value
+
+
+def duration_text(length: timedelta) -> str:
+    """A length of time as text, in the largest unit that leaves no fraction."""
+    microseconds = length // _MICROSECOND
+    seconds, rest = divmod(abs(microseconds), 1_000_000)
+    sign = "-" if microseconds < 0 else ""
+    if rest:
+        return f"{sign}{seconds}.{rest:06}".rstrip("0") + "s"
+    unit = next(unit for unit, size in _UNITS.items() if seconds % size == 0)
+    return f"{sign}{seconds // _UNITS[unit]}{unit}"
+
+
 def is_number(value: object) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool)
@@ -93,13 +121,16 @@ def alike(left: object, right: object) -> tuple[Any, Any] | None:
     if isinstance(left, date) or isinstance(right, date):
         left, right = as_time(left), as_time(right)
         return (left, right) if isinstance(left, datetime) and isinstance(right, datetime) else None
+    if isinstance(left, timedelta) or isinstance(right, timedelta):
+        left, right = as_duration(left), as_duration(right)
+        return (left, right) if isinstance(left, timedelta) and isinstance(right, timedelta) else None
     if isinstance(left, UUID) or isinstance(right, UUID):
         return (str(left), str(right)) if isinstance(left, _IDS) and isinstance(right, _IDS) else None
     left, right = as_decimal(left), as_decimal(right)
-    return (_exact(left), _exact(right)) if is_number(left) and is_number(right) else None
+    return (exact(left), exact(right)) if is_number(left) and is_number(right) else None
 
 
-def _exact(value: Any) -> int | Decimal:
+def exact(value: Any) -> int | Decimal:
     # A float stands for the decimal that JSON spelled: 0.1 is one tenth, not its binary neighbour.
     return Decimal(repr(value)) if isinstance(value, float) else value
 
@@ -163,6 +194,8 @@ def as_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return f"{value:f}"
+    if isinstance(value, timedelta):
+        return duration_text(value)
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from assent.model.parse import NAME_PATTERN, Declaration, listed, parse_declaration
-from assent.model.problems import Invalid, Problem
+from assent.model.problems import Invalid, Problem, did_you_mean
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Role = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -290,7 +290,8 @@ def _check_lifecycle(lifecycle: Lifecycle) -> Iterator[Problem]:
         return
 
     def unknown(state: str, *path: str | int) -> Problem:
-        return Problem("UNKNOWN_STATE", f"`{state}` is not one of the states: {known}", ("lifecycle", *path))
+        message = f"`{state}` is not one of the states: {known}"
+        return Problem("UNKNOWN_STATE", message, ("lifecycle", *path), did_you_mean(state, states))
 
     if lifecycle.initial not in states:
         yield unknown(lifecycle.initial, "initial")
@@ -324,7 +325,8 @@ def _check_inbox(contract: Contract) -> Iterator[Problem]:
         if name is None:
             continue
         if (spec := contract.fields.get(name)) is None:
-            yield Problem("UNKNOWN_FIELD", f"{contract.name} has no field `{name}`", ("inbox", key))
+            message = f"{contract.name} has no field `{name}`"
+            yield Problem("UNKNOWN_FIELD", message, ("inbox", key), did_you_mean(name, contract.fields))
         elif key == "figure" and spec.type not in NUMBER_TYPES:
             message = f"money, an integer or a decimal was expected, `{name}` is {spec.type}"
             yield Problem("WRONG_TYPE", message, ("inbox", key))

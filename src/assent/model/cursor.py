@@ -98,6 +98,12 @@ def text_in(place: Any) -> str:
     return place
 
 
+def texts_in(place: Any) -> tuple[str, str]:
+    """For lists in the order of two names."""
+    first, second = place
+    return text_in(first), text_in(second)
+
+
 def time_in(place: Any) -> datetime:
     """A time with its zone, in years that every calendar and PostgreSQL can count."""
     found = datetime.fromisoformat(place)

@@ -3,14 +3,17 @@
 Every declaration that an author writes (contract, patch, flow) derives from `Declaration`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Final, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Tag, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from assent.model.problems import PROBLEMS_MAX, TOO_MANY, Path, Problem
+from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, TOO_MANY, Path, Problem, did_you_mean
 
 D = TypeVar("D", bound="Declaration")
 
@@ -44,19 +47,81 @@ def parse_declaration(kind: type[D], data: object) -> tuple[D | None, list[Probl
     try:
         return kind.model_validate(data), []
     except ValidationError as error:
-        return None, problems_of(error)
+        return None, problems_of(error, kind)
 
 
-def problems_of(error: ValidationError) -> list[Problem]:
-    """Return the problems of an error; of more than `PROBLEMS_MAX` the first, and one with their number."""
+def problems_of(error: ValidationError, kind: type[BaseModel] | None = None) -> list[Problem]:
+    """Return the problems of an error; of more than `PROBLEMS_MAX` the first, and one with their number.
+
+    `kind`, what was read, makes hints for keys that it does not have.
+    """
     if (number := error.error_count()) > DETAILS_MAX:
         return [Problem(TOO_MANY, _too_many(number))]
     found = error.errors(include_url=False)
     if number <= PROBLEMS_MAX:
-        return [_problem(detail) for detail in found]
+        return _hinted(found, kind)
     listed = PROBLEMS_MAX - 1
     message = f"{number:,} problems, of which the first {listed} are listed"
-    return [*(_problem(detail) for detail in found[:listed]), Problem(TOO_MANY, message)]
+    return [*_hinted(found[:listed], kind), Problem(TOO_MANY, message)]
+
+
+def _hinted(details: list[ErrorDetails], kind: type[BaseModel] | None) -> list[Problem]:
+    """Return the problems; the first of them name what was probably meant."""
+    problems = [_problem(detail) for detail in details]
+    for number, detail in enumerate(details[:HINTS_MAX]):
+        if problems[number].hint is None:
+            problems[number] = replace(problems[number], hint=_meant(detail, kind))
+    return problems
+
+
+def _meant(detail: ErrorDetails, kind: type[BaseModel] | None) -> str | None:
+    context, value = detail.get("ctx", {}), detail["input"]
+    if detail["type"] == "extra_forbidden":
+        if kind is None:
+            return None
+        known = sorted(_keys_at(kind, detail["loc"][:-1]))
+        return did_you_mean(str(detail["loc"][-1]), known) or (
+            f"known here: {listed(known)}" if known else None
+        )
+    if detail["type"] == "UNKNOWN_KIND":
+        value = value.get("type") if isinstance(value, dict) else None
+        known = context.get("known", "").split(", ")
+    else:
+        known = _QUOTED.findall(str(context.get("expected", "")))
+    return did_you_mean(value, known) if isinstance(value, str) else None
+
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
+
+
+def _keys_at(annotation: Any, place: tuple[str | int, ...]) -> set[str]:
+    """Return the keys that an author can write at a place of a declaration."""
+    models = list(_models_at(annotation, place))
+    return {spec.alias or name for model in models for name, spec in model.model_fields.items()}
+
+
+def _models_at(annotation: Any, place: tuple[str | int, ...]) -> Iterator[type[BaseModel]]:
+    """Yield the declarations that may stand at a place, as pydantic names it: with the tags of unions."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        tags = [part.tag for part in annotation.__metadata__ if isinstance(part, Tag)]
+        if not tags or place[:1] == (tags[0],):
+            yield from _models_at(arguments[0], place[1:] if tags else place)
+    elif origin in (Union, UnionType):
+        for member in arguments:
+            found = list(_models_at(member, place))
+            # A union without tags puts the name of the member into the place.
+            yield from found or (_models_at(member, place[1:]) if place else ())
+    elif isinstance(annotation, type) and origin is None and issubclass(annotation, BaseModel):
+        if not place:
+            yield annotation
+        for name, spec in annotation.model_fields.items() if place else ():
+            if place[0] in (name, spec.alias):
+                yield from _models_at(spec.annotation, place[1:])
+    elif arguments and place:
+        # A list, a tuple or a mapping: the last type is that of its items, but for the dots of a tuple.
+        items = [argument for argument in arguments if argument is not Ellipsis]
+        yield from _models_at(items[-1], place[1:])
 
 
 def _too_many(number: int) -> str:

@@ -135,6 +135,12 @@ def nearest(name: str, known: Collection[str]) -> str | None:
     return near[0] if near else None
 
 
+def did_you_mean(name: str, known: Collection[str]) -> str | None:
+    """Return a hint that names the known name that is most like this one, if one is."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`?" if near else None
+
+
 ERROR_CHARACTERS_MAX: Final = 2_000
 
 

@@ -104,6 +104,7 @@ Requirement = Annotated[
         _tag,
         custom_error_type="UNKNOWN_KIND",
         custom_error_message="`all`, `any`, or `type: requirement_satisfied | document_exists` was expected",
+        custom_error_context={"known": "requirement_satisfied, document_exists"},
     ),
 ]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from assent.model.canonical import INTEGER_MAX, JsonValue, NotCanonical, require_canonical
 from assent.model.contract import FieldSpec, FieldType, limit_of
 from assent.model.parse import shown
-from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem, nearest
+from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem, did_you_mean
 
 Fields = Mapping[str, FieldSpec]
 Checked = tuple[JsonValue, list[Problem]]
@@ -64,8 +64,7 @@ def check_value(spec: FieldSpec, value: Any, path: Path, found_before: int = 0) 
 
 
 def _unknown_field(fields: Fields, name: object, path: Path, *, is_hinted: bool) -> Problem:
-    near = nearest(str(name), fields) if is_hinted else None
-    hint = f"did you mean `{near}`?" if near else None
+    hint = did_you_mean(str(name), fields) if is_hinted else None
     return Problem(
         "UNKNOWN_FIELD", f"{shown(name)} is not a field of this contract", (*path, str(name)), hint
     )

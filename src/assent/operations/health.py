@@ -6,12 +6,12 @@ An instance is stuck that runs, and yet has nothing that could ever move it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from pydantic_settings import SettingsConfigDict
 
-from assent.operations.queues import COUNTED_MAX, Queue, look_at_queues
+from assent.operations.queues import COUNTED_MAX, IncidentCount, Queue, count_open_incidents, look_at_queues
 from assent.store.database import Connection, Database
 from assent.store.environment import EnvironmentSettings, number
 from assent.store.queries import load_queries
@@ -103,12 +103,18 @@ class Health:
     latency: Latency
     stuck: tuple[StuckInstance, ...]
     dead_letters: tuple[DeadLetters, ...]
+    incidents: tuple[IncidentCount, ...]
+    """Instances that an error paused, by code and definition."""
     problems: tuple[str, ...]
     """What is wrong, in words; nothing when all is well."""
 
     @property
     def is_healthy(self) -> bool:
         return not self.problems
+
+    @property
+    def status(self) -> Literal["ok", "degraded"]:
+        return "ok" if self.is_healthy else "degraded"
 
 
 async def health(
@@ -124,10 +130,14 @@ async def health(
         # Before the queues, which are looked at by plans of their own.
         stuck = await find_stuck(connection, org_id, limits.stuck_after, _FINDINGS_MAX, partition_id)
         queues = await look_at_queues(connection, now, partition_id)
+        incidents = await count_open_incidents(connection, partition_id)
         latency = await _latency(connection, now, partition_id)
         dead = await _dead_letters(connection, now, limits, partition_id)
-    problems = (*_late(queues, limits), *_slow(latency, limits), *_standing(stuck), *_given_up(dead))
-    return Health(now, tuple(queues), latency, tuple(stuck), tuple(dead), problems)
+    problems = (
+        *(*_late(queues, limits), *_slow(latency, limits), *_standing(stuck)),
+        *(*_paused(incidents, now), *_given_up(dead)),
+    )
+    return Health(now, tuple(queues), latency, tuple(stuck), tuple(dead), tuple(incidents), problems)
 
 
 async def _latency(connection: Connection, now: datetime, partition_id: str | None) -> Latency:
@@ -159,6 +169,15 @@ def _standing(stuck: Sequence[StuckInstance]) -> Iterator[str]:
     if stuck:
         found = f"{len(stuck)}" if len(stuck) < _FINDINGS_MAX else f"{_FINDINGS_MAX} or more"
         yield f"stuck: {found} instances, the first of them {stuck[0].instance_id}"
+
+
+def _paused(incidents: Sequence[IncidentCount], now: datetime) -> Iterator[str]:
+    for each in incidents:
+        age_s = (now - each.oldest_at).total_seconds() if each.oldest_at is not None else 0.0
+        yield (
+            f"incidents: {each.number:,} paused with {each.code} in {each.definition}, the oldest for {age_s:,.0f} s; "
+            "run `assent incidents`"
+        )
 
 
 def _given_up(dead: Sequence[DeadLetters]) -> Iterator[str]:

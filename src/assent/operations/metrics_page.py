@@ -60,6 +60,7 @@ class MetricsPage:
                 delayed=queue.delayed,
                 oldest_s=queue.oldest_s,
                 dead=queue.dead,
+                processing=queue.processing,
             )
         metrics.incidents({(each.code, each.definition): each.number for each in incidents})
         return True

@@ -16,7 +16,9 @@ WITH events AS (
            (SELECT retry_at FROM assent.workflow_events_outbox WHERE status = 'failed' AND retry_at <= $1
              ORDER BY status, retry_at, created_at LIMIT 1)),
          (SELECT count(*) FROM (
-            SELECT FROM assent.workflow_events_outbox WHERE status = 'dead' LIMIT $2) AS dead)
+            SELECT FROM assent.workflow_events_outbox WHERE status = 'dead' LIMIT $2) AS dead),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.workflow_events_outbox WHERE status = 'processing' LIMIT $2) AS claimed)
 ), effects AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.jobs
@@ -28,7 +30,9 @@ WITH events AS (
             SELECT run_at FROM assent.jobs
              WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'dead' LIMIT $2) AS dead)
+            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'running' LIMIT $2) AS claimed)
 ), results AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.jobs
@@ -40,7 +44,9 @@ WITH events AS (
             SELECT run_at FROM assent.jobs
              WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'dead' LIMIT $2) AS dead)
+            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'running' LIMIT $2) AS claimed)
 ), tasks AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.jobs
@@ -52,7 +58,9 @@ WITH events AS (
             SELECT run_at FROM assent.jobs
              WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'dead' LIMIT $2) AS dead)
+            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'running' LIMIT $2) AS claimed)
 ), timers AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_step_executions
@@ -62,10 +70,10 @@ WITH events AS (
              WHERE status = 'pending' AND resume_at > $1 LIMIT $2) AS later),
          (SELECT resume_at FROM assent.workflow_step_executions
            WHERE status = 'pending' AND resume_at <= $1 ORDER BY resume_at LIMIT 1),
-         0
+         0, 0
 ), people AS (
   -- Seats and not requests: these have an index of the open ones.
-  SELECT count(*), 0, min(created_at), 0
+  SELECT count(*), 0, min(created_at), 0, 0
     FROM (SELECT created_at FROM assent.workflow_seats WHERE status = 'open' LIMIT $2) AS open
 )
 SELECT * FROM (
@@ -73,13 +81,13 @@ SELECT * FROM (
   SELECT 'results', * FROM results UNION ALL
   SELECT 'tasks', * FROM tasks UNION ALL
   SELECT 'timers', * FROM timers UNION ALL SELECT 'people', * FROM people
-) AS queues (name, pending, delayed, oldest_at, dead);
+) AS queues (name, pending, delayed, oldest_at, dead, processing);
 
 -- name: look_at_queues_of_partition
 -- The same of one partition: what is open is found by index, and whose it is by its instance, its request or itself.
 WITH open_events AS MATERIALIZED (
   SELECT q.status, q.retry_at, q.created_at FROM assent.workflow_events_outbox q
-   WHERE q.status IN ('pending', 'failed', 'dead') AND $3 = coalesce(q.payload_json ->> 'partition',
+   WHERE q.status IN ('pending', 'failed', 'processing', 'dead') AND $3 = coalesce(q.payload_json ->> 'partition',
          (SELECT i.partition_id FROM assent.workflow_instances i WHERE i.org_id = q.org_id AND i.id = q.instance_id),
          -- The instance of a new entity is to come.
          (SELECT e.partition_id FROM assent.entities e
@@ -89,7 +97,7 @@ WITH open_events AS MATERIALIZED (
   SELECT j.kind, j.status, j.run_at FROM assent.jobs j
    CROSS JOIN LATERAL (
      SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
-   WHERE j.status IN ('queued', 'retrying', 'dead') AND o.partition_id = $3 LIMIT $2
+   WHERE j.status IN ('queued', 'retrying', 'running', 'dead') AND NOT j.resolved AND o.partition_id = $3 LIMIT $2
 ), open_timers AS MATERIALIZED (
   SELECT q.resume_at FROM assent.workflow_step_executions q
     JOIN assent.workflow_instances i ON i.org_id = q.org_id AND i.id = q.instance_id
@@ -100,23 +108,23 @@ WITH open_events AS MATERIALIZED (
    WHERE q.status = 'open' AND i.partition_id = $3 LIMIT $2
 )
 SELECT * FROM (
-  SELECT 'events', count(*) FILTER (WHERE status <> 'dead' AND coalesce(retry_at <= $1, true)),
-         count(*) FILTER (WHERE status <> 'dead' AND retry_at > $1),
+  SELECT 'events', count(*) FILTER (WHERE status IN ('pending', 'failed') AND coalesce(retry_at <= $1, true)),
+         count(*) FILTER (WHERE status IN ('pending', 'failed') AND retry_at > $1),
          min(coalesce(retry_at, created_at))
-           FILTER (WHERE status <> 'dead' AND coalesce(retry_at <= $1, true)),
-         count(*) FILTER (WHERE status = 'dead') FROM open_events
+           FILTER (WHERE status IN ('pending', 'failed') AND coalesce(retry_at <= $1, true)),
+         count(*) FILTER (WHERE status = 'dead'), count(*) FILTER (WHERE status = 'processing') FROM open_events
   UNION ALL
-  SELECT k.kind || 's', count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at <= $1),
-         count(*) FILTER (WHERE j.status <> 'dead' AND j.run_at > $1),
-         min(j.run_at) FILTER (WHERE j.status <> 'dead' AND j.run_at <= $1),
-         count(*) FILTER (WHERE j.status = 'dead')
+  SELECT k.kind || 's', count(*) FILTER (WHERE j.status IN ('queued', 'retrying') AND j.run_at <= $1),
+         count(*) FILTER (WHERE j.status IN ('queued', 'retrying') AND j.run_at > $1),
+         min(j.run_at) FILTER (WHERE j.status IN ('queued', 'retrying') AND j.run_at <= $1),
+         count(*) FILTER (WHERE j.status = 'dead'), count(*) FILTER (WHERE j.status = 'running')
     FROM unnest(ARRAY['effect', 'result', 'task']) AS k (kind) LEFT JOIN open_jobs j ON j.kind = k.kind GROUP BY k.kind
   UNION ALL
   SELECT 'timers', count(*) FILTER (WHERE resume_at <= $1), count(*) FILTER (WHERE resume_at > $1),
-         min(resume_at) FILTER (WHERE resume_at <= $1), 0 FROM open_timers
+         min(resume_at) FILTER (WHERE resume_at <= $1), 0, 0 FROM open_timers
   UNION ALL
-  SELECT 'people', count(*), 0, min(created_at), 0 FROM open_seats
-) AS queues (name, pending, delayed, oldest_at, dead)
+  SELECT 'people', count(*), 0, min(created_at), 0, 0 FROM open_seats
+) AS queues (name, pending, delayed, oldest_at, dead, processing)
  ORDER BY array_position(ARRAY['events', 'effects', 'results', 'tasks', 'timers', 'people'], name);
 
 -- name: look_at_latency
@@ -142,7 +150,7 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
         UNION ALL
         (SELECT j.kind || 's', j.lane, j.ended_at
            FROM assent.jobs j
-          WHERE j.status = 'dead' AND ($3::text IS NULL OR $3 = (
+          WHERE j.status = 'dead' AND NOT j.resolved AND ($3::text IS NULL OR $3 = (
                   SELECT o.partition_id FROM assent.job_origins o
                    WHERE o.org_id = j.org_id AND o.id = j.id AND o.kind = j.kind)) LIMIT $2)) AS dead
  GROUP BY queue, kind ORDER BY queue, kind;
@@ -152,6 +160,33 @@ SELECT queue, kind, count(*) AS number, count(*) FILTER (WHERE created_at > $1) 
 SELECT coalesce(incident ->> 'code', 'PAUSED') AS code, workflow_id AS definition, count(*) AS number
   FROM (SELECT incident, workflow_id FROM assent.workflow_instances WHERE status = 'paused' LIMIT $1) AS paused
  GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: count_open_incidents
+-- Instances that an error paused, by code and workflow, and since when: of all orgs or the one of the transaction, and of
+-- one partition, where one is given.
+SELECT incident ->> 'code' AS code, workflow_id AS definition, count(*) AS number, min(updated_at) AS oldest_at
+  FROM (SELECT incident, workflow_id, updated_at FROM assent.workflow_instances
+         WHERE status = 'paused' AND coalesce(incident ->> 'code', 'PAUSED') <> 'PAUSED'
+           AND ($2::text IS NULL OR partition_id = $2) LIMIT $1) AS paused
+ GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: group_incidents
+-- Incidents of an org by kind, code, definition and node: how many, since when, and the newest of each; of one partition, where
+-- one is given. Counted up to a limit.
+SELECT kind, code, definition, definition_id, definition_version, definition_hash, node, count(*) AS number,
+       min(since) AS first_at, max(since) AS last_at, (array_agg(id ORDER BY since DESC, id DESC))[1:$3] AS examples,
+       (array_agg(message ORDER BY since DESC, id DESC))[1] AS message
+  FROM (SELECT * FROM assent.incidents WHERE org_id = $1 AND ($2::text IS NULL OR partition_id = $2) LIMIT $4) AS open
+ GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 10 DESC, 8 DESC, 1, 2, 3, 7;
+
+-- name: page_of_incidents
+-- Incidents of an org, newest first; of one kind, code, definition, node and partition, where these are given. A node has one
+-- id in each definition.
+SELECT * FROM assent.incidents
+ WHERE org_id = $1 AND ($2::text IS NULL OR partition_id = $2) AND ($3::text IS NULL OR kind = $3)
+   AND ($4::text IS NULL OR code = $4) AND ($5::text IS NULL OR definition = $5)
+   AND ($6::text[] IS NULL OR node = ANY ($6)) AND ($7::timestamptz IS NULL OR (since, id) < ($7, $8::uuid))
+ ORDER BY since DESC, id DESC LIMIT $9;
 
 -- name: find_by_index
 -- Has this transaction read the small indexes of what is open, and not the tables of all that ever was.
@@ -175,7 +210,7 @@ SELECT * FROM (
     CROSS JOIN LATERAL (
       SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
      LEFT JOIN assent.job_attempts a ON a.org_id = j.org_id AND a.job_id = j.id AND a.attempt = j.attempts
-    WHERE j.org_id = $1 AND j.status = 'dead' AND j.kind = coalesce($2::text, j.kind)
+    WHERE j.org_id = $1 AND j.status = 'dead' AND NOT j.resolved AND j.kind = coalesce($2::text, j.kind)
       AND ($7::text IS NULL OR j.lane = $7) AND ($6::text IS NULL OR o.partition_id = $6)
       AND ($3::timestamptz IS NULL OR (j.created_at, j.id) < ($3, $4::uuid))
     ORDER BY j.created_at DESC, j.id DESC LIMIT $5)) AS letters
@@ -192,7 +227,7 @@ SELECT EXISTS (
   SELECT FROM assent.jobs j
    CROSS JOIN LATERAL (
      SELECT partition_id FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o
-   WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND o.partition_id = $3);
+   WHERE j.org_id = $1 AND j.id = $2 AND j.status = 'dead' AND NOT j.resolved AND o.partition_id = $3);
 
 -- name: list_open_events
 -- The events of an org that are still to be processed, the oldest first. Two parts, because each has its own index.

@@ -31,6 +31,8 @@ class Queue:
     oldest_s: float
     """How long the oldest has been due."""
     dead: int
+    processing: int = 0
+    """What a worker has claimed."""
 
 
 async def look_at_queues(
@@ -43,7 +45,10 @@ async def look_at_queues(
     else:
         rows = await connection.fetch(_SQL.look_at_queues_of_partition, now, COUNTED_MAX, partition_id)
     return [
-        Queue(row["name"], row["pending"], row["delayed"], _age_s(row["oldest_at"], now), row["dead"])
+        Queue(
+            *(row["name"], row["pending"], row["delayed"], _age_s(row["oldest_at"], now)),
+            *(row["dead"], row["processing"]),
+        )
         for row in rows
     ]
 
@@ -56,6 +61,16 @@ class IncidentCount:
     """The code of the incident; `PAUSED` where an operator paused the instance."""
     definition: str
     number: int
+    oldest_at: datetime | None = None
+    """Since when the first of them is paused, where that was asked for."""
+
+
+async def count_open_incidents(
+    connection: Connection, partition_id: str | None = None
+) -> list[IncidentCount]:
+    """Return how many instances an error paused, of all orgs or of the one of the transaction."""
+    rows = await connection.fetch(_SQL.count_open_incidents, COUNTED_MAX, partition_id)
+    return [IncidentCount(**row) for row in rows]
 
 
 async def count_incidents(connection: Connection) -> list[IncidentCount]:

@@ -296,3 +296,20 @@ SELECT k.org_id, k.id, k.user_id, k.scopes, k.expires_at, k.partition_id, k.crea
               WHERE c.org_id = m.org_id AND c.role = ANY (m.roles)) AS capabilities
   FROM assent.api_keys k JOIN assent.members m ON m.org_id = k.org_id AND m.user_id = k.user_id
  WHERE k.key_hash = $1 AND k.revoked_at IS NULL;
+
+-- name: insert_org_if_new
+-- An org, unless there is one of this id.
+INSERT INTO assent.orgs (org_id, name, settings) VALUES ($1, $2, $3::jsonb) ON CONFLICT (org_id) DO NOTHING
+RETURNING org_id, name, settings, created_at;
+
+-- name: read_org
+-- An org with its settings.
+SELECT org_id, name, settings, created_at FROM assent.orgs WHERE org_id = $1;
+
+-- name: lock_org
+-- The same, locked: two administrators do not overwrite each other's settings.
+SELECT org_id, name, settings, created_at FROM assent.orgs WHERE org_id = $1 FOR UPDATE;
+
+-- name: update_settings
+-- Replaces the settings of an org.
+UPDATE assent.orgs SET settings = $2::jsonb WHERE org_id = $1 RETURNING org_id, name, settings, created_at;

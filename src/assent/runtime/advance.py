@@ -63,7 +63,7 @@ class Advancing:
         jobs = await self.loader.load(connection, works, standing, now, failing=failing, held=held)
         if watch is not None:
             watch.loaded(jobs)
-        perform = _perform if watch is None else watch.around(_perform)
+        perform = watch.around(_perform) if watch is not None and watch.observes else _perform
         while True:
             needs = await _perform_until_needs(jobs, perform)
             _require_none_refused(jobs)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from assent.approvals.forms import FormView, read_form
@@ -30,6 +30,9 @@ from assent.runtime.core import OrgScope
 from assent.runtime.readers import could_answer, may_read_request, read_instance_row, was_asked
 from assent.runtime.views import InstanceView
 from assent.store.database import Connection
+
+ENDED_CODES: Final = ("APPROVAL_DECIDED", "APPROVAL_VOID", "WORKFLOW_NOT_ACTIVE")
+"""The codes of commands that may have come after the end of their request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +127,19 @@ class ApprovalCommands:
             job = await scope.execute("request", request_id, command, partition_id=scope.partition_id)
             return view_of_execution(job)
         except Refused as refused:
-            if refused.code != "APPROVAL_VOID":
-                raise
-            raise Refused(await self._how_it_ended(request_id)) from refused
+            if refused.code in ENDED_CODES and (ended := await self._how_it_ended(request_id)):
+                raise Refused(ended) from refused
+            raise
 
-    async def _how_it_ended(self, request_id: UUID) -> Rejection:
-        """Return why a request is not open: the instance knows the requests of its present round only."""
+    async def _how_it_ended(self, request_id: UUID) -> Rejection | None:
+        """Return how a request ended, and by whose decision; None for one that is open.
+
+        The instance knows the requests of its present round only, and after its end none.
+        """
         async with self.scope.reading() as connection:
-            status, reason = await read_status(connection, self.scope.org_id, request_id)
-        return not_open(request_id, status, reason)
+            reader = self.scope.required_actor.id
+            status, reason, first = await read_status(connection, self.scope.org_id, request_id, reader)
+        return None if status == "pending" else not_open(request_id, status, reason, first)
 
 
 @dataclass(frozen=True, slots=True)

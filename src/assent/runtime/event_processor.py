@@ -31,7 +31,7 @@ from assent.runtime.core import Core
 from assent.runtime.errors import InstanceBusy, ReceiptTaken, StepFailed
 from assent.runtime.event_inputs import load_events
 from assent.runtime.keyed_events import OrgRotation, route_arrivals
-from assent.runtime.watch import watching
+from assent.runtime.watch import Watch, watching
 from assent.store.database import Connection
 from assent.store.queries import load_queries
 from assent.telemetry import hooks
@@ -45,8 +45,13 @@ STALE_RETRY_S: Final = 60.0
 """How long an event waits for its workflow to be compiled again."""
 
 
-async def settle_failure(
-    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
+async def settle_failure(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    advancing: Advancing,
+    work: BatchItem,
+    error: Exception,
+    now: datetime,
+    watch: Watch,
 ) -> None:
     """Decide about the one event of a work whose attempt failed. The instance's lock is held."""
     (event,) = work.events.values()
@@ -57,15 +62,15 @@ async def settle_failure(
         wait = jittered(backoff(event["attempts"] + 1, *_RETRIES))
         await _record(connection, event, "failed", error, wait)
     else:
-        await _give_up(connection, advancing, work, event, error, now)
+        await _give_up(connection, advancing, work, event, error, now, watch)
 
 
-async def pause_for(
-    connection: Connection, advancing: Advancing, work: BatchItem, why: str, now: datetime
+async def pause_for(  # noqa: PLR0913, PLR0917
+    connection: Connection, advancing: Advancing, work: BatchItem, why: str, now: datetime, watch: Watch
 ) -> None:
     """Pause an instance until an operator has looked at the event that failed."""
     pause = Pause(new_id(now), SYSTEM, why, code=EVENT_FAILED)
-    await _advance_alone(connection, advancing, work, pause, now)
+    await _advance_alone(connection, advancing, work, pause, now, watch)
 
 
 def _wait_without_attempt_s(error: Exception) -> float | None:
@@ -78,32 +83,45 @@ def _wait_without_attempt_s(error: Exception) -> float | None:
 
 
 async def _give_up(  # noqa: PLR0913, PLR0917
-    connection: Connection, advancing: Advancing, work: BatchItem, event: Any, error: Exception, now: datetime
+    connection: Connection,
+    advancing: Advancing,
+    work: BatchItem,
+    event: Any,
+    error: Exception,
+    now: datetime,
+    watch: Watch,
 ) -> None:
     """The attempts are used up: the error edge is taken, or else the instance pauses and a dead letter is left."""
     try:
         async with connection.transaction():
-            went_on = await _fail_step(connection, advancing, work, error, now)
+            went_on = await _fail_step(connection, advancing, work, error, now, watch)
     except Exception as worse:
         error, went_on = worse, False
+        watch.begin([])  # what it had done is rolled back
     if went_on:
         keys = [event["org_id"]], [event["created_at"]], [event["id"]]
         await connection.execute(_SQL.complete_events, *keys, [_text(error)], now)
     else:
         await _record(connection, event, "dead", error, None)
+        watch.died(event, _text(error))
 
 
-async def _fail_step(
-    connection: Connection, advancing: Advancing, work: BatchItem, error: Exception, now: datetime
+async def _fail_step(  # noqa: PLR0913, PLR0917
+    connection: Connection,
+    advancing: Advancing,
+    work: BatchItem,
+    error: Exception,
+    now: datetime,
+    watch: Watch,
 ) -> bool:
     """Record the failure in the instance; true when the workflow knew what to do about it."""
     if isinstance(error, StepFailed):
         failing = {error.node_id: error.error}
-        job = await _advance_alone(connection, advancing, work, work.inputs[0], now, failing)
+        job = await _advance_alone(connection, advancing, work, work.inputs[0], now, watch, failing)
         return job is not None and job.run.instance.status != "paused"
     # A projection that is behind its steps must not get new ones: it is to be rebuilt first.
     if not isinstance(error, ReceiptTaken):
-        await pause_for(connection, advancing, work, _text(error), now)
+        await pause_for(connection, advancing, work, _text(error), now, watch)
     return False
 
 
@@ -113,11 +131,12 @@ async def _advance_alone(  # noqa: PLR0913, PLR0917
     work: BatchItem,
     given: Input,
     now: datetime,
+    watch: Watch,
     failing: dict[str, Exception] | None = None,
 ) -> Execution | None:
     birth = work.birth if failing else None
     alone = BatchItem(work.org_id, work.instance_id, [given], birth)
-    jobs = await advancing.advance(connection, [alone], now, as_owner=True, failing=failing)
+    jobs = await advancing.advance(connection, [alone], now, as_owner=True, failing=failing, watch=watch)
     return jobs[0] if jobs else None
 
 
@@ -210,8 +229,7 @@ class EventProcessor:
     async def _process(self, batch: EventBatch, claim: Claim) -> int:
         async def work(connection: Connection) -> int:
             now = self.database.clock.now()
-            if watch is not None:
-                watch.begin([])  # of an attempt before this one nothing happened
+            watch.begin([])  # of an attempt before this one nothing happened
             batch.works, batch.places = [], await claim(connection, now)
             if not batch.places:
                 return 0
@@ -267,15 +285,18 @@ class EventProcessor:
     async def _settle(self, attempted: BatchItem, error: Exception) -> None:
         """Record that an attempt failed, unless another worker processed the event in the meantime."""
         (event,) = attempted.events.values()
+        watch = Watch(None, None, inline=False)
 
         async def work(connection: Connection) -> None:
             now = self.database.clock.now()
+            watch.begin([])
             places = await those_free([attempted.key])(connection, now)
             works, _ = await load_events(connection, places, 1, due_only=False)
             if works and _is_as_it_was(works[0], event):
-                await settle_failure(connection, self.advancing, works[0], error, now)
+                await settle_failure(connection, self.advancing, works[0], error, now, watch)
 
         await self.database.run(work, org_id=None)
+        watch.committed(self.database.clock.now())
 
     async def recover_batches(self, limit: int = 100) -> int:
         """Split abandoned notes into notes of one, and run those; return how many instances were in them."""
@@ -320,6 +341,7 @@ class EventProcessor:
         Where that was the last attempt, the instance pauses. Committed at once: it counts, should this process die of
         the event too.
         """
+        watch = Watch(None, None, inline=False)
         async with self.database.transaction(None) as connection:
             # To the end of the line, before others that may be innocent.
             if await connection.execute(_SQL.touch_batch, note, now) == "UPDATE 0":
@@ -331,9 +353,9 @@ class EventProcessor:
                 return None
             if event["status"] == "dead":
                 await connection.execute(_SQL.lock_instances, [instance_id])
-                await pause_for(
-                    connection, self.advancing, BatchItem(org_id, instance_id), event["error"], now
-                )
+                item = BatchItem(org_id, instance_id)
+                await pause_for(connection, self.advancing, item, event["error"], now, watch)
+        watch.committed(now)
         return org_id, instance_id
 
     def _batch(self) -> EventBatch:

@@ -6,12 +6,12 @@ results whose attempts are used up.
 """
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from assent.definitions import Move
+from assent.definitions import Definition, Move, Pin
 from assent.engine.evolve import fold
 from assent.engine.inputs import Repin, RetryInstance
 from assent.engine.instance import Instance
@@ -20,6 +20,15 @@ from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.actor import SYSTEM, Authority
 from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event, Refused, Rejection
+from assent.operations.incidents import (
+    Incident,
+    IncidentFilter,
+    IncidentGroup,
+    group_rows,
+    incident_rows,
+    merge_groups,
+    ways_out_of,
+)
 from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
 from assent.outbox.events import emit_events
 from assent.runtime.advance import Advancing
@@ -32,8 +41,12 @@ from assent.runtime.rows import instance_from, projection_row, step_from
 from assent.runtime.write import settle_deferred_events
 from assent.store.database import Connection, Database
 from assent.store.queries import load_queries
+from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+DefinitionVersion = tuple[UUID, int, str]
+"""The id, the version and the hash of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +102,87 @@ class OperationCommands:
 
         await scope.write(work)
 
+    async def incidents(self) -> list[IncidentGroup]:
+        """Return what waits for an operator, grouped by kind, code, definition and node; the newest group first.
+
+        Takes the capability `workflows:retry`.
+        """
+        scope = self.scope
+        may_operate(scope.required_actor, "retry")
+        async with scope.reading() as connection:
+            rows = await group_rows(connection, scope.org_id, scope.partition_id)
+            names = await self._node_names(connection, rows)
+        kept = ("kind", "code", "definition", "number", "first_at", "last_at", "message")
+        return merge_groups(
+            [
+                IncidentGroup(
+                    **{name: row[name] for name in kept},
+                    node=_named(names, row),
+                    examples=tuple(row["examples"]),
+                )
+                for row in rows
+            ]
+        )
+
+    async def list_incidents(
+        self, wanted: IncidentFilter | None = None, *, after: Cursor | None = None, limit: int = 100
+    ) -> list[Incident]:
+        """Return incidents one by one, newest first, with the commands that help; of one group, where it is named.
+
+        Takes the capability `workflows:retry`.
+        """
+        scope, wanted = self.scope, wanted or IncidentFilter()
+        may_operate(scope.required_actor, "retry")
+        async with scope.reading() as connection:
+            nodes = await self._ids_of_node(connection, wanted.node)
+            rows = await incident_rows(
+                *(connection, scope.org_id, wanted, nodes, after, limit), partition_id=scope.partition_id
+            )
+            names = await self._node_names(connection, rows)
+        kept = (
+            "id",
+            "kind",
+            "code",
+            "message",
+            "since",
+            "what",
+            "instance_id",
+            "definition",
+            "definition_version",
+        )
+        return [
+            Incident(
+                **{name: row[name] for name in kept},
+                node=_named(names, row),
+                ways_out=ways_out_of(row["kind"], row["id"]),
+            )
+            for row in rows
+        ]
+
+    async def _ids_of_node(self, connection: Connection, name: str | None) -> list[str] | None:
+        """Return the name of a node with its ids in the definitions of all incidents; None without a name."""
+        if name is None:
+            return None
+        rows = await group_rows(connection, self.scope.org_id, self.scope.partition_id)
+        names = await self._node_names(connection, rows)
+        return [name, *(row["node"] for row in rows if row["node"] and _named(names, row) == name)]
+
+    async def _node_names(
+        self, connection: Connection, rows: Sequence[Row]
+    ) -> Mapping[DefinitionVersion, Mapping[str, str]]:
+        """Return the names of nodes by their ids, for each definition of these rows that can be loaded."""
+        pins = [
+            Pin(self.scope.org_id, row["definition_id"], row["definition_version"], row["definition_hash"])
+            for row in rows
+            if row["definition_id"] is not None
+        ]
+        loaded = await self.scope.core.definitions.by_id(connection, pins)
+        return {
+            pin[1:]: {node.id: node.name for node in found.workflow.nodes.values()}
+            for pin, found in loaded.items()
+            if isinstance(found, Definition)
+        }
+
     async def _row(self, connection: Connection, instance_id: UUID) -> dict[str, Any]:
         work = BatchItem(self.scope.org_id, instance_id)
         row = (await self.scope.core.advancing.loader.read(connection, [work])).instances.get(work.key)
@@ -105,6 +199,13 @@ class OperationCommands:
         rows = await connection.fetch(_SQL.load_steps, row["org_id"], row["id"])
         steps = [step_from(dict(step)) for step in rows]
         return fold(plan, _at_birth(row, [step.entity_version for step in steps]), steps)
+
+
+def _named(names: Mapping[DefinitionVersion, Mapping[str, str]], row: Row) -> str | None:
+    """Return the name of a row's node; the incident of an instance has it already."""
+    node: str | None = row["node"]
+    known = names.get((row["definition_id"], row["definition_version"], row["definition_hash"]), {})
+    return known.get(node, node) if node is not None else None
 
 
 async def repin(database: Database, advancing: Advancing, moves: Sequence[Move]) -> None:

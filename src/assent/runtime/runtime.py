@@ -1,11 +1,19 @@
 """The runtime of an application on one database, and its commands for one org and actor."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from assent.model.actor import Actor, Origin
+from assent.model.actor import SYSTEM, Actor, By, Origin
 from assent.model.names import require_name
+from assent.people.orgs import Org, create_org
+from assent.runtime.administration_commands import (
+    ChainCommands,
+    RuleCommands,
+    SecretCommands,
+    SettingCommands,
+    SigningSecretCommands,
+)
 from assent.runtime.approval_commands import ApprovalCommands, FormCommands
 from assent.runtime.core import Core, OrgScope
 from assent.runtime.definition_commands import DefinitionCommands
@@ -14,7 +22,8 @@ from assent.runtime.instance_commands import EntityCommands, InstanceCommands
 from assent.runtime.operation_commands import DeadLetterCommands, OperationCommands
 from assent.runtime.task_commands import TaskCommands
 from assent.store.caller_transaction import CallerDatabase, caller_transaction
-from assent.store.database import Database
+from assent.store.database import Connection, Database
+from assent.telemetry import current_trace
 
 
 class Runtime:
@@ -39,6 +48,17 @@ class Runtime:
         if partition_id is not None:
             require_name(partition_id, "partition_id")
         return OrgRuntime(OrgScope(self.core, org_id, actor, partition_id))
+
+    async def create_org(
+        self, org_id: str, name: str | None = None, settings: Mapping[str, Any] | None = None
+    ) -> Org:
+        """Create an org, as the operator of the database; raise `Refused` if there is one, or `Invalid`."""
+        declared = self.core.kernel.registry.settings
+
+        async def work(connection: Connection) -> Org:
+            return await create_org(connection, org_id, name, settings, declared=declared)
+
+        return await self.database.run(work, org_id=None, by=By(SYSTEM, self.core.origin, current_trace()))
 
     @asynccontextmanager
     async def within(
@@ -71,6 +91,7 @@ class OrgRuntime:
 
     __slots__ = (
         "approvals",
+        "chains",
         "dead_letters",
         "definitions",
         "entities",
@@ -79,7 +100,11 @@ class OrgRuntime:
         "instances",
         "operations",
         "requests",
+        "rules",
         "scope",
+        "secrets",
+        "settings",
+        "signing_secrets",
         "tasks",
     )
 
@@ -95,6 +120,11 @@ class OrgRuntime:
         self.dead_letters = DeadLetterCommands(scope)
         self.definitions = DefinitionCommands(scope)
         self.operations = OperationCommands(scope)
+        self.settings = SettingCommands(scope)
+        self.rules = RuleCommands(scope)
+        self.chains = ChainCommands(scope)
+        self.secrets = SecretCommands(scope)
+        self.signing_secrets = SigningSecretCommands(scope)
 
     def by(self, actor: Actor) -> "OrgRuntime":
         """Return the same commands for another actor."""

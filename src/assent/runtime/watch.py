@@ -1,4 +1,4 @@
-"""Looking on while a batch is advanced: spans for those whose traces are sampled, and metrics.
+"""Looking on while a batch is advanced: spans for those whose traces are sampled, metrics, and lines about incidents.
 
 Each instance of a batch goes on in the trace that brought its event: event → advance → nodes. The batch itself is a
 span of its own, and they are linked. What is seen counts when the batch has committed. Of one that was rolled back
@@ -8,7 +8,7 @@ nothing is reported, for it is tried again at once, in halves; the failure of an
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,8 +18,10 @@ from uuid import UUID
 from assent.engine.inputs import Input
 from assent.engine.nodes.base import Need
 from assent.engine.visit import Visit
+from assent.jobs.dead_letters import log_dead
 from assent.model.mutation import Refused, Rejection
 from assent.runtime.batch import BatchItem, Execution
+from assent.store.rows import Row
 from assent.telemetry import Metrics, Span, Tracer, hooks, is_sampled, is_traceparent, scope, span
 
 _log = logging.getLogger(__name__)
@@ -40,11 +42,18 @@ class Watch:
         self._took: defaultdict[str, list[float]] = defaultdict(list)
         self._asked: dict[UUID, str] = {}
         self._jobs: Sequence[Execution] = ()
+        self._dead: list[tuple[Row, str]] = []
+
+    @property
+    def observes(self) -> bool:
+        """Whether steps are timed; incidents are logged in any case."""
+        return self._tracer is not None or self._metrics is not None
 
     def begin(self, works: Sequence[BatchItem]) -> None:
         """The works are claimed; where they are traced, they go on from here."""
         self._batch, self._traced, self._entered, self._jobs = None, {}, {}, ()
         self._took.clear()
+        self._dead.clear()
         if self._tracer is None:
             return
         if works and not self._inline:
@@ -72,10 +81,17 @@ class Watch:
         return performing
 
     def answered(self, needs: Sequence[tuple[Execution, Visit, Need]]) -> None:
-        for job, visit, _ in needs:
+        for job, visit, _ in needs if self.observes else ():
             self._leave(job, visit)
 
+    def died(self, event: Row, error: str) -> None:
+        """Note that an event is dead."""
+        self._dead.append((event, error))
+
     def committed(self, now: datetime) -> None:
+        log_incidents(self._jobs)
+        for event, error in self._dead:
+            log_dead("event", event, event["event_type"], "EVENT_FAILED", error)
         for job in self._jobs:
             traced = self._traced.get(job.work.instance_id)
             if traced is not None and traced.advance is not None:
@@ -159,18 +175,12 @@ class Watch:
 
 
 @contextmanager
-def watching(
-    now: Callable[[], datetime], *, inline: bool = False, alone: bool = False
-) -> Iterator[Watch | None]:
-    """Yield a watch from the first attempt of a transaction to its commit; None without tracer and metrics.
+def watching(now: Callable[[], datetime], *, inline: bool = False, alone: bool = False) -> Iterator[Watch]:
+    """Yield a watch from the first attempt of a transaction to its commit.
 
     A command is `inline`. What is tried by itself, command or event, is `alone`: what fails then is its own failure.
     """
-    tracer, metrics = hooks.tracer, hooks.metrics
-    if tracer is None and metrics is None:
-        yield None
-        return
-    watch = Watch(tracer, metrics, inline=inline)
+    watch = Watch(hooks.tracer, hooks.metrics, inline=inline)
     try:
         yield watch
     except BaseException as error:
@@ -182,6 +192,24 @@ def watching(
     except Exception:
         # The batch is committed: an error here would be taken for its failure, and what is done would be done again.
         _log.exception("a committed batch could not be counted")
+
+
+def log_incidents(jobs: Iterable[Execution]) -> None:
+    """Write one line for each instance that an error has just paused."""
+    for job in jobs:
+        instance, incident = job.run.instance, job.run.instance.incident or {}
+        paused_now = any(step.node_id == "ctl:pause" for step in job.run.steps)
+        if instance.status == "paused" and paused_now and incident.get("code") != "PAUSED":
+            fields = {
+                "org_id": instance.org_id,
+                "instance_id": str(instance.id),
+                "code": incident.get("code"),
+                "definition": job.definition.workflow.key,
+                "definition_version": job.definition.version,
+                "node": incident.get("node"),
+                "error": incident.get("message"),
+            }
+            _log.warning("instance is paused by an incident", extra=fields)
 
 
 @contextmanager

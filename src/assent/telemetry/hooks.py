@@ -74,7 +74,9 @@ class Metrics(Protocol):
     def refused(self, kind: str, code: str) -> None:
         """A sign-in, a command, or a request of which there were too many."""
 
-    def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None: ...
+    def queue(  # noqa: PLR0913
+        self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int, processing: int
+    ) -> None: ...
 
     def incidents(self, numbers: Mapping[tuple[str, str], int]) -> None:
         """Take the numbers of paused instances, by code and definition, in place of those before."""

@@ -35,6 +35,7 @@ class PrometheusMetrics:
     def _count_queues(self, to: CollectorRegistry) -> None:
         self._pending = Gauge("assent_pending", "What is due and waits to be handled", ["queue"], registry=to)
         self._delayed = Gauge("assent_delayed", "What waits for its time to come", ["queue"], registry=to)
+        self._processing = Gauge("assent_processing", "What a worker has claimed", ["queue"], registry=to)
         self._oldest = Gauge(
             "assent_oldest_pending_seconds",
             "How long the oldest of a queue has been due",
@@ -198,8 +199,11 @@ class PrometheusMetrics:
     def refused(self, kind: str, code: str) -> None:
         self._refused.labels(kind, code).inc()
 
-    def queue(self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int) -> None:
+    def queue(  # noqa: PLR0913
+        self, name: str, *, pending: int, delayed: int, oldest_s: float, dead: int, processing: int
+    ) -> None:
         self._pending.labels(name).set(pending)
+        self._processing.labels(name).set(processing)
         self._delayed.labels(name).set(delayed)
         self._oldest.labels(name).set(oldest_s)
         self._dead.labels(name).set(dead)

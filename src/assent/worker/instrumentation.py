@@ -8,7 +8,8 @@ from datetime import datetime
 
 from assent.effects.claimed_effect import ClaimedEffect
 from assent.effects.outcome import EffectResult
-from assent.jobs.job import Failed, JobOutcome
+from assent.jobs.dead_letters import log_dead
+from assent.jobs.job import Failed, JobKind, JobOutcome
 from assent.tasks.claimed_task import ClaimedTask
 from assent.tasks.settle import TaskResult
 from assent.telemetry import Span, hooks, is_sampled, is_traceparent, scope
@@ -74,11 +75,22 @@ def _start(effect: ClaimedEffect) -> Span | None:
 
 
 def count_effects(results: Iterable[EffectResult], now: datetime) -> None:
-    """Count the outcomes of attempts to send, once they are written."""
+    """Count the outcomes of attempts to send, once they are written, and log effects that are dead."""
+    results = tuple(results)
+    log_dead_results("effect", results)
     if hooks.metrics is not None:
         for result in results:
             effect = result.claimed
             hooks.metrics.effect(effect.type, result.status, (now - effect.created_at).total_seconds())
+
+
+def log_dead_results(kind: JobKind, results: Iterable[EffectResult | TaskResult]) -> None:
+    """Write one line for each attempt after which its job is dead."""
+    for result in results:
+        if result.status == "dead" and isinstance(result.outcome, Failed):
+            job = result.claimed
+            names = {"org_id": job.org_id, "id": job.id, "instance_id": job.instance_id}
+            log_dead(kind, names, job.lane, result.outcome.code, result.error)
 
 
 @dataclass(slots=True)
@@ -128,7 +140,9 @@ def _start_task(task: ClaimedTask) -> Span | None:
 
 
 def count_tasks(results: Iterable[TaskResult], now: datetime) -> None:
-    """Count the outcomes of attempts at tasks, once they are written."""
+    """Count the outcomes of attempts at tasks, once they are written, and log tasks that are dead."""
+    results = tuple(results)
+    log_dead_results("task", results)
     if hooks.metrics is not None:
         for result in results:
             task = result.claimed

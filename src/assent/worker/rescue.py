@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from assent.jobs.dead_letters import log_dead
 from assent.jobs.queue import rescue_jobs
 from assent.model.actor import SYSTEM
 from assent.model.problems import Invalid
@@ -44,6 +45,9 @@ class Rescue:
             await tasks.notify_dead(connection, [row for row in rescued if row["kind"] == "task"])
             await effects.notify_dead(connection, [row for row in rescued if row["kind"] == "effect"])
             await connection.execute(_SQL.end_leases_if_unused, workers)
+        for row in rescued:
+            if row["status"] == "dead":
+                log_dead(row["kind"], row, row["lane"], row["code"], row["error"])
         parts = {"tasks": 0, "effects": 0, "results": 0, "dead": 0}
         for row in rescued:
             parts["dead" if row["status"] == "dead" else f"{row['kind']}s"] += 1

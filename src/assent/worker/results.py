@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from assent.jobs.job import AttemptResult
+from assent.jobs.dead_letters import log_dead
+from assent.jobs.job import AttemptResult, Failed
 from assent.jobs.queue import JobRow, settle_if_claimed
 from assent.requests.deliveries import ClaimedDelivery, failure_of, load_deliveries, process_deliveries
 from assent.requests.outside_requests import expire_requests
@@ -110,6 +111,10 @@ class Results(JobDuty[ClaimedDelivery]):
         except Exception as error:
             result = failure_of(delivery, error)
             await self._database.run(lambda connection: self._settle(connection, [result]), org_id=None)
+            if result.status == "dead":
+                code = result.outcome.code if isinstance(result.outcome, Failed) else None
+                names = {"org_id": delivery.org_id, "id": delivery.id, "instance_id": None}
+                log_dead("result", names, delivery.lane, code, result.error)
             return {result.status: 1}
 
     async def _expire(self) -> int:

@@ -286,6 +286,22 @@ def test_timers_and_events_are_waited_for() -> None:
     assert (case.instance.status, case.instance.context["amount"]) == ("completed", 12)
 
 
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("workflow.day", "2026-03-10T00:00:00+00:00"),
+        ("workflow.day - '2d'", "2026-03-08T00:00:00+00:00"),
+        ("workflow.day + '36h'", "2026-03-11T12:00:00+00:00"),
+        ("now + '3h'", "2026-03-02T12:00:00+00:00"),
+    ],
+)
+def test_a_timer_waits_for_a_date_or_a_computed_time(until: str, expected: str) -> None:
+    waiting = flow([{"id": "delay", "type": "wait", "until": until}, END], arrows("delay", "end"))
+    due = Case(waiting).start(day="2026-03-10").step_of("delay").resume_at
+    assert due is not None
+    assert due.isoformat() == expected
+
+
 EMITTING = flow(
     [
         {
@@ -412,8 +428,40 @@ def test_pause_holds_everything_and_resume_goes_on() -> None:
     assert case.give(Pause(case.id(), OPS, "holidays")) == "accepted"
     assert code(case.advance("submitted")) == "WORKFLOW_NOT_ACTIVE"
     assert case.give(TimerDue(case.id(), step_id=step.id)) == "deferred"
+    assert code(case.give(RetryInstance(case.id(), OPS))) == "NOTHING_FAILED"
     assert case.give(Resume(case.id(), OPS)) == "accepted"
+    assert [step.node_id for step in case.steps.values()][-1] == "ctl:resume"
     assert case.advance("submitted") == "accepted"
+
+
+def test_resume_after_an_incident_tries_the_failed_step_again() -> None:
+    case = Case(BROKEN).start()
+    assert case.give(Resume(case.id(), OPS)) == "accepted"
+    assert [s.token_id for s in case.steps.values() if s.node_id == "call"] == ["0", "0!1"]
+    assert (case.instance.status, case.instance.incident is not None) == ("paused", True)
+
+
+def test_retry_goes_on_after_too_many_calls_in_a_row() -> None:
+    calls = [{"id": f"c{i}", "type": "system", "operation": {"sdk": "x.y"}} for i in range(12)]
+    plan = flow([*calls, END], arrows(*[c["id"] for c in calls], "end"))
+    case = Case(plan, {"x.y": lambda given: None}, chain_steps_max=10).start()
+    assert case.give(RetryInstance(case.id(), OPS)) == "accepted"
+    assert case.instance.status == "completed"
+
+
+def test_skip_beside_a_failed_step_leaves_the_instance_paused() -> None:
+    fork = {"id": "fork", "type": "parallel_split"}
+    call = {"id": "call", "type": "system", "operation": {"sdk": "x.y"}}
+    join = {"id": "join", "type": "parallel_join", "mode": "all"}
+    ways = [*arrows("fork", "ask"), *arrows("fork", "call", "join", "end")]
+    plan = flow([fork, form("ask"), call, join, END], [*ways, *arrows("ask", "join", event="submitted")])
+    case = Case(plan).start()
+    assert case.instance.status == "paused"
+    assert case.give(Skip(case.id(), OPS, "ask", "ask->join:submitted", "by hand")) == "accepted"
+    assert case.instance.status == "paused"
+    assert case.instance.incident is not None
+    assert case.give(Skip(case.id(), OPS, "call", "call->join", "by hand")) == "accepted"
+    assert case.instance.status == "completed"
 
 
 def test_pausing_twice_is_two_steps() -> None:

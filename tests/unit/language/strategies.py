@@ -8,7 +8,22 @@ from hypothesis import strategies as st
 
 from assent.language.json_form import literal_of
 from assent.language.parse import is_name
-from assent.language.syntax import And, Compare, Index, ListOf, Literal, Node, Not, Operator, Or, Variable
+from assent.language.syntax import (
+    And,
+    Arithmetic,
+    ArithmeticOperator,
+    Compare,
+    FunctionCall,
+    Index,
+    ListOf,
+    Literal,
+    Negative,
+    Node,
+    Not,
+    Operator,
+    Or,
+    Variable,
+)
 
 NAMES = ("a", "b", "rate", "due", "in", "tags")
 ROOTS = ("entity", "org", "workflow")
@@ -44,6 +59,11 @@ variables = st.one_of(
 paths = st.one_of(variables, st.tuples(variables, st.one_of(literals, variables)).map(_index))
 
 
+OPERATORS = [operator for operator in Operator if operator is not Operator.MATCHES]
+PATTERNS = ("", "a*b?", "[0-9]+", "[0-9.]+", ".*", "(a|5)+", "x y", "(", "[^a]")
+"""Python reads these as RE2 does."""
+
+
 def _joined(kind: type[And] | type[Or], parts: list[Node]) -> Node:
     flat = (inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
     return kind(tuple(flat))
@@ -52,16 +72,53 @@ def _joined(kind: type[And] | type[Or], parts: list[Node]) -> Node:
 def _grown(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     several = st.lists(nodes, min_size=2, max_size=3)
     return st.one_of(
-        st.builds(Compare, st.sampled_from(Operator), nodes, nodes),
-        st.builds(Compare, st.sampled_from(Operator), paths, literals),
+        st.builds(Compare, st.sampled_from(OPERATORS), nodes, nodes),
+        st.builds(Compare, st.sampled_from(OPERATORS), paths, literals),
+        st.builds(Compare, st.just(Operator.MATCHES), nodes, st.sampled_from(PATTERNS).map(literal_of)),
         st.builds(Not, nodes),
         several.map(lambda parts: _joined(And, parts)),
         several.map(lambda parts: _joined(Or, parts)),
         st.lists(nodes, max_size=3).map(lambda items: ListOf(tuple(items))),
+        st.builds(Arithmetic, st.sampled_from(ArithmeticOperator), nodes, nodes),
+        nodes.map(_negative),
     )
 
 
-nodes: st.SearchStrategy[Node] = st.recursive(st.one_of(literals, paths), _grown, max_leaves=8)
+def _negative(node: Node) -> Node:
+    """The parser makes a literal of `-5`."""
+    is_number = isinstance(node, Literal) and not isinstance(node.value, bool | str | None)
+    return node if is_number else Negative(node)
+
+
+plain_nodes: st.SearchStrategy[Node] = st.recursive(st.one_of(literals, paths), _grown, max_leaves=8)
+"""Trees without functions."""
+
+items = st.one_of(
+    st.just(Variable(("item",))),
+    st.sampled_from(NAMES).map(lambda name: Variable(("item", name))),
+)
+LIST_FUNCTIONS = ("any", "all", "none", "count", "sum", "min", "max", "map")
+PLAIN_FUNCTIONS = (
+    *(("round", 1), ("round", 2), ("abs", 1), ("length", 1), ("lower", 1), ("upper", 1), ("trim", 1)),
+    *(("substring", 2), ("substring", 3), ("replace", 3), ("concat", 2), ("join", 1), ("join", 2)),
+)
+
+
+def _called(nodes: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    plain = [
+        st.builds(FunctionCall, st.just(name), st.tuples(*[nodes] * count)) for name, count in PLAIN_FUNCTIONS
+    ]
+    lists = st.one_of(paths, nodes, st.lists(nodes, max_size=4).map(lambda parts: ListOf(tuple(parts))))
+    return st.one_of(
+        _grown(nodes),
+        st.builds(FunctionCall, st.just("if"), st.tuples(nodes, nodes, nodes)),
+        st.builds(FunctionCall, st.sampled_from(LIST_FUNCTIONS), st.tuples(lists, nodes)),
+        st.builds(FunctionCall, st.sampled_from(LIST_FUNCTIONS[:-1]), st.tuples(lists)),
+        *plain,
+    )
+
+
+nodes: st.SearchStrategy[Node] = st.recursive(st.one_of(literals, paths, items), _called, max_leaves=10)
 
 times = st.datetimes(datetime(2026, 1, 30), datetime(2026, 2, 1), timezones=st.just(UTC))  # noqa: DTZ001
 values: st.SearchStrategy[Any] = st.recursive(
@@ -102,6 +159,7 @@ variable_maps = st.fixed_dictionaries(
 FRAGMENTS = (
     *(operator.value for operator in Operator),
     *"()[]!{}.,'\"\\$:-",
+    *("+", "*", "/", "if(", "any(", "sum(", "item.a", "round("),
     *(
         "&&",
         "||",

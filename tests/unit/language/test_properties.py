@@ -97,7 +97,7 @@ def test_closures_agree_with_the_reference(node: Node, variables: dict[str, Any]
 
 
 @often
-@given(some.nodes, some.variable_maps)
+@given(some.plain_nodes, some.variable_maps)
 def test_closures_with_declared_types_agree_with_the_reference(node: Node, variables: dict[str, Any]) -> None:
     program = compile_expression(expression_of(node), DECLARED)
     assert same(program(variables).result, evaluate(node, variables, READINGS))

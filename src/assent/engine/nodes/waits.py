@@ -9,6 +9,7 @@ from assent.engine.inputs import EventArrived, Input, TimerDue
 from assent.engine.nodes.base import Done, Failure, Handler, Rest, deadline, timed_out
 from assent.engine.programs import Values, program, template
 from assent.language import Scope
+from assent.language.values import as_time
 from assent.model.graph import Node, NodeKind
 from assent.model.mutation import Rejection
 from assent.model.names import is_blank
@@ -41,16 +42,13 @@ class WaitTimer(Handler):
             return visit.now + timedelta(seconds=config["for"])
         if "cron" in config:
             return next(CronSim(config["cron"], visit.now))
-        return _as_time(self._until.value(visit.variables)) if self._until else None
+        return _moment(self._until.value(visit.variables)) if self._until else None
 
 
-def _as_time(value: Any) -> datetime | None:
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    return value if isinstance(value, datetime) and value.tzinfo else None
+def _moment(value: Any) -> datetime | None:
+    """A date begins at midnight in UTC, as in every expression."""
+    found = as_time(value)
+    return found if isinstance(found, datetime) else None
 
 
 class WaitEvent(Handler):

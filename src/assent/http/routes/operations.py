@@ -13,13 +13,15 @@ from assent.bodies.instances import InstanceBody
 from assent.bodies.operations import (
     EnqueuedBody,
     HealthReport,
+    IncidentBody,
+    IncidentGroupBody,
     LetterBody,
     RebuiltBody,
     RetriedBody,
     StuckBody,
 )
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import RequestModel, Text
+from assent.http.fields import NameQuery, RequestModel, Text
 from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with_list
 from assent.http.routes.instances import find_visible_instance, show_view
@@ -28,6 +30,7 @@ from assent.http.routing import Router
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
 from assent.operations.health import HealthLimits, find_stuck, health
+from assent.operations.incidents import IncidentFilter, IncidentKind
 from assent.operations.queues import LetterKind, is_letter_of, page_of_dead_letters
 from assent.runtime.rights import may_operate
 
@@ -53,6 +56,33 @@ async def show_health(context: RequestContext) -> HealthReport:
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
     differences = await context.services.app.compare_contracts(context.database)
     return HealthReport.of(replace(found, problems=(*found.problems, *differences)))
+
+
+@router.query("/incidents", scope="operations:read", summary="List incidents, grouped by error")
+async def list_incident_groups(tx: Transaction) -> Reply[Page[IncidentGroupBody]]:
+    """For holders of `workflows:retry`: instances that an error paused, and dead letters.
+
+    Grouped by kind, code, definition and node, the newest group first, on one page.
+    """
+    groups = await tx.runtime.operations.incidents()
+    return page_of(groups, max(1, len(groups)), IncidentGroupBody.of, lambda group: str(group.examples[0]))
+
+
+@router.query("/incidents/all", scope="operations:read", summary="List incidents, newest first")
+async def list_incidents(  # noqa: PLR0913, PLR0917
+    tx: Transaction,
+    kind: IncidentKind | None = None,
+    code: NameQuery = None,
+    definition: NameQuery = None,
+    node: NameQuery = None,
+    cursor: CursorQuery = None,
+    limit: LimitQuery = ITEMS_DEFAULT,
+) -> Reply[Page[IncidentBody]]:
+    """For holders of `workflows:retry`: each with the commands that help. The parameters name one group."""
+    after = position_of(cursor, time_and_id_in)
+    wanted = IncidentFilter(kind, code, definition, node)
+    found = await tx.runtime.operations.list_incidents(wanted, after=after, limit=limit + 1)
+    return page_of(found, limit, IncidentBody.of, lambda one: (one.since.isoformat(), str(one.id)))
 
 
 @router.query("/dead-letters", scope="operations:read", summary="List dead letters, newest first")

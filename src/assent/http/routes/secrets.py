@@ -1,4 +1,4 @@
-"""Secrets that definitions name: write, list without values, delete. `/api/secrets`
+"""Secrets that definitions name, `/api/secrets`, and secrets that sign webhooks, `/api/signing-secrets`.
 
 Only the owner of the tables may read values, so these handlers work in the owner's transactions, for the caller's org.
 No reply and no audit entry has a value in it.
@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from assent.bodies.administration import MadeSigningSecret, RetiredSecrets, SigningSecretBody
 from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.people import SecretBody
 from assent.effects.named_secrets import (
@@ -19,14 +20,17 @@ from assent.effects.named_secrets import (
     list_secrets,
     put_secret,
 )
+from assent.effects.signing_secrets import list_signing_secrets, retire_old_secrets, rotate_secret
 from assent.http.context import Transaction
 from assent.http.fields import NamePath, RequestModel, ShortText
 from assent.http.paging import CursorQuery, LimitQuery, page_of
-from assent.http.replies import Reply
+from assent.http.problems import shown_once
+from assent.http.replies import Reply, reply_with
 from assent.http.routing import Router
-from assent.model.cursor import position_of, text_in
+from assent.model.cursor import id_in, position_of, text_in
 
 router = Router(prefix="/api/secrets", tags=["secrets"])
+signing = Router(prefix="/api/signing-secrets", tags=["signing secrets"])
 
 
 class NewSecretValue(RequestModel):
@@ -80,3 +84,40 @@ async def put_secret_of_org(tx: Transaction, name: NamePath, body: NewSecretValu
 async def delete_secret_of_org(tx: Transaction, name: NamePath) -> SecretBody:
     """For holders of `secrets:manage`. Effects that would send it fail from now on."""
     return SecretBody.of(await delete_secret(tx.connection, tx.org_id, name))
+
+
+@signing.query(
+    "", scope="secrets:read", owner_for=MANAGE_SECRETS, summary="List signing secrets, newest first"
+)
+async def list_signing_secrets_of_org(
+    tx: Transaction, cursor: CursorQuery = None, limit: LimitQuery = ITEMS_DEFAULT
+) -> Reply[Page[SigningSecretBody]]:
+    """For holders of `secrets:manage`: when they were made and retired, never the secrets."""
+    found = await list_signing_secrets(tx.connection, tx.org_id, position_of(cursor, id_in), limit + 1)
+    return page_of(found, limit, SigningSecretBody.of, lambda secret: str(secret.id))
+
+
+@signing.command(
+    "/rotate",
+    scope="secrets:write",
+    rate="entities",
+    owner_for=MANAGE_SECRETS,
+    summary="Make a new signing secret",
+)
+async def rotate_signing_secret(tx: Transaction) -> Reply[MadeSigningSecret]:
+    """For holders of `secrets:manage`. It signs webhooks beside the previous one, until that is retired."""
+    secret = await rotate_secret(tx.connection, tx.org_id, tx.now())
+    message = "a signing secret was made under this `Idempotency-Key`"
+    return shown_once(reply_with(MadeSigningSecret(secret=secret)), tx.request.url.path, message)
+
+
+@signing.command(
+    "/retire",
+    scope="secrets:write",
+    rate="entities",
+    owner_for=MANAGE_SECRETS,
+    summary="Retire all signing secrets but the newest",
+)
+async def retire_signing_secrets(tx: Transaction) -> RetiredSecrets:
+    """For holders of `secrets:manage`, when every receiver knows the newest secret."""
+    return RetiredSecrets(retired=await retire_old_secrets(tx.connection, tx.org_id, tx.now()))

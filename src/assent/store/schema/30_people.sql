@@ -17,7 +17,7 @@ CREATE TABLE assent.orgs (
 CREATE TRIGGER orgs_are_audited AFTER INSERT OR UPDATE OR DELETE ON assent.orgs FOR EACH ROW
   EXECUTE FUNCTION assent.note_administration('org', 'create', 'delete', 'org_id', '', 'name settings');
 SELECT assent.guard_by_org('assent.orgs');
-GRANT SELECT, UPDATE (name, settings) ON assent.orgs TO assent_engine;
+GRANT SELECT, INSERT (org_id, name, settings), UPDATE (name, settings) ON assent.orgs TO assent_engine;
 GRANT SELECT (org_id, name, created_at) ON assent.orgs TO assent_client;
 
 -- The text that a reader takes an id for (after Unicode Technical Standard 39): letters of other scripts that look like Latin

@@ -205,6 +205,7 @@ CREATE TABLE assent.workflow_rule_evaluations (
   CONSTRAINT evaluated_outcome_goes_with_result CHECK (result = (outcome IS NOT NULL))
 );
 CREATE INDEX rule_evaluations_by_entity ON assent.workflow_rule_evaluations (org_id, entity_id, id);
+CREATE INDEX rule_evaluations_by_rule ON assent.workflow_rule_evaluations (org_id, entity_type, rule_name, id);
 CREATE TRIGGER rule_evaluations_are_append_only BEFORE UPDATE OR DELETE ON assent.workflow_rule_evaluations
   FOR EACH ROW EXECUTE FUNCTION assent.reject_rewriting();
 CREATE TRIGGER rule_evaluations_are_never_emptied BEFORE TRUNCATE ON assent.workflow_rule_evaluations

@@ -1,0 +1,106 @@
+"""Bodies of what administrators look after: the org and its settings, rules, approval chains and signing secrets."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from assent.bodies.body import ResponseModel
+from assent.bodies.problems import PlacedProblem
+
+
+class OrgBody(ResponseModel):
+    """An org and its settings."""
+
+    org_id: str = Field(examples=["acme"])
+    name: str = Field(examples=["Acme Ltd"])
+    settings: dict[str, Any] = Field(examples=[{"budget": 500_000, "retention_days": 365}])
+    created_at: datetime | None = Field(
+        description="Null for an org without a record, which has no settings."
+    )
+
+
+class RuleBody(ResponseModel):
+    """A rule of the org around actions."""
+
+    id: UUID
+    name: str = Field(examples=["over the limit"])
+    entity_type: str = Field(examples=["invoice"])
+    action: str = Field(description="A verb or a transition; `*` for all.", examples=["submit"])
+    timing: str = Field(examples=["before"])
+    condition: str | dict[str, Any] = Field(examples=["entity.grand_total > org.limit"])
+    outcome: str = Field(examples=["deny"])
+    then: dict[str, Any] = Field(
+        validation_alias="outcome_json", examples=[{"message": "over the limit of {org.limit}"}]
+    )
+    priority: int
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class SavedRuleBody(RuleBody):
+    """A rule that was saved, with what may be a mistake in it."""
+
+    warnings: list[PlacedProblem] = Field(description="The settings that it reads and the org does not have.")
+
+
+class RuleEvaluationBody(ResponseModel):
+    """One evaluation of a rule."""
+
+    id: UUID
+    rule_id: UUID
+    rule_name: str
+    timing: str
+    action: str = Field(examples=["invoice.submit"])
+    entity_type: str
+    entity_id: UUID
+    entity_version: int = Field(description="The version that was asked about; 0 before there is one.")
+    expression: str
+    variables: dict[str, Any] = Field(description="The values that it read.")
+    result: bool
+    outcome: str | None = Field(description="What the rule did; null if its condition was false.")
+    actor_id: str
+    trace_id: str | None
+    at: datetime
+
+
+class ChainStepBody(ResponseModel):
+    """The approvers of one step."""
+
+    name: str = Field(examples=["finance"])
+    approvers: dict[str, Any] = Field(examples=[{"role": "finance_manager"}])
+    mode: str = Field(examples=["any"])
+    quorum: int | None
+    due_seconds: int | None
+
+
+class ChainBody(ResponseModel):
+    """An approval chain."""
+
+    id: UUID
+    name: str = Field(examples=["large purchases"])
+    entity_type: str | None
+    active: bool
+    steps: list[ChainStepBody]
+
+
+class SigningSecretBody(ResponseModel):
+    """A secret that signs the webhooks of the org, without the secret itself."""
+
+    id: UUID
+    created_at: datetime
+    retired_at: datetime | None = Field(description="Null while it signs.")
+
+
+class MadeSigningSecret(ResponseModel):
+    """A new signing secret."""
+
+    secret: str = Field(description="It is never shown again.")
+
+
+class RetiredSecrets(ResponseModel):
+    """How many signing secrets were retired."""
+
+    retired: int

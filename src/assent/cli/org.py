@@ -1,0 +1,107 @@
+"""`assent org`: an org and its settings; created, shown, changed."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assent.cli.options import DataOption, JsonDataOption, JsonOption, OptionalAppOption, given_data, load_app
+from assent.cli.output import console, print_body, print_table
+from assent.cli.session import OrgOption, run_as_operator, run_in_org
+
+if TYPE_CHECKING:
+    from assent.people.orgs import Org
+    from assent.store.database import Connection
+
+app = typer.Typer(no_args_is_help=True, help="The org: created; its settings shown and changed.")
+
+OrgArgument = Annotated[str, typer.Argument(metavar="ORG", help="The id of the new org, such as acme.")]
+SettingsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME=VALUE…", help="A setting, as JSON where it is JSON (500, true, [1]), else as text."
+    ),
+]
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917
+    org: OrgArgument,
+    name: Annotated[str | None, typer.Option("--name", help="What people call it.")] = None,
+    data: DataOption = None,
+    json_data: JsonDataOption = None,
+    app: OptionalAppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Create an org, with settings or without."""
+    settings = given_data(data, json_data)
+
+    declared = load_app(app).registry.settings if app is not None else {}
+
+    async def work(connection: "Connection", now: datetime) -> "Org":
+        from assent.people.orgs import create_org
+
+        return await create_org(connection, org, name, settings, declared=declared)
+
+    made = run_in_org(None, work, json=json)
+    if json:
+        _print(made, json=True)
+    else:
+        console().print(f"✓ created {made.org_id}")
+
+
+@app.command()
+def show(org: OrgOption, json: JsonOption = False) -> None:
+    """Show the org and its settings, which expressions read as `org.NAME`."""
+    _print(run_as_operator(None, org, lambda commands: commands.settings.read(), json=json), json)
+
+
+@app.command("set")
+def set_(
+    org: OrgOption,
+    settings: SettingsArgument = None,
+    json_data: JsonDataOption = None,
+    app: OptionalAppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Set some settings; those that are not named stay. With --app they are checked by their declared types."""
+    changes = given_data(settings, json_data)
+    if not changes:
+        raise typer.BadParameter("expected NAME=VALUE, or --json-data")
+    _change(org, changes, app, json)
+
+
+@app.command()
+def unset(
+    org: OrgOption,
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="The settings to remove.")],
+    json: JsonOption = False,
+) -> None:
+    """Remove settings."""
+    _change(org, dict.fromkeys(names), None, json)
+
+
+def _change(org: str, changes: dict[str, Any], app: str | None, json: bool) -> None:
+    _print(run_as_operator(app, org, lambda commands: commands.settings.change(changes), json=json), json)
+
+
+def _print(org: "Org", json: bool) -> None:
+    from assent.bodies.administration import OrgBody
+    from assent.cli.output import table
+
+    if json:
+        print_body(OrgBody.of(org))
+        return
+    console().print(f"{org.org_id}: {org.name}" if org.name != org.org_id else org.org_id, style="bold")
+    if org.settings:
+        print_table(
+            table(("setting", "value"), [[name, _text(org.settings[name])] for name in sorted(org.settings)])
+        )
+    else:
+        console().print("There is no setting.", style="dim")
+
+
+def _text(value: Any) -> str:
+    import orjson
+
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,270 @@
+"""Commands of administrators: settings, rules, approval chains, secrets and signing secrets of an org.
+
+Each command checks its capability. Without an actor the operator of the database acts.
+"""
+
+import builtins
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from assent.approvals.chains import Chain, keep_chain, list_chains, read_chain
+from assent.effects.named_secrets import (
+    MANAGE_SECRETS,
+    SecretRecord,
+    delete_secret,
+    list_secrets,
+    put_secret,
+)
+from assent.effects.signing_secrets import (
+    SigningSecret,
+    list_signing_secrets,
+    retire_old_secrets,
+    rotate_secret,
+)
+from assent.kernel.saved_rules import (
+    MANAGE_RULES,
+    Position,
+    RuleEvaluation,
+    SavedRule,
+    delete_rule,
+    list_rule_evaluations,
+    list_rules,
+    read_rule,
+    save_rule_by_member,
+)
+from assent.model.actor import By
+from assent.model.mutation import Refused, Rejection
+from assent.model.problems import Invalid
+from assent.people.orgs import MANAGE_ORG, Org, change_settings, read_org, save_settings
+from assent.runtime.core import OrgScope
+from assent.runtime.rights import may_read, require_capability
+from assent.store.database import Connection
+from assent.telemetry import current_trace
+
+MANAGE_CHAINS: Final = "approvals:chains"
+"""The capability to define approval chains."""
+
+T = TypeVar("T")
+Work = Callable[[Connection], Awaitable[T]]
+
+
+async def _write(scope: OrgScope, work: Work[T], *, as_owner: bool = False) -> T:
+    """Run work in one transaction; the audit log names the actor. The engine's role has no right to secrets."""
+    by = By(scope.actor_or_system, scope.core.origin, current_trace())
+    return await scope.database.run(work, org_id=None if as_owner else scope.org_id, by=by)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingCommands:
+    """The settings of an org. The tag of what was read keeps a change from overwriting another one."""
+
+    scope: OrgScope
+
+    async def read(self) -> Org:
+        """Return the org with its settings; takes `org:manage`."""
+        require_capability(self.scope.actor_or_system, MANAGE_ORG)
+        async with self.scope.reading() as connection:
+            return await read_org(connection, self.scope.org_id)
+
+    async def save(self, settings: Mapping[str, Any], *, tag: str | None = None) -> Org:
+        """Replace all settings; raise `Invalid` with every problem, or `Refused` if they are not those of the tag."""
+        return await self._write(save_settings, settings, tag)
+
+    async def change(self, settings: Mapping[str, Any], *, tag: str | None = None) -> Org:
+        """Set some settings, and remove those whose value is None; raise as `save` does."""
+        return await self._write(change_settings, settings, tag)
+
+    async def _write(
+        self, write: Callable[..., Awaitable[Org]], settings: Mapping[str, Any], tag: str | None
+    ) -> Org:
+        scope, actor = self.scope, self.scope.actor_or_system
+        require_capability(actor, MANAGE_ORG)
+        declared = scope.core.kernel.registry.settings
+
+        async def work(connection: Connection) -> Org:
+            return await write(connection, scope.org_id, settings, actor, tag=tag, declared=declared)
+
+        return await _write(scope, work)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCommands:
+    """The rules of an org around actions, and the history of their evaluations."""
+
+    scope: OrgScope
+
+    async def list(
+        self, entity_type: str | None = None, *, after: Position | None = None, limit: int | None = None
+    ) -> builtins.list[SavedRule]:
+        """Return the rules, or those of an entity type, by entity type and name; takes `rules:manage`."""
+        self._require()
+        async with self.scope.reading() as connection:
+            return await list_rules(connection, self.scope.org_id, entity_type, after=after, limit=limit)
+
+    async def get(self, entity_type: str, name: str) -> SavedRule:
+        """Return a rule; raise `Refused` if there is none."""
+        self._require()
+        async with self.scope.reading() as connection:
+            return await read_rule(connection, self.scope.org_id, entity_type, name)
+
+    async def save(self, rule: Mapping[str, Any]) -> SavedRule:
+        """Save a rule, in place of the one of this name, and return it with warnings; raise `Invalid` or `Refused`.
+
+        A rule that sets fields takes the right to update the entity, and a rule that emits takes `events:emit`.
+        """
+        self._require()
+        scope = self.scope
+
+        async def work(connection: Connection) -> SavedRule:
+            org = await read_org(connection, scope.org_id)
+            registry, now = scope.core.kernel.registry, scope.database.clock.now()
+            return await save_rule_by_member(
+                connection, registry, scope.org_id, rule, org.settings, scope.actor_or_system, now
+            )
+
+        return await _write(scope, work)
+
+    async def delete(self, entity_type: str, name: str) -> SavedRule:
+        """Delete a rule and return it; the history of its evaluations stays."""
+        self._require()
+
+        async def work(connection: Connection) -> SavedRule:
+            return await delete_rule(connection, self.scope.org_id, entity_type, name)
+
+        return await _write(self.scope, work)
+
+    async def list_evaluations(
+        self, entity_type: str, name: str, *, after: UUID | None = None, limit: int | None = None
+    ) -> builtins.list[RuleEvaluation]:
+        """Return the evaluations of a rule, newest first, for actors who may read its entities."""
+        self._require()
+        scope = self.scope
+        may_read(scope.core.kernel.registry.contracts, entity_type, scope.actor_or_system)
+        async with scope.reading() as connection:
+            return await list_rule_evaluations(
+                connection,
+                scope.org_id,
+                entity_type,
+                name,
+                after=after,
+                limit=limit,
+                partition_id=scope.partition_id,
+            )
+
+    def _require(self) -> None:
+        require_capability(self.scope.actor_or_system, MANAGE_RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCommands:
+    """The approval chains of an org."""
+
+    scope: OrgScope
+
+    async def list(self, *, after: str | None = None, limit: int | None = None) -> Sequence[Chain]:
+        """Return the chains by name, also those that are not in use."""
+        async with self.scope.reading() as connection:
+            return await list_chains(connection, self.scope.org_id, after=after, limit=limit)
+
+    async def get(self, name: str) -> Chain:
+        """Return a chain; raise `Refused` if there is none."""
+        async with self.scope.reading() as connection:
+            chain = await read_chain(connection, self.scope.org_id, name)
+        if chain is None:
+            raise Refused(Rejection("NOT_FOUND", f"no approval chain `{name}`", ("name",)))
+        return chain
+
+    async def save(self, chain: Mapping[str, Any]) -> Chain:
+        """Save a chain, in place of the one of this name; takes `approvals:chains`; raise `Invalid`."""
+        require_capability(self.scope.actor_or_system, MANAGE_CHAINS)
+
+        async def work(connection: Connection) -> Chain:
+            now = self.scope.database.clock.now()
+            kept = await keep_chain(connection, self.scope.org_id, chain, now)
+            if not isinstance(kept, Chain):
+                raise Invalid(kept)
+            return kept
+
+        return await _write(self.scope, work)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretCommands:
+    """The secrets that definitions name. No command returns a value; none works inside a caller's transaction."""
+
+    scope: OrgScope
+
+    async def list(
+        self, *, after: str | None = None, limit: int | None = None
+    ) -> builtins.list[SecretRecord]:
+        """Return the secrets by name, without their values; takes `secrets:manage`."""
+        self._require()
+
+        async def work(connection: Connection) -> builtins.list[SecretRecord]:
+            return await list_secrets(connection, self.scope.org_id, after, limit)
+
+        return await _write(self.scope, work, as_owner=True)
+
+    async def set(self, name: str, value: str, hosts: Sequence[str]) -> SecretRecord:
+        """Keep a secret, in place of the one of this name; raise `Refused`."""
+        self._require()
+        scope = self.scope
+
+        async def work(connection: Connection) -> SecretRecord:
+            by, now = scope.actor_or_system.id, scope.database.clock.now()
+            return await put_secret(connection, scope.org_id, name, value, hosts, by, now)
+
+        return await _write(scope, work, as_owner=True)
+
+    async def delete(self, name: str) -> SecretRecord:
+        """Delete a secret; raise `Refused` if there is none."""
+        self._require()
+
+        async def work(connection: Connection) -> SecretRecord:
+            return await delete_secret(connection, self.scope.org_id, name)
+
+        return await _write(self.scope, work, as_owner=True)
+
+    def _require(self) -> None:
+        require_capability(self.scope.actor_or_system, MANAGE_SECRETS)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningSecretCommands:
+    """The secrets that sign the webhooks of an org. None works inside a caller's transaction."""
+
+    scope: OrgScope
+
+    async def list(
+        self, *, after: UUID | None = None, limit: int | None = None
+    ) -> builtins.list[SigningSecret]:
+        """Return when they were made and retired, newest first; takes `secrets:manage`."""
+        self._require()
+
+        async def work(connection: Connection) -> builtins.list[SigningSecret]:
+            return await list_signing_secrets(connection, self.scope.org_id, after, limit)
+
+        return await _write(self.scope, work, as_owner=True)
+
+    async def rotate(self) -> str:
+        """Make a new secret, which signs beside the previous one, and return it this once."""
+        self._require()
+
+        async def work(connection: Connection) -> str:
+            return await rotate_secret(connection, self.scope.org_id, self.scope.database.clock.now())
+
+        return await _write(self.scope, work, as_owner=True)
+
+    async def retire(self) -> int:
+        """Let only the newest secret sign from now on, and return how many were retired."""
+        self._require()
+
+        async def work(connection: Connection) -> int:
+            return await retire_old_secrets(connection, self.scope.org_id, self.scope.database.clock.now())
+
+        return await _write(self.scope, work, as_owner=True)
+
+    def _require(self) -> None:
+        require_capability(self.scope.actor_or_system, MANAGE_SECRETS)

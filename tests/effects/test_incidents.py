@@ -1,0 +1,158 @@
+"""Incidents: what waits for an operator is grouped by error, listed with the commands that help, and logged once."""
+
+from uuid import UUID
+
+import pytest
+
+from assent.model.mutation import Refused
+from assent.operations.incidents import IncidentFilter
+from assent.runtime import Runtime
+from assent.store.clock import MovedClock
+from tests.authored import END, arrows, call
+from tests.receiver import Receiver, Reply
+from tests.workers import EffectsWorker
+from tests.world import ANN, ORG, actor, drain, publish_steps, publish_webhook
+
+OLGA = actor("olga", "workflows:retry")
+
+
+async def pause_one(runtime: Runtime) -> UUID:
+    """Return an instance of `telling` that has no address to send to."""
+    view = await runtime.org(ORG, ANN).instances.start("telling", {"url": ""})
+    assert view.status == "paused"
+    return view.id
+
+
+async def test_paused_instances_and_dead_letters_are_grouped_by_code_definition_and_node(
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock
+) -> None:
+    runtime = effects_worker.runtime
+    await publish_webhook(effects_worker.database)
+    first = await pause_one(runtime)
+    clock.advance("1m")
+    second = await pause_one(runtime)
+    clock.advance("1m")
+    receiver.will(Reply(404))
+    sent = await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
+    effect = await effects_worker.effect()
+
+    dead, paused = await runtime.org(ORG, OLGA).operations.incidents()
+    assert (paused.kind, paused.definition, paused.node, paused.number) == ("instance", "telling", "tell", 2)
+    assert paused.examples == (second, first)
+    assert (paused.last_at - paused.first_at).total_seconds() == 60
+    assert (dead.kind, dead.code, dead.definition, dead.node) == ("effect", "HTTP_404", "telling", "tell")
+    assert dead.examples == (effect["id"],)
+
+    each = await runtime.org(ORG, OLGA).operations.list_incidents()
+    assert [(one.id, one.instance_id, one.definition_version) for one in each] == [
+        (effect["id"], sent.id, 1),
+        (second, second, 1),
+        (first, first, 1),
+    ]
+    assert each[0].ways_out[0].name == "retry"
+    for wanted, ids in (
+        (IncidentFilter(kind="effect"), [effect["id"]]),
+        (IncidentFilter(code=paused.code), [second, first]),
+        (IncidentFilter(definition="telling", node="tell"), [effect["id"], second, first]),
+        (IncidentFilter(node="elsewhere"), []),
+    ):
+        found = await runtime.org(ORG, OLGA).operations.list_incidents(wanted)
+        assert [one.id for one in found] == ids
+    (newest,) = await runtime.org(ORG, OLGA).operations.list_incidents(limit=1)
+    rest = await runtime.org(ORG, OLGA).operations.list_incidents(after=(newest.since, newest.id))
+    assert [newest, *rest] == each
+
+
+async def test_incidents_of_another_org_and_of_another_partition_are_not_seen(
+    effects_worker: EffectsWorker,
+) -> None:
+    runtime = effects_worker.runtime
+    await publish_webhook(effects_worker.database)
+    await pause_one(runtime)
+    north = runtime.org(ORG, ANN, "north")
+    in_north = (await north.instances.start("telling", {"url": ""})).id
+    assert await runtime.org("globex", OLGA).operations.incidents() == []
+    assert await runtime.org("globex", OLGA).operations.list_incidents() == []
+    (group,) = await runtime.org(ORG, OLGA, "north").operations.incidents()
+    assert group.examples == (in_north,)
+    (one,) = await runtime.org(ORG, OLGA, "north").operations.list_incidents()
+    assert one.id == in_north
+
+
+async def test_incidents_are_for_operators(effects_worker: EffectsWorker) -> None:
+    operations = effects_worker.runtime.org(ORG, ANN).operations
+    for ask in (operations.incidents, operations.list_incidents):
+        with pytest.raises(Refused, match="workflows:retry"):
+            await ask()
+
+
+async def test_instance_that_an_operator_paused_is_no_incident(effects_worker: EffectsWorker) -> None:
+    runtime = effects_worker.runtime
+    await publish_steps(
+        effects_worker.database,
+        "waiting",
+        [{"id": "wait", "type": "wait_timer", "for": "1h"}, END],
+        arrows("wait", "end"),
+    )
+    view = await runtime.org(ORG, ANN).instances.start("waiting")
+    await runtime.org(ORG, actor("olga", "workflows:pause")).instances.pause(view.id)
+    assert await runtime.org(ORG, OLGA).operations.incidents() == []
+
+
+async def test_dead_event_of_a_paused_instance_is_one_incident_and_one_line_each(
+    effects_worker: EffectsWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime, database = effects_worker.runtime, effects_worker.database
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("the shop is closed")
+
+    runtime.core.advancing.operations["shop.confirm"] = fail
+    await publish_steps(
+        database, "confirming", [call("confirm", "shop.confirm"), END], arrows("confirm", "end")
+    )
+    (instance_id,) = await runtime.org(ORG, ANN).instances.start_many("confirming", [{}])
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.workflow_events_outbox SET attempts_max = 1 WHERE org_id = 'acme' AND status = 'pending'"
+        )
+    await drain(runtime)
+    (group,) = await runtime.org(ORG, OLGA).operations.incidents()
+    assert (group.kind, group.node, group.examples) == ("instance", "confirm", (instance_id,))
+    paused, dead = [record.__dict__ for record in caplog.records if record.name.startswith("assent")]
+    assert (paused["message"], dead["message"]) == ("instance is paused by an incident", "job is dead")
+    assert (paused["org_id"], paused["instance_id"]) == (ORG, str(instance_id))
+    assert (paused["definition"], paused["definition_version"], paused["node"]) == (
+        "confirming",
+        1,
+        "confirm",
+    )
+    assert paused["code"] == group.code
+    assert (dead["kind"], dead["code"], dead["instance_id"]) == ("event", "EVENT_FAILED", str(instance_id))
+    assert "the shop is closed" in dead["error"]
+
+
+async def test_incident_of_a_command_is_logged_once_and_its_retry_once_more(
+    effects_worker: EffectsWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await publish_webhook(effects_worker.database)
+    instance_id = await pause_one(effects_worker.runtime)
+    (line,) = [record.__dict__ for record in caplog.records if record.name.startswith("assent")]
+    assert (line["instance_id"], line["node"]) == (str(instance_id), "tell")
+    await effects_worker.runtime.org(ORG, OLGA).instances.retry(instance_id)
+    assert [record.getMessage() for record in caplog.records] == [line["message"]] * 2
+
+
+async def test_effect_that_dies_is_logged_with_its_id_code_and_instance(
+    effects_worker: EffectsWorker, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    await publish_webhook(effects_worker.database)
+    receiver.will(Reply(404))
+    view = await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
+    (line,) = [record.__dict__ for record in caplog.records if record.getMessage() == "job is dead"]
+    effect = await effects_worker.effect()
+    assert (line["job_id"], line["kind"], line["code"]) == (str(effect["id"]), "effect", "HTTP_404")
+    assert (line["org_id"], line["instance_id"]) == (ORG, str(view.id))
+    assert "404" in line["error"]
