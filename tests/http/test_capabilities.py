@@ -173,6 +173,7 @@ tasks | retry | retry_task | dead-letters retry | tasks.retry
 tasks | retry all | -batch | dead-letters retry-all | tasks.retry_all
 dead letters | list | list_dead_letters | dead-letters list | dead_letters.list
 dead letters | retry | retry_dead_letter | dead-letters retry | dead_letters.retry
+dead letters | discard | discard_dead_letter | dead-letters discard | dead_letters.discard
 dead letters | retry all | -batch | dead-letters retry-all | dead_letters.retry_all
 incidents | list groups | list_incident_groups | incidents | operations.incidents
 incidents | list | list_incidents | incidents | operations.list_incidents
