@@ -142,6 +142,8 @@ async def test_a_request_with_something_wrong_in_it(people, name):
     bad = {"params": {"limit": "many"}} if "parameters" in operation else {}
     if ("{" not in path and method != "get") or name == CALLBACK:
         bad = {"content": b"[]", "headers": {"content-type": "application/json"}}
+    if method == "post" and "{" not in path and "requestBody" not in operation:
+        bad = {"headers": {"Idempotency-Key": "x" * 256}}
     if name == "stream_inbox":
         bad = {"headers": {"Last-Event-ID": "x" * 101}}
     given = dict.fromkeys(IDS, "no-uuid") | dict.fromkeys(NAMES, "%00") | {"token": NAMES["token"]}
@@ -239,7 +241,17 @@ USERS = {
     **{
         name: "adam"
         for name, (_, _, operation) in OPERATIONS.items()
-        if {"definitions", "drafts", "members", "keys", "event sources", "secrets", "operations", "tasks"}
+        if {
+            "definitions",
+            "drafts",
+            "members",
+            "keys",
+            "event sources",
+            "secrets",
+            "operations",
+            "tasks",
+            "rules",
+        }
         & set(operation["tags"])
     },
 }

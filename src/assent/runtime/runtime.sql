@@ -72,7 +72,7 @@ SELECT DISTINCT asked.org_id, asked.key
 
 -- name: load_rules_by_name
 -- The enabled rules of some orgs, for `rule` nodes.
-SELECT org_id, id, name, entity_type, action, timing, condition, outcome, outcome_json, '{}'::jsonb AS settings
+SELECT org_id, id, name, entity_type, timing, condition, outcome, outcome_json
   FROM assent.workflow_rules WHERE org_id = ANY ($1::text[]) AND name = ANY ($2::text[]) AND enabled;
 
 -- name: take_receipts
