@@ -54,6 +54,7 @@ _CODES: Final[Mapping[int, tuple[str, ...]]] = {
         "NOTHING_FAILED",
         "NOT_CLAIMABLE",
         "NOT_OWN_ENTITY",
+        "NOT_UNIQUE",
         "NOT_YET_ASKED",
         "PROJECTION_BEHIND",
         "SHOWN_ONCE",

@@ -268,3 +268,17 @@ async def test_a_time_in_an_emitted_payload_is_text(kernel: Kernel, database: Da
     await kernel.mutate(command("expense.update", entity=entity, payload={"total": 1}))
     (event,) = await rows(database, "workflow_events_outbox")
     assert event["payload_json"]["data"] == {"at": database.clock.now().isoformat()}
+
+
+async def test_a_rule_that_costs_too_much_lets_nothing_through(kernel: Kernel, database: Database) -> None:
+    entity = await create_expense(kernel)
+    async with database.transaction(None) as connection:
+        await connection.execute(
+            "UPDATE assent.orgs SET settings = $1 WHERE org_id = 'acme'", {"vendors": ["v"] * 2_000}
+        )
+    await keep(kernel, condition="any(org.vendors, any(org.vendors, item == entity.title))")
+    before = await counts(database)
+    with pytest.raises(Invalid) as caught:
+        await kernel.mutate(command("expense.update", entity=entity, payload={"total": 6000}))
+    assert caught.value.problems[0].code == "EXPRESSION_TOO_COSTLY"
+    assert await counts(database) == before

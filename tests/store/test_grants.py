@@ -20,6 +20,7 @@ MAY = {
     "api_keys": APPEND | {"UPDATE revoked_at"},
     "entities": READ,
     "entity_versions": READ,
+    "unique_values": set(),
     "audit_log": READ,
     "workflow_definitions": KEEP,
     "workflow_instances": MOVE,

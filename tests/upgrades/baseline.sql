@@ -140,7 +140,7 @@ RETURN new_status = ANY (CASE of_table
     WHEN 'pending' THEN ARRAY['completed', 'dead', 'failed', 'processing']
     WHEN 'processing' THEN ARRAY['completed', 'dead', 'failed', 'pending']
     WHEN 'failed' THEN ARRAY['completed', 'dead', 'pending', 'processing']
-    WHEN 'dead' THEN ARRAY['pending']
+    WHEN 'dead' THEN ARRAY['completed', 'pending']
     ELSE '{}' END
   WHEN 'workflow_definitions' THEN CASE old_status
     WHEN 'draft' THEN ARRAY['archived', 'published']
@@ -755,6 +755,20 @@ CREATE TRIGGER versions_are_never_emptied BEFORE TRUNCATE ON assent.entity_versi
 SELECT assent.guard_by_org('assent.entity_versions');
 GRANT SELECT ON assent.entity_versions TO assent_engine, assent_client;
 
+-- Values of fields that the contract declares unique, one row each: two transactions that write the same value meet here.
+-- Hashes, because an index holds no long text. Only write_entities writes it. An amendment takes the values of its original.
+CREATE TABLE assent.unique_values (
+  org_id      text  NOT NULL,
+  entity_type text  NOT NULL,
+  field       text  NOT NULL,
+  value_hash  bytea NOT NULL,
+  entity_id   uuid  NOT NULL,
+  CONSTRAINT value_is_unique PRIMARY KEY (org_id, entity_type, field, value_hash),
+  CONSTRAINT unique_value_is_of_an_entity FOREIGN KEY (org_id, entity_id) REFERENCES assent.entities (org_id, id)
+);
+CREATE INDEX unique_values_by_entity ON assent.unique_values (org_id, entity_id);
+SELECT assent.guard_by_org('assent.unique_values');
+
 -- What people mean by "the entity": its head, with the content of its current version.
 CREATE VIEW assent.current_entities WITH (security_invoker = true) AS
 SELECT e.org_id, e.id, e.entity_type, e.contract_version, e.partition_id, e.state, e.version, e.edit_window,
@@ -1038,6 +1052,7 @@ DECLARE
   wanted integer;
   written integer;
   disguised integer;
+  taken_field text;
 BEGIN
   PERFORM set_config('assent.door', 'mutate', true);
   PERFORM assent.require_org(org) FROM (SELECT DISTINCT c ->> 'org_id' FROM jsonb_array_elements(changes) c) AS asked (org);
@@ -1104,6 +1119,30 @@ BEGIN
     IF disguised > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'AS002',
         MESSAGE = format('%s of %s entities have other content under the hash of the version before', disguised, wanted);
+    END IF;
+    CONTINUE WHEN NOT changes @? '$[*].unique_values ? (@ != null)';
+    DELETE FROM assent.unique_values u
+     USING jsonb_to_recordset(changes) AS c (layer integer, org_id text, entity_id uuid, amended_from_id uuid, unique_values jsonb)
+     WHERE c.layer = current_layer AND jsonb_typeof(c.unique_values) = 'object' AND u.org_id = c.org_id
+       AND u.entity_id IN (c.entity_id, c.amended_from_id);
+    -- ON CONFLICT waits for a transaction that has written the same value and not ended yet.
+    WITH value AS MATERIALIZED (
+      SELECT c.org_id, c.entity_type, f.key AS field, sha256(convert_to(f.value, 'UTF8')) AS value_hash, c.entity_id
+        FROM jsonb_to_recordset(changes) AS c (layer integer, org_id text, entity_type text, entity_id uuid, unique_values jsonb),
+             jsonb_each_text(CASE jsonb_typeof(c.unique_values) WHEN 'object' THEN c.unique_values ELSE '{}' END) f
+       WHERE c.layer = current_layer
+       ORDER BY 1, 2, 3, 4
+    ), kept AS (
+      INSERT INTO assent.unique_values (org_id, entity_type, field, value_hash, entity_id)
+      SELECT org_id, entity_type, field, value_hash, entity_id FROM value
+      ON CONFLICT ON CONSTRAINT value_is_unique DO NOTHING
+      RETURNING field, entity_id
+    )
+    SELECT v.field INTO taken_field
+      FROM value v WHERE NOT EXISTS (SELECT FROM kept k WHERE k.entity_id = v.entity_id AND k.field = v.field)
+     LIMIT 1;
+    IF FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'AS013', MESSAGE = format('the value of %s is taken', taken_field), DETAIL = taken_field;
     END IF;
   END LOOP;
   PERFORM set_config('assent.door', former_door, true);

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeVar
 
 from assent.compiler.compile import compile_effective, compile_flow
-from assent.compiler.envelope import envelope_of
+from assent.compiler.envelope import check_defaults, envelope_of
 from assent.compiler.source import Source, located
 from assent.model.canonical import JsonValue
 from assent.model.contract import Contract, parse_contract
@@ -136,6 +136,7 @@ class _Compilation:
         sources = (source, *(of for _, of in patches))
         workflow, bare = None, None
         if contract.workflow == "none":
+            self.problems += located(check_defaults(contract), source)
             self._refuse_idle(sources[1:])
         else:
             workflow, bare = self._effective(contract, [patch for patch, _ in patches], sources)

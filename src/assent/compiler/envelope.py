@@ -29,10 +29,12 @@ from assent.compiler.lifecycle import (
     slot_ids,
     ways,
 )
+from assent.language import default_scope, prepare_template
 from assent.model.contract import Contract, EditWindow, TransitionSpec, check_contract, strictest
 from assent.model.graph import Edge, Envelope, Node, NodeKind, Outcome, Slot
 from assent.model.parse import listed
 from assent.model.problems import Invalid, Path, Problem, did_you_mean
+from assent.model.values import check_value
 
 STATES: Final[Path] = ("lifecycle", "states")
 TRANSITIONS: Final[Path] = ("lifecycle", "transitions")
@@ -47,6 +49,7 @@ def check_envelope(contract: Contract) -> Iterator[Problem]:
     yield from _check_automatic(contract)
     yield from _check_ways(contract)
     yield from _check_slots(contract)
+    yield from check_defaults(contract)
 
 
 def _check_names(contract: Contract) -> Iterator[Problem]:
@@ -113,6 +116,18 @@ def _check_ways(contract: Contract) -> Iterator[Problem]:
         elif state not in ending:
             message = f"no end can be reached from state `{state}`"
             yield Problem("CANNOT_END", message, (*STATES, state), hint="mark a state `final: true`")
+
+
+def check_defaults(contract: Contract) -> Iterator[Problem]:
+    """Yield what is wrong with the defaults of fields: values against their field, texts in braces as expressions."""
+    scope = default_scope(contract)
+    for name, spec in contract.fields.items():
+        path = ("fields", name, "default")
+        if isinstance(spec.default, str) and "{" in spec.default:
+            _, problems = prepare_template(spec.default, scope)
+            yield from (problem.under(*path) for problem in problems)
+        elif spec.default is not None:
+            yield from check_value(spec, spec.default, path)[1]
 
 
 def _check_slots(contract: Contract) -> Iterator[Problem]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from assent.kernel.resolve import ResolvedCommand
+from assent.language import Program, as_json, default_scope, prepare_template
 from assent.model.canonical import canonical_hash
 from assent.model.contract import Contract, EditWindow
 from assent.model.ids import new_id
@@ -18,8 +20,9 @@ from assent.model.mutation import (
     Entity,
     Event,
     Rejection,
+    actor_view,
 )
-from assent.model.problems import Problem
+from assent.model.problems import Invalid, Problem
 from assent.model.values import check_changes, check_required
 
 
@@ -60,6 +63,15 @@ class EntityChange:
             for name in sorted({*old, *new})
             if old.get(name) != new.get(name)
         }
+
+    @property
+    def unique_values(self) -> dict[str, str] | None:
+        """The values of unique fields as text, if the change writes any of them."""
+        names = self.draft.contract.unique_fields
+        old: Mapping[str, Any] = self.before.data if self.before else {}
+        if not any(old.get(name) != self.after.data.get(name) for name in names):
+            return None
+        return {name: str(self.after.data[name]) for name in names if name in self.after.data}
 
 
 def check_access(draft: ResolvedCommand, entity: Entity | None) -> Rejection | None:
@@ -157,6 +169,36 @@ def check_result(
         ]
     data = {name: value for name, value in {**base, **kept}.items() if value is not None}
     return data, problems + check_required(fields, data, path)
+
+
+def default_values(draft: ResolvedCommand, now: datetime) -> dict[str, Any]:
+    """The defaults of fields that a new entity was not sent; later ones see those before them."""
+    if draft.verb != "create":
+        return {}
+    found: dict[str, Any] = {}
+    sent = draft.payload
+    for name, program in _defaults(draft.contract).items():
+        if name not in sent:
+            seen = {"entity": {**found, **sent}, "actor": actor_view(draft.command.actor), "now": now}
+            value = as_json(program.value(seen)) if isinstance(program, Program) else program
+            found[name] = value
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _defaults(contract: Contract) -> Mapping[str, Any]:
+    """Field → its default: a value, or the program that computes it."""
+    scope = default_scope(contract)
+    found: dict[str, Any] = {}
+    for name, spec in contract.fields.items():
+        if isinstance(spec.default, str) and "{" in spec.default:
+            program, problems = prepare_template(spec.default, scope)
+            if program is None:
+                raise Invalid([problem.under("fields", name, "default") for problem in problems])
+            found[name] = program
+        elif spec.default is not None:
+            found[name] = spec.default
+    return found
 
 
 def base_content(draft: ResolvedCommand, entity: Entity | None) -> Mapping[str, Any]:

@@ -47,7 +47,14 @@ def change_rows(changes: Iterable[EntityChange], now: datetime) -> tuple[list[Ro
     rows = []
     for change in changes:
         layer = layers[change.after.id] = layers.get(change.after.id, 0) + 1
-        rows.append({"layer": layer, **_entity_columns(change, now), **_audit_columns(change)})
+        rows.append(
+            {
+                "layer": layer,
+                **_entity_columns(change, now),
+                **_audit_columns(change),
+                "unique_values": change.unique_values,
+            }
+        )
     return rows, max(layers.values(), default=0)
 
 

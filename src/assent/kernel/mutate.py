@@ -13,12 +13,15 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import asyncpg
+
 from assent.kernel.changes import (
     EntityChange,
     base_content,
     check_access,
     check_locked_edit,
     check_result,
+    default_values,
     events_of,
     requested_change,
 )
@@ -148,6 +151,13 @@ def _noted(outcomes: list[Outcome], opened: Span | None) -> list[Outcome]:
     return outcomes
 
 
+class _ValueTaken(Exception):
+    """Another entity has the value of a unique field; never leaves this module."""
+
+
+VALUE_TAKEN: Final = "AS013"
+
+
 async def _carry_out_all(
     connection: Connection,
     drafts: Sequence[ResolvedCommand | Rejection],
@@ -155,6 +165,29 @@ async def _carry_out_all(
     held: LockedRows | None = None,
 ) -> list[Outcome]:
     held = held or LockedRows()
+    if not any(isinstance(item, ResolvedCommand) and item.contract.unique_fields for item in drafts):
+        return await _carry_out_together(connection, drafts, now, held)
+    # The database alone knows whether a value is taken. What it refuses is undone, then each command is done by itself.
+    entities = dict(held.entities)
+    try:
+        async with connection.transaction():
+            return await _carry_out_together(connection, drafts, now, held)
+    except _ValueTaken as taken:
+        held.entities.clear()
+        held.entities |= entities
+        if len(drafts) == 1:
+            (field_name,) = taken.args
+            message = f"another entity of this type has the same `{field_name}`"
+            return [Rejection("NOT_UNIQUE", message, ("payload", field_name))]
+    return [outcome for item in drafts for outcome in await _carry_out_all(connection, [item], now, held)]
+
+
+async def _carry_out_together(
+    connection: Connection,
+    drafts: Sequence[ResolvedCommand | Rejection],
+    now: datetime,
+    held: LockedRows,
+) -> list[Outcome]:
     batch = await _read(connection, [item for item in drafts if isinstance(item, ResolvedCommand)], now, held)
     outcomes = [
         await _carry_out(connection, batch, item) if isinstance(item, ResolvedCommand) else item
@@ -241,6 +274,8 @@ async def _decide(
     effects: RuleEffects,
 ) -> EntityChange | Rejection:
     base = base_content(draft, entity)
+    if defaults := default_values(draft, batch.now):
+        draft = replace(draft, payload={**defaults, **draft.payload})
     asked = {**base, **(draft.payload if draft.action is None else {})}
     view = entity_view(draft, entity, asked)
     if denied := batch.rules_for(draft).apply("before", draft, view, batch.now, effects):
@@ -286,7 +321,12 @@ def _result(
 async def _write(connection: Connection, batch: MutationBatch) -> None:
     if batch.changes:
         rows, layers = change_rows(batch.changes, batch.now)
-        await connection.execute(_SQL.write_entities, rows, layers)
+        try:
+            await connection.execute(_SQL.write_entities, rows, layers)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != VALUE_TAKEN:
+                raise
+            raise _ValueTaken(error.detail) from error
     await emit_events(connection, batch.events, batch.now)
     if batch.evidence:
         await connection.execute(_SQL.record_rule_evaluations, batch.evidence)

@@ -26,13 +26,11 @@ from assent.language import (
     Scope,
     as_json,
     check,
-    check_template,
     compile_expression,
-    compile_template,
     parse,
     parse_condition,
-    parse_template,
     prepare,
+    prepare_template,
     scope_of,
 )
 from assent.language.program import Evaluation
@@ -159,11 +157,7 @@ def _unknown_keys(outcome: Mapping[str, Any], known: "set[str] | Mapping[str, An
 def _template(text: object, scope: Scope) -> Prepared:
     if not isinstance(text, str) or not text:
         return None, [Problem("MISSING_KEY", "expected a text here")]
-    template, problems = parse_template(text)
-    if template is None:
-        return None, problems
-    problems = check_template(template, scope)
-    return (None if problems else compile_template(template, scope)), problems
+    return prepare_template(text, scope)
 
 
 def _expression(text: object, scope: Scope) -> Prepared:

@@ -7,7 +7,7 @@ functions of lists.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from operator import gt, lt
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from assent.language.arithmetic import absolute, rounded, total
 from assent.language.types import DECIMAL, INTEGER, NUMBERS, TEXT, TIMES, Type, TypeKind
 from assent.language.values import alike, duration_text, ordered
 from assent.model.problems import Invalid, Problem
+from assent.model.values import DECIMAL_DIGITS_MAX
 
 TEXT_CHARACTERS_MAX: Final = 100_000
 """Of what a function returns; a longer text is missing."""
@@ -57,6 +58,7 @@ ARITIES: Final[Mapping[str, Arity]] = {
     "map": Arity(2, 2, "map(list, value of item)"),
     "round": Arity(1, 2, "round(number) or round(number, places)"),
     "abs": Arity(1, 1, "abs(number)"),
+    "money": Arity(1, 2, "money(amount) or money(amount, currency)"),
     "length": Arity(1, 1, "length(text)"),
     "lower": Arity(1, 1, "lower(text)"),
     "upper": Arity(1, 1, "upper(text)"),
@@ -135,9 +137,31 @@ def _join(items: object, separator: object = "") -> str | None:
     return separator.join(texts)
 
 
+_WITHOUT_MINOR: Final = frozenset(
+    (
+        *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
+        *("RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
+    )
+)
+_MILLS: Final = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+"""Currencies whose minor units, by ISO 4217, are not hundredths."""
+
+
+def _money(amount: object, currency: object = None) -> str | None:
+    """Minor units as people read money: 2060000 of EUR is `20,600.00 EUR`."""
+    units = rounded(amount)
+    if units is None or not isinstance(currency, str | None):
+        return None
+    code = (currency or "").upper()
+    digits = 0 if code in _WITHOUT_MINOR else 3 if code in _MILLS else 2
+    text = f"{Decimal(units).scaleb(-digits, context=Context(prec=DECIMAL_DIGITS_MAX)):,.{digits}f}"
+    return f"{text} {currency}" if currency else text
+
+
 APPLY: Final[Mapping[str, Callable[..., Any]]] = {
     "round": rounded,
     "abs": absolute,
+    "money": _money,
     "length": _of_text(len),
     "lower": _of_text(lambda text: _short(text.lower())),
     "upper": _of_text(lambda text: _short(text.upper())),
@@ -250,6 +274,7 @@ SCALARS: Final = NUMBERS | TIMES | {TypeKind.TEXT, TypeKind.BOOLEAN, TypeKind.DU
 PARAMETERS: Final[Mapping[str, tuple[frozenset[TypeKind], ...]]] = {
     "round": (NUMBERS, INTEGER_ONLY),
     "abs": (NUMBERS | {TypeKind.DURATION},),
+    "money": (NUMBERS, TEXT_ONLY | {TypeKind.NULL}),
     "length": (TEXT_ONLY,),
     "lower": (TEXT_ONLY,),
     "upper": (TEXT_ONLY,),

@@ -31,7 +31,16 @@ from assent.language.syntax import (
     position_at,
     walk,
 )
-from assent.language.types import OPEN, Scope, TypeKind, object_of
+from assent.language.types import (
+    ACTOR,
+    DATETIME,
+    OPEN,
+    Scope,
+    TypeKind,
+    object_of,
+    types_of_fields,
+)
+from assent.model.contract import Contract
 from assent.model.problems import Position, Problem
 
 TEMPLATE_CHARACTERS_MAX: Final = 10_000
@@ -150,6 +159,21 @@ def compile_template(template: Template, scope: Scope = OPEN) -> Program:
     """The program that fills the template in."""
     recording, quiet = (_lower(template, Lowering(scope, record=record)) for record in (True, False))
     return Program(template.text, recording, quiet)
+
+
+def prepare_template(text: str, scope: Scope) -> tuple[Program | None, list[Problem]]:
+    """A template parsed, checked and compiled, or everything that is wrong with it."""
+    template, problems = parse_template(text)
+    if template is None:
+        return None, problems
+    problems = check_template(template, scope)
+    return (None if problems else compile_template(template, scope)), problems
+
+
+def default_scope(contract: Contract) -> Scope:
+    """The scope of a field's default: what was sent of the entity, the actor, the time."""
+    fields = object_of(types_of_fields(contract.fields))
+    return Scope({"entity": fields, "actor": ACTOR, "now": DATETIME})
 
 
 def _lower(template: Template, lowering: Lowering) -> Run:

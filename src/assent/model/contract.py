@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from assent.model.parse import NAME_PATTERN, Declaration, listed, parse_declaration
+from assent.model.patterns import compile_pattern
 from assent.model.problems import Invalid, Problem, did_you_mean
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
@@ -86,6 +87,12 @@ class FieldSpec(Declaration):
     """What a list holds."""
     fields: Mapping[Name, "FieldSpec"] | None = None
     """What an object holds; absent means any JSON object."""
+    unique: bool = False
+    """Whether no two entities of an org and type have the same value."""
+    pattern: str | None = None
+    """What all of a text has to fit: a regular expression of RE2."""
+    default: Any = None
+    """What a new entity has where nothing was sent: a value, or an expression in braces, such as `{now + '14d'}`."""
     label: str | None = None
 
 
@@ -178,6 +185,10 @@ class Contract(Declaration):
     def name(self) -> str:
         return self.contract
 
+    @cached_property
+    def unique_fields(self) -> tuple[str, ...]:
+        return tuple(name for name, spec in self.fields.items() if spec.unique)
+
     def window(self, state: str) -> EditWindow:
         return self.lifecycle.states[state].edit
 
@@ -227,7 +238,9 @@ _ONLY_WITH: Final[Mapping[str, FieldType]] = {
     "to": FieldType.REFERENCE,
     "of": FieldType.LIST,
     "fields": FieldType.OBJECT,
+    "pattern": FieldType.TEXT,
 }
+_NOT_UNIQUE: Final = frozenset({FieldType.LIST, FieldType.OBJECT, FieldType.BOOLEAN})
 _WITHOUT_LIMITS: Final = frozenset({FieldType.BOOLEAN, FieldType.ENUM, FieldType.REFERENCE, FieldType.OBJECT})
 
 
@@ -243,6 +256,17 @@ def _check_field(spec: FieldSpec, path: tuple[str, ...]) -> Iterator[Problem]:
         yield Problem("DUPLICATE", "a value is listed twice", (*path, "values"))
     if spec.type is FieldType.LIST and spec.of is None:
         yield Problem("MISSING_KEY", "a list needs `of`, the type of its items", path)
+    if spec.pattern is not None and isinstance(found := compile_pattern(spec.pattern), str):
+        hint = "patterns are regular expressions of RE2: no look-around, no back references"
+        yield Problem("BAD_PATTERN", f"this is no pattern: {found}", (*path, "pattern"), hint)
+    is_of_entity = len(path) == len(("fields", "name")) and path[0] == "fields"
+    for key in ("default", "unique"):
+        if getattr(spec, key) not in (None, False) and not is_of_entity:
+            yield Problem("MISPLACED_KEY", f"`{key}` goes with a field of an entity", (*path, key))
+    if spec.unique and spec.type in _NOT_UNIQUE:
+        yield Problem("MISPLACED_KEY", f"a {spec.type} cannot be unique", (*path, "unique"))
+    if spec.default is not None and spec.system:
+        yield Problem("MISPLACED_KEY", "what the workflow writes has no `default`", (*path, "default"))
     yield from _check_limits(spec, path)
     if spec.of is not None:
         yield from _check_field(spec.of, (*path, "of"))

@@ -112,7 +112,8 @@ def _number(bound: float | str) -> float:
 
 
 def _text(spec: FieldSpec) -> Schema:
-    return {"type": "string"} | _limits(spec, "minLength", "maxLength", int)
+    found = {"type": "string"} | _limits(spec, "minLength", "maxLength", int)
+    return found | {"pattern": f"^(?:{spec.pattern})$"} if spec.pattern is not None else found
 
 
 def _integer(spec: FieldSpec) -> Schema:

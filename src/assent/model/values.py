@@ -13,6 +13,7 @@ from uuid import UUID
 from assent.model.canonical import INTEGER_MAX, JsonValue, NotCanonical, require_canonical
 from assent.model.contract import FieldSpec, FieldType, limit_of
 from assent.model.parse import shown
+from assent.model.patterns import compile_pattern
 from assent.model.problems import HINTS_MAX, PROBLEMS_MAX, Path, Problem, did_you_mean
 
 Fields = Mapping[str, FieldSpec]
@@ -95,7 +96,15 @@ def _out_of_range(spec: FieldSpec, measure: Any, path: Path) -> list[Problem]:
 def _check_text(spec: FieldSpec, value: Any, path: Path) -> Checked:
     if not isinstance(value, str):
         return _wrong_type(spec, "text", value, path)
-    return value, _kept_text(value, path) or _out_of_range(spec, len(value), path)
+    problems = _kept_text(value, path) or _out_of_range(spec, len(value), path)
+    return value, problems or _unlike_pattern(spec, value, path)
+
+
+def _unlike_pattern(spec: FieldSpec, value: str, path: Path) -> list[Problem]:
+    matches = compile_pattern(spec.pattern) if spec.pattern is not None else None
+    if matches is None or (callable(matches) and matches(value)):
+        return []
+    return [Problem("PATTERN_MISMATCH", f"{shown(value)} does not fit the pattern {spec.pattern}", path)]
 
 
 def _check_integer(spec: FieldSpec, value: Any, path: Path) -> Checked:

@@ -296,6 +296,12 @@ UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error
  WHERE org_id = $1 AND id = $2 AND status = 'dead'
 RETURNING instance_id;
 
+-- name: discard_event_if_dead
+-- A person decides that a dead event is not processed any more.
+UPDATE assent.workflow_events_outbox SET status = 'completed', completed_at = assent.now(), error = 'discarded: ' || error
+ WHERE org_id = $1 AND id = $2 AND status = 'dead'
+RETURNING id;
+
 -- name: postpone_event
 -- Postpones an event without counting an attempt.
 UPDATE assent.workflow_events_outbox SET error = $4, retry_at = assent.now() + $5::interval

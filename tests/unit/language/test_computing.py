@@ -82,6 +82,12 @@ def problems_of(text: str) -> list[Problem]:
         ("'1d' * 1.5 == '36h'", True),
         ("'3h' / 2", timedelta(minutes=90)),
         ("entity.due + '1d' < now", True),
+        ("money(2060000, 'EUR')", "20,600.00 EUR"),
+        ("money(entity.grand_total)", "400.00"),
+        ("money(-5, 'USD')", "-0.05 USD"),
+        ("money(1234567, 'JPY')", "1,234,567 JPY"),
+        ("money(1234567, 'KWD')", "1,234.567 KWD"),
+        ("money(entity.grand_total * 0.19, 'EUR')", "76.00 EUR"),
         ("round(2.5)", 3),
         ("round(-2.5)", -3),
         ("round(entity.rate / 4, 2)", Decimal("2.63")),
@@ -173,6 +179,8 @@ def test_smallest_of_declared_decimals_is_no_comparison_of_texts() -> None:
         "round(1.5, -1)",
         "abs(entity.tags)",
         "length(7)",
+        "money('x', 'EUR')",
+        "money(1, 2)",
         "substring('abc', -1)",
         "substring('abc', '1')",
         "replace('abc', '', 'x')",
@@ -245,6 +253,7 @@ def test_a_time_and_a_duration_go_there_and_back(moment: datetime, length: timed
         ("item.amount > 1", "UNKNOWN_VARIABLE"),
         ("round(entity.number) > 1", "UNLIKE_TYPES"),
         ("length(entity.copies) > 1", "UNLIKE_TYPES"),
+        ("money(entity.number) == 'a'", "UNLIKE_TYPES"),
         ("if(entity.copies, 1, 2) > 1", "NOT_A_CONDITION"),
         ("if(entity.paid, 1, 2) == 'a'", "UNLIKE_TYPES"),
         ("entity.number matches '('", "BAD_PATTERN"),
@@ -434,6 +443,7 @@ def test_a_number_has_at_most_a_hundred_characters() -> None:
     assert value("a * 2", {"a": 1e300}) is None
     assert value("a * 2", {"a": 10**200}) is None
     assert value("a * 0", {"a": "1"}) == 0
+    assert value("length(money(a))", {"a": "9" * 100}) == 133
 
 
 @settings(max_examples=300, deadline=None)
