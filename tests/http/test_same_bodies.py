@@ -77,6 +77,7 @@ BY_COMMAND = {
 ONLY_HERE = {
     "org create": "for the operator of the database: a caller of HTTP belongs to one org",
     "events list": "HTTP counts open work in `/api/operations/health`, and lists none",
+    "dead-letters discard": "several at once, with what was refused; HTTP discards one",
     "dead-letters retry": "several at once, with what was refused; HTTP retries one",
     "dead-letters retry-all": "several at once, with what was refused; HTTP retries one",
     "rebuild": "several at once, with their differences; HTTP rebuilds one",
