@@ -41,6 +41,10 @@ async def test_one_cause_is_told_once(desk: Desk) -> None:
         (["dead-letters", "list"], "workflows:retry"),
         (["dead-letters", "retry", "01890a5d-ac96-774b-bcce-b302099a8057"], "workflows:retry"),
         (["dead-letters", "retry-all"], "workflows:retry"),
+        (
+            ["dead-letters", "discard", "01890a5d-ac96-774b-bcce-b302099a8057", "--reason", "paid by hand"],
+            "workflows:repair",
+        ),
         (["incidents"], "workflows:retry"),
         (["incidents", "--each"], "workflows:retry"),
         (["rebuild", "01890a5d"], "workflows:repair"),
@@ -69,6 +73,20 @@ async def test_what_is_open_is_listed_queue_by_queue(desk: Desk, runtime: Runtim
         ("events", "paid:8"),
         ("kept", "paid:7"),
     ]
+
+
+async def test_retry_all_ends_with_one_where_something_stays_dead_and_discard_takes_it_off_the_list(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    await unsendable(runtime, company, awaited=True)
+    (letter,) = (await desk.json("dead-letters", "list", user="ops"))["items"]
+    refused = await desk.json("dead-letters", "retry-all", user="ops", code=1)
+    assert [(one["id"], one["code"]) for one in refused["refused"]] == [(letter["id"], "EFFECT_WAS_AWAITED")]
+    done = await desk.json("dead-letters", "discard", letter["id"], "--reason", "called them", user="ops")
+    assert done == NOTHING | {"effects": 1}
+    assert await desk.json("dead-letters", "retry-all", user="ops") == NOTHING
+    again = await desk.json("dead-letters", "discard", letter["id"], "--reason", "twice", user="ops", code=1)
+    assert [one["code"] for one in again["refused"]] == ["NOT_FOUND"]
 
 
 async def test_incidents_are_shown_in_groups_and_one_by_one_with_the_commands_that_help(

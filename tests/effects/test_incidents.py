@@ -1,19 +1,22 @@
 """Incidents: what waits for an operator is grouped by error, listed with the commands that help, and logged once."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from assent.model.mutation import Refused
+from assent.operations.health import health
 from assent.operations.incidents import IncidentFilter
 from assent.runtime import Runtime
 from assent.store.clock import MovedClock
 from tests.authored import END, arrows, call
 from tests.receiver import Receiver, Reply
 from tests.workers import EffectsWorker
-from tests.world import ANN, ORG, actor, drain, publish_steps, publish_webhook
+from tests.world import ANN, ORG, actor, drain, fetch, publish_steps, publish_webhook
 
 OLGA = actor("olga", "workflows:retry")
+ADMIN = actor("ada", *(f"workflows:{name}" for name in ("retry", "cancel", "repair")))
 
 
 async def pause_one(runtime: Runtime) -> UUID:
@@ -156,3 +159,85 @@ async def test_effect_that_dies_is_logged_with_its_id_code_and_instance(
     assert (line["job_id"], line["kind"], line["code"]) == (str(effect["id"]), "effect", "HTTP_404")
     assert (line["org_id"], line["instance_id"]) == (ORG, str(view.id))
     assert "404" in line["error"]
+
+
+ERRAND = [
+    {"id": "tell", "type": "webhook_out", "url": "{workflow.url}", "body": {"a": "1"}, "await": True},
+    END,
+    {"id": "repaired", "type": "end"},
+]
+WITH_ERROR_EDGE = [*arrows("tell", "end"), {"from": "tell", "to": "repaired", "event": "error"}]
+
+
+async def fail_awaited(
+    effects_worker: EffectsWorker, receiver: Receiver, edges: list[dict[str, Any]]
+) -> UUID:
+    """Return an instance whose awaited effect is dead."""
+    await publish_steps(effects_worker.database, "errand", ERRAND[: len(edges) + 1], edges)
+    receiver.will(Reply(404))
+    view = await effects_worker.start("errand", url=receiver.url)
+    await effects_worker.work()
+    return view.id
+
+
+async def test_effect_whose_step_took_its_error_edge_is_no_dead_letter(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    instance_id = await fail_awaited(effects_worker, receiver, WITH_ERROR_EDGE)
+    assert await effects_worker.status(instance_id) == "completed"
+    runtime, database = effects_worker.runtime, effects_worker.database
+    assert (await effects_worker.effect())["status"] == "dead"
+    assert await runtime.org(ORG, OLGA).dead_letters.list() == []
+    assert await runtime.org(ORG, OLGA).operations.incidents() == []
+    found = await health(database, ORG)
+    assert (found.dead_letters, found.problems) == ((), ())
+    assert {queue.dead for queue in found.queues} == {0}
+
+
+@pytest.mark.parametrize("way", ["retry", "cancel", "force_fail"])
+async def test_dead_letter_that_was_awaited_is_gone_once_its_instance_is_helped(
+    effects_worker: EffectsWorker, receiver: Receiver, way: str
+) -> None:
+    instance_id = await fail_awaited(effects_worker, receiver, arrows("tell", "end"))
+    org = effects_worker.runtime.org(ORG, ADMIN)
+    (letter,) = await org.dead_letters.list()
+    assert (letter.awaited, letter.code, letter.ambiguous) == (True, "HTTP_404", False)
+    assert letter.evidence["status"] == 404
+    (group,) = await org.operations.incidents()
+    assert (group.kind, group.number) == ("instance", 1)
+    command = getattr(org.instances, way)
+    await (command(instance_id) if way == "retry" else command(instance_id, "enough"))
+    await effects_worker.work()
+    assert await org.dead_letters.list() == []
+    assert await org.operations.incidents() == []
+    ended = {"retry": "completed", "cancel": "cancelled", "force_fail": "failed"}
+    assert await effects_worker.status(instance_id) == ended[way]
+
+
+async def test_dead_letter_is_discarded_with_a_reason_that_the_audit_log_keeps(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database)
+    receiver.will(Reply(404))
+    await effects_worker.start("telling", url=receiver.url, order=7)
+    await effects_worker.send()
+    effect = await effects_worker.effect()
+    org = effects_worker.runtime.org(ORG, ADMIN)
+    with pytest.raises(Refused, match="workflows:repair"):
+        await effects_worker.runtime.org(ORG, OLGA).dead_letters.discard(effect["id"], "paid by hand")
+    with pytest.raises(Refused, match="NOT_FOUND"):
+        await effects_worker.runtime.org("globex", ADMIN).dead_letters.discard(effect["id"], "not ours")
+    assert await org.dead_letters.discard(effect["id"], "paid by hand") == "effect"
+    assert await org.dead_letters.list() == []
+    assert await org.operations.incidents() == []
+    assert await org.dead_letters.retry_all() == 0
+    for again in (org.dead_letters.retry(effect["id"]), org.dead_letters.discard(effect["id"], "twice")):
+        with pytest.raises(Refused, match="NOT_FOUND"):
+            await again
+    (entry,) = await fetch(
+        effects_worker.database,
+        "SELECT actor_id, subject_id, details FROM assent.audit_log"
+        " WHERE org_id = 'acme' AND action = 'effect.discard'",
+    )
+    assert (entry["actor_id"], entry["subject_id"]) == ("ada", str(effect["id"]))
+    assert entry["details"] == {"reason": "paid by hand"}

@@ -52,6 +52,7 @@ BODIES = {
     "set_role": {"capabilities": []},
     "create_key": {"name": "k", "user": "ghost"},
     "create_source": {"name": "bank", "key_prefix": "payment:"},
+    "discard_dead_letter": {"reason": "gone"},
     "force_fail_instance": {"reason": "gone"},
     "push_result": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
     "push_result_by_callback": {"key": "k", "items": [{"cargo": "external://vault/7"}]},
@@ -138,6 +139,8 @@ async def test_a_request_with_something_wrong_in_it(people, name):
     bad = {"params": {"limit": "many"}} if "parameters" in operation else {}
     if ("{" not in path and method != "get") or name == CALLBACK:
         bad = {"content": b"[]", "headers": {"content-type": "application/json"}}
+    if method == "post" and "{" not in path and "requestBody" not in operation:
+        bad = {"headers": {"Idempotency-Key": "x" * 256}}
     if name == "stream_inbox":
         bad = {"headers": {"Last-Event-ID": "x" * 101}}
     given = dict.fromkeys(IDS, "no-uuid") | dict.fromkeys(NAMES, "%00") | {"token": NAMES["token"]}
@@ -235,7 +238,17 @@ USERS = {
     **{
         name: "adam"
         for name, (_, _, operation) in OPERATIONS.items()
-        if {"definitions", "drafts", "members", "keys", "event sources", "secrets", "operations", "tasks"}
+        if {
+            "definitions",
+            "drafts",
+            "members",
+            "keys",
+            "event sources",
+            "secrets",
+            "operations",
+            "tasks",
+            "rules",
+        }
         & set(operation["tags"])
     },
 }

@@ -84,6 +84,28 @@ async def test_a_dead_letter_is_tried_again(people, letters, furnished):
     assert status == {letters["effect"]: "queued", letters["awaited"]: "dead"}
 
 
+async def test_a_dead_letter_is_discarded_with_a_reason(people, letters, furnished):
+    for kind in ("effect", "event"):
+        path = f"/api/operations/dead-letters/{letters[kind]}/discard"
+        assert problem(await ask(people, "adam", "POST", path, {"reason": ""}), 422)
+        done = await ask(people, "adam", "POST", path, {"reason": "It was paid by hand"})
+        assert done.json() == {"id": letters[kind], "kind": kind}
+        again = await ask(people, "adam", "POST", path, {"reason": "It was paid by hand"})
+        assert problem(again, 404)["code"] == "NOT_FOUND"
+    (left,) = (await ask(people, "adam", "GET", "/api/operations/dead-letters")).json()["items"]
+    assert left["id"] == letters["awaited"]
+    path = f"/api/operations/dead-letters/{letters['awaited']}/discard"
+    assert problem(await ask(people, "alice", "POST", path, {"reason": "no"}), 403)["code"] == "POLICY_DENIED"
+    await ask(people, "adam", "POST", path, {"reason": "The bank was called"})
+    assert (await ask(people, "adam", "GET", "/api/operations/dead-letters")).json()["items"] == []
+    (entry,) = [row for row in await rows(furnished, "audit_log") if row["action"] == "event.discard"]
+    assert (entry["actor_id"], entry["details"]) == ("adam", {"reason": "It was paid by hand"})
+    (event,) = [
+        row for row in await rows(furnished, "workflow_events_outbox") if str(row["id"]) == letters["event"]
+    ]
+    assert (event["status"], event["error"]) == ("completed", "discarded: it broke")
+
+
 @pytest.fixture
 async def paused(furnished, started) -> str:
     """The instance, paused by an error at a step."""

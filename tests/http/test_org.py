@@ -173,6 +173,7 @@ async def test_a_member_saves_no_rule_that_does_what_they_may_not(
 async def test_evaluations_are_for_readers_of_the_entities_and_of_their_partition(
     people: People, furnished: Database
 ) -> None:
+    await ask(people, "adam", "PATCH", "/api/org/settings", {"cap": 1_000})
     await ask(people, "adam", "PUT", "/api/rules/expense/cap", CAP)
     async with people("alice", partition_id="south") as client:
         made = await client.post("/api/entities/expense", json={"data": EXPENSE})

@@ -134,6 +134,8 @@ NOTHING_TO_NAME = {
     "show_health",
     "list_dead_letters",
     "list_stuck",
+    "list_incident_groups",
+    "list_incidents",
     "show_metrics",
 }
 """Routes that name nothing of an org's; what they show and write is their caller's own."""
@@ -309,5 +311,7 @@ def test_a_route_that_names_something_is_tried_with_it():
             "show_template",
             "keep_approval_chain",
             "put_secret_of_org",
+            "save_rule_of_org",
+            "list_evaluations_of_rule",
         ):  # everybody's, and one's own by any name
             assert bool(named) == (route.name in CASES), route.name

@@ -7,7 +7,7 @@ import pytest
 
 from assent.app import App
 from assent.model.actor import Actor
-from assent.model.mutation import Refused
+from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
 from assent.store.database import Database
 from tests.authored import END, arrows, call, form, script
@@ -102,3 +102,60 @@ async def test_flows_start_in_the_background_too(runtime: Runtime, database: Dat
     assert {row["status"] for row in found} == {"completed"}
     assert {row["status"] for row in await rows(database, "workflow_events_outbox")} == {"completed"}
     assert await rows(database, "workflow_batches") == []
+
+
+async def test_steps_keep_what_they_were_given_without_headers(app: App, database: Database) -> None:
+    app.operation("shop.confirm")(lambda connection, arguments: {"ok": True})
+
+    @app.task("archive")
+    async def archive(task: Any, number: int) -> None:
+        """Never run here."""
+
+    runtime = app.runtime(database)
+    new = Command(ORG, "expense.create", ANN, {"title": "Taxi", "total": 1})
+    expense = (await runtime.core.kernel.mutate(new)).entity
+    steps = [
+        call("confirm", "shop.confirm", input={"order": "workflow.order", "large": "workflow.large"}),
+        {"id": "write", "type": "mutation", "action": "expense.update", "entity": "workflow.expense"}
+        | {"payload": {"note": "order {workflow.order}"}},
+        {
+            "id": "keep",
+            "type": "task",
+            "task": "archive",
+            "input": {"number": "workflow.order"},
+            "await": False,
+        },
+        {"id": "tell", "type": "webhook_out", "url": "https://erp.example/{workflow.order}"}
+        | {"headers": {"Authorization": "Bearer {secret.erp}"}, "body": {"order": "{workflow.order}"}},
+        {
+            "id": "mail",
+            "type": "notification",
+            "channel": "email",
+            "to": "ann",
+            "text": "It is {workflow.order}.",
+        },
+        END,
+    ]
+    await publish_steps(database, "a.b", steps, arrows(*[step["id"] for step in steps]))
+    given = {"order": 7, "large": "x" * 5_000, "expense": str(expense.id)}
+    view = await runtime.org(ORG, ANN).instances.start("a.b", given)
+    found = {step["node_id"]: step["input_json"] for step in await steps_of(database, view.id)}
+    assert view.status == "completed", view.incident
+    assert (found["confirm"]["order"], len(found["confirm"]["large"]) < 1_100) == (7, True)
+    assert found["write"] == {"payload": {"note": "order 7"}, "entity": str(expense.id)}
+    assert found["keep"] == {"number": 7}
+    assert found["tell"] == {"url": "https://erp.example/7", "method": "POST", "body": {"order": 7}}
+    assert found["mail"] == {"to": "ann", "subject": None, "text": "It is 7."}
+    assert found["end"] is None
+    assert "erp}" not in str(found)
+    assert "Bearer" not in str(found)
+
+
+async def test_input_that_is_large_in_many_parts_is_kept_as_its_size(app: App, database: Database) -> None:
+    app.operation("shop.confirm")(lambda connection, arguments: {"ok": True})
+    runtime = app.runtime(database)
+    confirm = call("confirm", "shop.confirm", input={"lines": "workflow.lines"})
+    await publish_steps(database, "a.b", [confirm, END], arrows("confirm", "end"))
+    view = await runtime.org(ORG, ANN).instances.start("a.b", {"lines": [{"text": "x" * 900}] * 40})
+    (step,) = [one for one in await steps_of(database, view.id) if one["node_id"] == "confirm"]
+    assert list(step["input_json"]) == ["…"]

@@ -1,10 +1,12 @@
 """Entities under a workflow: gates make transitions, windows follow tokens, edits lead to the amendment branch."""
 
 from copy import deepcopy
+from typing import Any, Final
 
 import pytest
 
 from assent.app import App
+from assent.kernel.rules import save_rule
 from assent.model.actor import SYSTEM, Actor
 from assent.model.mutation import Command, Refused
 from assent.runtime import Runtime
@@ -22,7 +24,9 @@ from tests.world import (
     drain,
     edit_order,
     entity_row,
+    found_acme,
     order_patch_of,
+    patch_of,
     publish_orders,
     publish_steps,
     rows,
@@ -254,3 +258,67 @@ async def test_the_window_is_the_strictest_of_all_tokens(
     assert (await entity_row(runtime, entity.id))["edit_window"] == "locked"
     await runtime.org(ORG, ANN).instances.advance(view.id, "done", step=strict)
     assert (await entity_row(runtime, entity.id))["edit_window"] == "amend_only"
+
+
+RULE: Final = {"entity_type": "order", "action": "*", "timing": "before", "name": "credit"}
+
+
+async def publish_orders_asking_a_rule(database: Database) -> None:
+    """Publish the order with a slot that asks the rule `credit`: a denial leaves by a form."""
+    nodes = [{"id": "ask", "type": "rule", "rule": "credit"}, {"id": "look", "type": "form"}]
+    edges = [
+        {"from": "in", "to": "ask"},
+        {"from": "ask", "to": "out"},
+        {"from": "ask", "to": "look", "on": "denied"},
+        {"from": "look", "to": "out", "on": "done"},
+    ]
+    patch = patch_of(*nodes, edges=edges, entity_type="order", slot="slot:draft_to_submit")
+    ask = patch_of(
+        {"id": "approve", "type": "approval", "approvers": {"role": "manager"}}, entity_type="order"
+    )
+    patch["slots"] |= ask["slots"]
+    await publish_orders(database, patch)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "then", "total", "chosen", "found"),
+    [
+        ("deny", {"message": "{entity.total} is much"}, 900, "look", {"message": "900 is much"}),
+        ("deny", {"message": "{entity.total} is much"}, 5, "approve", {}),
+        ("set", {"total": "7"}, 900, "approve", {"set": {"total": 7}}),
+        ("emit", {"key": "large:{entity.number}"}, 900, "approve", {"event_key": "large:1"}),
+    ],
+)
+async def test_rule_step_honours_every_outcome_and_leaves_its_evaluation(  # noqa: PLR0913, PLR0917
+    runtime: Runtime, database: Database, outcome: str, then: Any, total: int, chosen: str, found: Any
+) -> None:
+    await found_acme(database)
+    await publish_orders_asking_a_rule(database)
+    rule = {**RULE, "condition": "entity.total > 100 && actor.id == 'ann'", "outcome": outcome, "then": then}
+    of_another_type = {
+        **rule,
+        "entity_type": "expense",
+        "condition": "true",
+        "outcome": "deny",
+        "then": {"message": "x"},
+    }
+    async with database.transaction(ORG) as connection:
+        for one in (of_another_type, {**rule, "action": "amend"}):
+            await save_rule(connection, runtime.core.kernel.registry, ORG, one, database.clock.now())
+    entity = await create_order(runtime, total=total)
+    view = await runtime.org(ORG, ANN).entities.transition(entity.id, "submit")
+    assert [waiting.name for waiting in view.waiting] == [chosen]
+    (step,) = [one for one in await steps_of(database, view.id) if one["node_type"] == "rule"]
+    output = step["output_json"]
+    assert output == output | found | {"rule": "credit"}
+    assert output["evaluation"]["variables"]["entity.total"] == total
+    (evidence,) = await rows(database, "workflow_rule_evaluations")
+    applies = total == 900
+    assert (evidence["action"], evidence["entity_id"]) == ("workflow.rule", entity.id)
+    assert (evidence["result"], evidence["outcome"]) == (applies, outcome if applies else None)
+    kept = [
+        one["payload_json"]["key"]
+        for one in await rows(database, "workflow_events_outbox")
+        if "key" in one["payload_json"]
+    ]
+    assert kept == (["large:1"] if outcome == "emit" else [])

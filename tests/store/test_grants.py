@@ -54,7 +54,7 @@ MAY = {
     "outside_request_history": APPEND,
     "approval_delegations": APPEND | {"UPDATE revoked_at"},
     "approval_turns": APPEND | {"UPDATE last_at"},
-    "jobs": APPEND | {"UPDATE attempts_max ended_at run_at status suspect worker_id"},
+    "jobs": APPEND | {"UPDATE attempts_max ended_at resolved run_at status suspect worker_id"},
     "task_submissions": APPEND,
     "job_attempts": APPEND,
     "task_keys": APPEND,

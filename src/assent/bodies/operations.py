@@ -125,9 +125,17 @@ class LetterBody(ResponseModel):
     error: str | None
     awaited: bool = Field(description="Whether a step waited for it; then the instance is retried instead.")
     trace_id: str | None
+    code: str | None = Field(description="The code of the last attempt.", examples=["ADDRESS_REFUSED"])
+    ambiguous: bool = Field(description="Whether the last attempt may have had its effect all the same.")
+    evidence: Any = Field(description="The answer of an effect's receiver to the last attempt.")
 
 
 class RetriedBody(ResponseModel):
+    id: UUID
+    kind: LetterKind
+
+
+class DiscardedBody(ResponseModel):
     id: UUID
     kind: LetterKind
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from assent.cli.options import CursorOption, JsonOption, LimitOption
+from assent.cli.options import CursorOption, JsonOption, LimitOption, named
 from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act
 
 if TYPE_CHECKING:
@@ -76,8 +76,24 @@ def retry_all(app: AppOption, org: OrgOption, user: UserOption, json: JsonOption
     _print(act(ActorOptions(app, org, user, json), work), json=json)
 
 
-def _print(done: "Retried", *, json: bool) -> None:
-    """Print what was retried; exit with 1 if something stays dead, with 3 if that is unknown of something."""
+@app.command("discard")
+def discard(  # noqa: PLR0913, PLR0917
+    ids: LettersArgument,
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    reason: Annotated[str, typer.Option("--reason", help="Why nothing is left to do.", callback=named)],
+    json: JsonOption = False,
+) -> None:
+    """Take dead letters off the list for good; the audit log keeps the reason. Takes `workflows:repair`."""
+    from assent.cli.letters import discard_each
+
+    done = act(ActorOptions(app, org, user, json), lambda session: discard_each(session, ids, reason))
+    _print(done, json=json, did="discarded")
+
+
+def _print(done: "Retried", *, json: bool, did: str = "retried") -> None:
+    """Print what was done; exit with 1 if something stays dead, with 3 if that is unknown of something."""
     from assent.cli.output import console, counted, print_json
     from assent.cli.refusals import as_text, exit_code
 
@@ -86,7 +102,7 @@ def _print(done: "Retried", *, json: bool) -> None:
     else:
         out = console()
         said = ", ".join(counted(number, kind) for kind, number in done.counts.items() if number)
-        out.print(f"✓ retried: {said}" if said else "Nothing was retried.")
+        out.print(f"✓ {did}: {said}" if said else f"Nothing was {did}.")
         for text, rejection in done.refused:
             console(stderr=True).print(f"{text}:", as_text(rejection))
     raise typer.Exit(max((exit_code(rejection) for _, rejection in done.refused), default=0))
@@ -104,9 +120,10 @@ def _table(letters: "Sequence[DeadLetter]") -> "Table":
             str(letter.attempts),
             str(letter.instance_id or ""),
             "retry the instance" if letter.awaited else "",
+            "may have been sent" if letter.ambiguous else "",
             one_line(letter.error),
         ]
         for letter in letters
     ]
-    headings = ("id", "kind", "what", "since", "attempts", "instance", "", "error")
+    headings = ("id", "kind", "what", "since", "attempts", "instance", "", "outcome", "error")
     return table(headings, rows, right=("attempts",))

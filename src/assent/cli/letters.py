@@ -10,6 +10,7 @@ from uuid import UUID
 from assent.cli.output import Bar
 from assent.cli.refusals import as_json, rejection_from
 from assent.cli.session import ActorSession
+from assent.jobs.dead_letters import awaited_rejection
 from assent.model.cursor import position_of, time_and_id_in
 from assent.model.mutation import Refused, Rejection
 from assent.operations.queues import DeadLetter, LetterKind, page_of_dead_letters
@@ -72,6 +73,15 @@ async def retry_each(session: ActorSession, ids: Sequence[UUID]) -> Retried:
     return done
 
 
+async def discard_each(session: ActorSession, ids: Sequence[UUID], reason: str) -> Retried:
+    """Discard dead letters by their ids."""
+    may_operate(session.actor, "repair")
+    done = Retried()
+    for letter_id in ids:
+        await done.note(str(letter_id), session.commands.dead_letters.discard(letter_id, reason))
+    return done
+
+
 async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
     """Retry every dead letter of the org: each event by itself, the other kinds in one statement each."""
     may_operate(session.actor, "retry")
@@ -87,7 +97,18 @@ async def retry_everything(session: ActorSession, *, shown: bool) -> Retried:
                 tried.add(letter.id)
                 await done.note(str(letter.id), _retry_event(session, letter))
                 bar.advance()
+    await _note_awaited(session, done)
     return done
+
+
+async def _note_awaited(session: ActorSession, done: Retried) -> None:
+    """Note effects and tasks that stay dead because a step awaited them."""
+    after = None
+    while letters := await session.commands.dead_letters.list(after=after, limit=BATCH):
+        for letter in letters:
+            if letter.awaited:
+                done.refused.append((str(letter.id), awaited_rejection(letter.kind, letter.id)))
+        after = letters[-1].created_at, letters[-1].id
 
 
 async def _untried_events(session: ActorSession, tried: set[UUID]) -> list[DeadLetter]:

@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Rules around actions: saved, listed, deleted; their evaluations."
 )
 
-TypeArgument = Annotated[str, typer.Argument(metavar="ENTITY_TYPE", help="Such as invoice.")]
+TypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="Such as invoice.")]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The rule.")]
 
 

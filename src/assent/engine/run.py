@@ -28,8 +28,10 @@ from assent.engine.nodes.asking import messages_to
 from assent.engine.nodes.base import NEEDS, Creation, Done, Failure, Need, Rest, Stay, Verdict
 from assent.engine.plan import Plan, PlannedEdge
 from assent.engine.visit import Visit, World
+from assent.language.program import as_evidence
 from assent.model.actor import SYSTEM, Actor, Authority
 from assent.model.approval import Seat, SeatedRequest
+from assent.model.canonical import canonical_json
 from assent.model.form import FormRequest
 from assent.model.graph import NodeKind, Outcome
 from assent.model.ids import join_key, new_id, step_key
@@ -38,6 +40,8 @@ from assent.model.mutation import KeyedEvent, Rejection
 from assent.model.outside_request import OutsideRequest
 
 CHAIN_STEPS_MAX: Final = 10
+INPUT_BYTES_MAX: Final = 16_384
+"""The input that a step keeps, as JSON."""
 
 IGNORED: Final = "ignored"
 """The outcome of an input that came too late, or brought nothing new."""
@@ -300,6 +304,7 @@ class Run:
             status=status,
             actor_id=self.actor.id,
             run_as=visit.node.run_as,
+            input=_kept_input(visit.input),
             output=output,
             completed_at=None if status == "pending" else now,
             is_new=not rested,
@@ -434,6 +439,15 @@ class Run:
                 completed_at=now,
             )
         )
+
+
+def _kept_input(given: Any) -> Any:
+    """Return the input of a step as it is kept: cut as evidence is, or only its size where it is large all the same."""
+    if given is None:
+        return None
+    kept = as_evidence(given)
+    size = len(canonical_json(kept))
+    return kept if size <= INPUT_BYTES_MAX else {"…": f"{size} bytes, more than are kept"}
 
 
 def _leave_key_to_the_past(token: Token) -> None:

@@ -115,6 +115,8 @@ class Visit:
     receipted: bool = False
     by: Principal | None = None
     """The person whose own act ends the step; none for timers, events, results and operators."""
+    input: Any = None
+    """What the step was given, its texts resolved; the step keeps it. Headers hold secrets and are no part of it."""
     _variables: dict[str, Any] | None = None
 
     @property

@@ -1,7 +1,7 @@
 """Dead letters: jobs without attempts left, listed and retried by people; and the jobs that are still open."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -49,12 +49,16 @@ async def revive(
         return None
     found: JobKind = row["kind"]
     if row["awaited"]:
-        message = f"no step waits for {found} {job_id} any more: its step has failed"
-        raise Refused(
-            Rejection(f"{found.upper()}_WAS_AWAITED", message, (f"{found}_id",), hint="retry the step")
-        )
+        raise Refused(awaited_rejection(found, job_id))
     await connection.execute(_SQL.revive_jobs, org_id, found, job_id, None)
     return found
+
+
+def awaited_rejection(kind: str, job_id: UUID) -> Rejection:
+    """Return why a dead job that a step awaited is not retried by itself."""
+    message = f"no step waits for {kind} {job_id} any more: its step has failed"
+    hint = "retry its instance, or discard it"
+    return Rejection(f"{kind.upper()}_WAS_AWAITED", message, (f"{kind}_id",), hint=hint)
 
 
 async def revive_all(connection: Connection, org_id: str, kind: JobKind, lane: str | None = None) -> int:
@@ -64,3 +68,15 @@ async def revive_all(connection: Connection, org_id: str, kind: JobKind, lane: s
     """
     revived: int = await connection.fetchval(_SQL.revive_jobs, org_id, kind, None, lane)
     return revived
+
+
+async def discard(connection: Connection, org_id: str, job_id: UUID) -> JobKind | None:
+    """Mark a dead job as resolved; return its kind, or None where there is no such dead job."""
+    kind: JobKind | None = await connection.fetchval(_SQL.discard_job_if_dead, org_id, job_id)
+    return kind
+
+
+async def resolve_of_instances(connection: Connection, instances: Sequence[tuple[str, UUID]]) -> None:
+    """Mark dead jobs as resolved that steps of these instances awaited: the instances have gone on without them."""
+    if instances:
+        await connection.execute(_SQL.resolve_awaited_jobs, *map(list, zip(*instances, strict=True)))

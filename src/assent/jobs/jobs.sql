@@ -232,6 +232,26 @@ WITH dead AS MATERIALIZED (
 )
 SELECT count(*) AS revived, CASE WHEN count(*) > 0 THEN pg_notify('assent_' || $2 || 's', '') END FROM revived;
 
+-- name: discard_job_if_dead
+-- A person decides that nothing is left to do about a dead job.
+UPDATE assent.jobs SET resolved = true WHERE org_id = $1 AND id = $2 AND status = 'dead' AND NOT resolved
+RETURNING kind;
+
+-- name: resolve_awaited_jobs
+-- Dead jobs of these instances that a step awaited: the step has ended, and its instance has gone on without them.
+WITH dead AS MATERIALIZED (
+  SELECT j.org_id, j.id FROM unnest($1::text[], $2::uuid[]) AS i (org_id, id)
+   CROSS JOIN LATERAL (
+      SELECT * FROM assent.job_origins s WHERE s.org_id = i.org_id AND s.instance_id = i.id AND s.awaited) AS o
+    JOIN assent.jobs j ON j.org_id = o.org_id AND j.id = o.id AND j.kind = o.kind
+   WHERE j.status = 'dead' AND NOT j.resolved
+     AND NOT EXISTS (SELECT FROM assent.workflow_step_executions s
+                      WHERE s.org_id = o.org_id AND s.instance_id = o.instance_id AND s.id = o.step_id
+                        AND s.status = 'pending')
+   ORDER BY j.org_id, j.id FOR UPDATE OF j
+)
+UPDATE assent.jobs j SET resolved = true FROM dead d WHERE j.org_id = d.org_id AND j.id = d.id;
+
 -- name: list_open_jobs
 -- The jobs of a kind that have not ended, the oldest first. Two parts, because each has its own small index.
 SELECT open.id, open.what, open.status, open.created_at, open.attempts, open.retry_at, o.instance_id, a.error

@@ -36,8 +36,9 @@ EVENT_MOVES = _moves(
     processing="completed failed dead pending",
     completed="",
     failed="pending processing completed dead",
-    dead="pending",
+    dead="pending completed",
 )
+"""`dead → completed` is an event that a person discarded."""
 
 DEFINITION_MOVES = _moves(draft="published archived", published="archived", archived="published")
 """`archived → published` is a rollback to an older version; nothing goes back to draft."""

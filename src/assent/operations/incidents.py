@@ -128,7 +128,11 @@ def ways_out_of(kind: IncidentKind, incident_id: UUID) -> tuple[WayOut, ...]:
     """Return the commands that help an incident of this kind."""
     if kind != "instance":
         letters = f"/api/operations/dead-letters/{incident_id}"
-        return (WayOut("retry", f"assent dead-letters retry {incident_id}", f"{letters}/retry"),)
+        discard = f"assent dead-letters discard {incident_id} --reason TEXT"
+        return (
+            WayOut("retry", f"assent dead-letters retry {incident_id}", f"{letters}/retry"),
+            WayOut("discard", discard, f"{letters}/discard"),
+        )
     commands, routes = "assent instances", f"/api/instances/{incident_id}"
     return (
         WayOut("retry", f"{commands} retry {incident_id}", f"{routes}/retry"),

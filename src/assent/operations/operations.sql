@@ -196,7 +196,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 -- name: page_of_dead_letters
 -- Dead events and jobs, newest first; of one kind, one partition, one type or lane, where these are named.
 SELECT * FROM (
-  (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id
+  (SELECT id, created_at, 'event' AS kind, event_type AS what, instance_id, attempts, error, false AS awaited, trace_id,
+          'EVENT_FAILED' AS code, false AS ambiguous, NULL::jsonb AS evidence
      FROM assent.workflow_events_outbox e
     WHERE org_id = $1 AND status = 'dead' AND coalesce($2::text, 'event') = 'event'
       AND ($7::text IS NULL OR event_type = $7)
@@ -205,7 +206,8 @@ SELECT * FROM (
       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
     ORDER BY created_at DESC, id DESC LIMIT $5)
   UNION ALL
-  (SELECT j.id, j.created_at, j.kind, j.lane, o.instance_id, j.attempts, a.error, o.awaited, o.trace_id
+  (SELECT j.id, j.created_at, j.kind, j.lane, o.instance_id, j.attempts, a.error, o.awaited, o.trace_id,
+          a.code, coalesce(a.ambiguous, false), a.output
      FROM assent.jobs j
     CROSS JOIN LATERAL (
       SELECT * FROM assent.job_origins s WHERE s.org_id = j.org_id AND s.id = j.id AND s.kind = j.kind) AS o

@@ -6,7 +6,7 @@ Reads, and never writes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from assent.jobs import dead_letters as jobs
@@ -133,6 +133,12 @@ class DeadLetter:
     awaited: bool
     """Whether a step waited for it; that step has failed, and is what is tried again."""
     trace_id: str | None
+    code: str | None = None
+    """Of the last attempt."""
+    ambiguous: bool = False
+    """Whether the last attempt may have had its effect all the same."""
+    evidence: Any = None
+    """What the receiver of an effect answered at the last attempt."""
 
 
 async def page_of_dead_letters(  # noqa: PLR0913

@@ -8,16 +8,27 @@ from typing import Any, Final
 
 from assent.approvals.requests import consume_requests, write_requests
 from assent.approvals.resolve import PeopleQuery, find_people
-from assent.engine.nodes.base import Call, CheckEventKey, EvaluateRule, FindPeople, Mutate, Need, ResolveTask
+from assent.engine.nodes.base import (
+    Call,
+    CheckEventKey,
+    EvaluateRule,
+    FindPeople,
+    Mutate,
+    Need,
+    ResolveTask,
+    RuleVerdict,
+)
 from assent.engine.visit import Visit, variables_of
 from assent.kernel import Kernel, Outcome
 from assent.kernel.entities import LockedRows
-from assent.kernel.rules import denied_without_setting, programs_of
+from assent.kernel.rules import RulePrograms, denied_without_setting, programs_of
 from assent.language import as_json
 from assent.model.actor import SYSTEM, Actor
 from assent.model.canonical import require_canonical
+from assent.model.ids import new_id
 from assent.model.job import OutsideWork, Submittable
-from assent.model.mutation import Command, Mutation, Refused, Rejection
+from assent.model.mutation import Command, KeyedEvent, Mutation, Refused, Rejection
+from assent.model.names import is_blank
 from assent.model.problems import Invalid
 from assent.people.directory import Directory
 from assent.runtime.batch import Execution
@@ -28,6 +39,7 @@ from assent.tasks.task_type import TaskType
 from assent.telemetry import scope
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+_KERNEL_SQL: Final = load_queries("assent.kernel", "kernel.sql")
 
 NeedOfRun = tuple[Execution, Visit, Need]
 
@@ -60,7 +72,7 @@ async def fulfil_needs(
         await _find_people(connection, means.directory, questions, now)
     rules = [(job, visit, need) for job, visit, need in needs if isinstance(need, EvaluateRule)]
     if rules:
-        await _ask_rules(connection, kernel, rules)
+        await _ask_rules(connection, kernel, rules, now)
     keys = [(job, visit, need) for job, visit, need in needs if isinstance(need, CheckEventKey)]
     if keys:
         await _check_event_keys(connection, keys)
@@ -200,32 +212,80 @@ def _acted_by(job: Execution, visit: Visit, actor: Actor) -> Actor | None:
 
 
 async def _ask_rules(
-    connection: Connection, kernel: Kernel, needs: Sequence[tuple[Execution, Visit, EvaluateRule]]
+    connection: Connection,
+    kernel: Kernel,
+    needs: Sequence[tuple[Execution, Visit, EvaluateRule]],
+    now: datetime,
 ) -> None:
+    """Evaluate rules of the orgs for the entities of the instances, and keep the evidence as the kernel does."""
     orgs = sorted({job.work.org_id for job, _, _ in needs})
     names = sorted({need.name for _, _, need in needs})
     rows = await connection.fetch(_SQL.load_rules_by_name, orgs, names)
-    rules = {(row["org_id"], row["name"]): row for row in rows}
+    rules = {(row["org_id"], row["entity_type"], row["name"]): row for row in rows}
+    evidence: list[dict[str, Any]] = []
     for job, visit, need in needs:
-        job.run.answer(visit, _rule_answer(kernel, job, visit, rules.get((job.work.org_id, need.name)), need))
+        rule = rules.get((job.work.org_id, job.run.instance.entity_type, need.name))
+        verdict = _rule_verdict(kernel, job, visit, rule, need)
+        if isinstance(verdict, RuleVerdict):
+            evidence.append(_rule_evidence(job, visit, rule, verdict, now))
+        job.run.answer(visit, verdict)
+    if evidence:
+        await connection.execute(_KERNEL_SQL.record_rule_evaluations, evidence)
 
 
-def _rule_answer(kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: EvaluateRule) -> Any:
-    """What a rule sets, or a rejection: it denies, it is broken, it is not there."""
+def _rule_verdict(
+    kernel: Kernel, job: Execution, visit: Visit, rule: Any, need: EvaluateRule
+) -> RuleVerdict | Rejection:
+    """Return what a rule says of the instance's entity, or why it cannot: it is broken, or not there."""
     contract = kernel.registry.contracts.get(job.run.instance.entity_type or "")
     if rule is None or contract is None:
-        return Rejection("RULE_MISSING", f"there is no rule `{need.name}` for this entity")
+        about = job.run.instance.entity_type or "a flow without an entity"
+        return Rejection("RULE_MISSING", f"there is no rule `{need.name}` for {about}")
     programs, problems = programs_of(rule["condition"], rule["outcome"], rule["outcome_json"], contract)
     if programs is None:
         return Rejection("RULE_BROKEN", f"rule `{need.name}` cannot be applied: {problems[0].message}")
     variables = variables_of(job.run.instance, job.run.world, visit.actor)
+    return _verdict_of(need.name, rule["outcome"], programs, variables)
+
+
+def _verdict_of(
+    name: str, outcome: str, programs: RulePrograms, variables: Mapping[str, Any]
+) -> RuleVerdict | Rejection:
     evaluation = programs.condition(variables)
-    missing = programs.missing_setting(evaluation) if rule["outcome"] == "deny" else None
+    found = evaluation.to_json()
     if not evaluation.holds:
-        return {} if missing is None else denied_without_setting(need.name, missing)
-    if rule["outcome"] == "deny":
-        return Rejection("RULE_DENIED", programs.message(variables))
-    return programs.sets(variables) if rule["outcome"] == "set" else {}
+        missing = programs.missing_setting(evaluation) if outcome == "deny" else None
+        return RuleVerdict(found, denial=missing and denied_without_setting(name, missing).message)
+    if outcome == "deny":
+        return RuleVerdict(found, denial=programs.message(variables))
+    if outcome == "set":
+        return RuleVerdict(found, sets=programs.sets(variables))
+    key = programs.key(variables)
+    if is_blank(key) or len(key) > KeyedEvent.KEY_CHARACTERS_MAX:
+        return Rejection("RULE_BROKEN", f"rule `{name}` cannot be applied: its key is {key!r}")
+    return RuleVerdict(found, event=KeyedEvent(key, programs.payload(variables)))
+
+
+def _rule_evidence(
+    job: Execution, visit: Visit, rule: Any, verdict: RuleVerdict, now: datetime
+) -> dict[str, Any]:
+    instance, applies = job.run.instance, verdict.evaluation["result"] is True or verdict.denial is not None
+    return {
+        **{name: rule[name] for name in ("org_id", "timing", "entity_type")},
+        "id": new_id(now),
+        "rule_id": rule["id"],
+        "rule_name": rule["name"],
+        "action": "workflow.rule",
+        "entity_id": instance.entity_id,
+        "entity_version": instance.entity_version,
+        "expression": verdict.evaluation["expression"],
+        "variables": verdict.evaluation["variables"],
+        "result": applies,
+        "outcome": rule["outcome"] if applies else None,
+        "actor_id": job.run.actor.id,
+        "trace_id": job.trace_of(visit.step_id),
+        "at": now,
+    }
 
 
 async def _check_event_keys(

@@ -15,11 +15,12 @@ from assent.definitions import Definition, Move, Pin
 from assent.engine.evolve import fold
 from assent.engine.inputs import Repin, RetryInstance
 from assent.engine.instance import Instance
-from assent.jobs.dead_letters import revive, revive_all
+from assent.jobs.dead_letters import discard, revive, revive_all
 from assent.jobs.job import JOB_KINDS, JobKind
 from assent.model.actor import SYSTEM, Authority
 from assent.model.ids import Cursor, new_id
 from assent.model.mutation import Event, Refused, Rejection
+from assent.model.names import require_name
 from assent.operations.incidents import (
     Incident,
     IncidentFilter,
@@ -44,6 +45,8 @@ from assent.store.queries import load_queries
 from assent.store.rows import Row
 
 _SQL: Final = load_queries("assent.runtime", "runtime.sql")
+
+REASON_CHARACTERS_MAX: Final = 2_000
 
 DefinitionVersion = tuple[UUID, int, str]
 """The id, the version and the hash of a definition."""
@@ -280,6 +283,28 @@ class DeadLetterCommands:
         kinds = [each for each in JOB_KINDS if kind in (None, each)]
         jobs = sum([await self._retry_jobs(each, what) for each in kinds])
         return jobs + (await self._retry_events(what) if kind in (None, "event") else 0)
+
+    async def discard(self, letter_id: UUID, reason: str) -> LetterKind:
+        """Take a dead letter off the list for good, with a reason; return its kind. Raise `Refused` if there is none.
+
+        Takes the capability `workflows:repair`. An instance that is paused stays so: its own commands help it.
+        """
+        scope = self.scope
+        may_operate(scope.required_actor, "repair")
+        require_name(reason, "reason", length_max=REASON_CHARACTERS_MAX)
+
+        async def work(transaction: CommandTransaction) -> LetterKind:
+            connection = transaction.connection
+            kind: LetterKind | None = await discard(connection, scope.org_id, letter_id)
+            if kind is None:
+                found = await connection.fetchval(_SQL.discard_event_if_dead, scope.org_id, letter_id)
+                if found is None:
+                    raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
+                kind = "event"
+            await transaction.note(kind, f"{kind}.discard", str(letter_id), details={"reason": reason})
+            return kind
+
+        return await scope.write(work)
 
     async def _retry_job(self, job_id: UUID, kind: JobKind | None) -> JobKind | None:
         """Retry a dead effect, result or task; an effect is sent under the key that it had."""

@@ -72,7 +72,7 @@ SELECT DISTINCT asked.org_id, asked.key
 
 -- name: load_rules_by_name
 -- The enabled rules of some orgs, for `rule` nodes.
-SELECT org_id, id, name, entity_type, action, timing, condition, outcome, outcome_json, '{}'::jsonb AS settings
+SELECT org_id, id, name, entity_type, timing, condition, outcome, outcome_json
   FROM assent.workflow_rules WHERE org_id = ANY ($1::text[]) AND name = ANY ($2::text[]) AND enabled;
 
 -- name: take_receipts
@@ -292,6 +292,12 @@ UPDATE assent.workflow_events_outbox e SET status = 'pending', attempts = 0, err
 UPDATE assent.workflow_events_outbox SET status = 'pending', attempts = 0, error = NULL, retry_at = NULL
  WHERE org_id = $1 AND id = $2 AND status = 'dead'
 RETURNING instance_id;
+
+-- name: discard_event_if_dead
+-- A person decides that a dead event is not processed any more.
+UPDATE assent.workflow_events_outbox SET status = 'completed', completed_at = assent.now(), error = 'discarded: ' || error
+ WHERE org_id = $1 AND id = $2 AND status = 'dead'
+RETURNING id;
 
 -- name: postpone_event
 -- Postpones an event without counting an attempt.

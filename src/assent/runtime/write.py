@@ -13,6 +13,7 @@ from assent.effects.outbox import NewEffect, enqueue
 from assent.engine.inputs import Unreadable
 from assent.engine.instance import Instance, Step
 from assent.engine.run import DEFERRED, IGNORED
+from assent.jobs.dead_letters import resolve_of_instances
 from assent.model.contract import EditWindow, strictest
 from assent.model.graph import NodeKind
 from assent.model.job import TaskSpec
@@ -62,6 +63,7 @@ async def write(connection: Connection, jobs: Sequence[Execution], now: datetime
     await _write_windows(connection, changed)
     await _finish_events(connection, jobs, now)
     await _revive_dead_letters(connection, changed)
+    await resolve_of_instances(connection, [job.work.key for job in changed if _has_gone_on(job)])
     await settle_deferred_events(
         connection, [job.run.instance for job in changed if _may_have_deferred(job)], now
     )
@@ -320,6 +322,12 @@ async def _revive_dead_letters(connection: Connection, jobs: Sequence[Execution]
     retried = [job.work.key for job in jobs if any(step.node_id == "ctl:retry" for step in job.run.steps)]
     if retried:
         await connection.execute(_SQL.revive_dead_letters, *zip(*retried, strict=True))
+
+
+def _has_gone_on(job: Execution) -> bool:
+    """Return whether an instance has left a failed step behind: by its error edge, a retry, a skip or its end."""
+    failed = any(step.status == "failed" and not step.is_new for step in job.run.steps)
+    return job.run.instance.status != "paused" and (failed or job.status_before == "paused")
 
 
 def _may_have_deferred(job: Execution) -> bool:

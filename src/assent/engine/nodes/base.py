@@ -115,9 +115,22 @@ class CheckEventKey:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateRule:
-    """A rule of the org."""
+    """A rule of the org for the instance's entity; the answer is a `RuleVerdict`, or a rejection."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleVerdict:
+    """What a rule of the org says, and why."""
+
+    evaluation: Mapping[str, Any]
+    """The expression of its condition, the variables that were read, and the result."""
+    denial: str | None = None
+    """The message of a rule that denies."""
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    event: KeyedEvent | None = None
+    """The event that it emits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ class Action(Handler):
                 entity_id = UUID(str(found))
             except ValueError:
                 return Failure("ENTITY_MISSING", f"`entity` of `{self.node.name}` gave {found!r}, not an id")
-        return Mutate(str(self.node.config["action"]), self._payload(visit.variables), entity_id)
+        payload = self._payload(visit.variables)
+        visit.input = {"payload": payload} | ({"entity": str(entity_id)} if entity_id is not None else {})
+        return Mutate(str(self.node.config["action"]), payload, entity_id)
 
     def answered(self, visit: "Visit", answer: Mutation | Rejection) -> Done | Failure:
         if isinstance(answer, Rejection):
@@ -91,7 +93,8 @@ class System(Handler):
         self._output = Values(node.config.get("output", {}), scope)
 
     def enter(self, visit: "Visit") -> Call:
-        return Call(self._name, self._input(visit.variables))
+        visit.input = arguments = self._input(visit.variables)
+        return Call(self._name, arguments)
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Rest | Failure:
         if isinstance(answer, Rejection):
@@ -119,7 +122,8 @@ class Task(Handler):
         self._output = Values(node.config.get("output", {}), scope)
 
     def enter(self, visit: "Visit") -> ResolveTask:
-        return ResolveTask(self._type, self._input(visit.variables))
+        visit.input = given = self._input(visit.variables)
+        return ResolveTask(self._type, given)
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Rest | Failure:
         if isinstance(answer, Rejection):
@@ -169,6 +173,7 @@ class WebhookOut(Handler):
         if not isinstance(url, str) or is_blank(url):
             return Failure("URL_MISSING", f"the URL of `{self.node.name}` is empty")
         payload = self._payload(visit, url)
+        visit.input = {name: payload[name] for name in ("url", "method", "body")}
         if self._awaits_results:
             return self._ask(visit, payload)
         effect = self._effect(payload)
@@ -252,7 +257,7 @@ class Notification(Handler):
         self._message = Payload({key: node.config.get(key) for key in ("to", "subject", "text")}, scope)
 
     def enter(self, visit: "Visit") -> Done | Failure:
-        message = self._message(visit.variables)
+        visit.input = message = self._message(visit.variables)
         people = _people(message["to"])
         if not people:
             return Done(output={"recipients": [], "reason": f"`to` of `{self.node.name}` has no recipients"})

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assent.engine.nodes.base import Done, EvaluateRule, Failure, Handler
+from assent.engine.nodes.base import Done, EvaluateRule, Failure, Handler, RuleVerdict
 from assent.engine.programs import Values
 from assent.language import Scope
 from assent.model.graph import Node, NodeKind, Outcome
@@ -71,7 +71,7 @@ class PolicyGate(Handler):
 
 
 class Rule(Handler):
-    """Evaluates a rule of the org: `denied` if the rule denies, else `completed` with what the rule sets."""
+    """Evaluates a rule of the org: `denied` if the rule denies, else `completed` with what it sets or emits."""
 
     kind = NodeKind.RULE
 
@@ -79,11 +79,15 @@ class Rule(Handler):
         return EvaluateRule(str(self.node.config["rule"]))
 
     def answered(self, visit: "Visit", answer: Any) -> Done | Failure:
-        if isinstance(answer, Rejection) and answer.code != "RULE_DENIED":
-            return Failure(answer.code, answer.message)
         if isinstance(answer, Rejection):
-            return Done(Outcome.DENIED, {"rule": self.node.config["rule"], "message": answer.message})
-        return Done(Outcome.COMPLETED, {"rule": self.node.config["rule"]}, answer)
+            return Failure(answer.code, answer.message)
+        assert isinstance(answer, RuleVerdict)
+        output = {"rule": self.node.config["rule"], "evaluation": dict(answer.evaluation)}
+        if answer.denial is not None:
+            return Done(Outcome.DENIED, {**output, "message": answer.denial})
+        if answer.event is None:
+            return Done(Outcome.COMPLETED, output, answer.sets)
+        return Done(Outcome.COMPLETED, {**output, "event_key": answer.event.key}, creates=(answer.event,))
 
 
 class Script(Handler):

@@ -10,6 +10,7 @@ from pydantic import Field
 from assent.bodies.body import ITEMS_DEFAULT, Page
 from assent.bodies.instances import InstanceBody
 from assent.bodies.operations import (
+    DiscardedBody,
     EnqueuedBody,
     HealthReport,
     IncidentBody,
@@ -37,6 +38,10 @@ router = Router(prefix="/api/operations", tags=["operations"])
 
 READ_HEALTH: Final = "operations:read"
 StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="The number of seconds without a change.")]
+
+
+class DiscardReason(RequestModel):
+    reason: Text = Field(min_length=1, max_length=2_000, examples=["The order was paid by hand"])
 
 
 class FailureReason(RequestModel):
@@ -109,15 +114,29 @@ async def list_dead_letters(
 )
 async def retry_dead_letter(tx: Transaction, letter_id: UUID) -> RetriedBody:
     """For holders of `workflows:retry`. An effect or a task that a step awaited is retried with its instance."""
-    partition_id = tx.partition_id
-    if partition_id is not None and not await is_letter_of(tx.connection, tx.org_id, letter_id, partition_id):
-        raise _no_letter(letter_id)
+    await _require_visible_letter(tx, letter_id)
     may_operate(tx.actor, "retry")
     return RetriedBody(id=letter_id, kind=await tx.runtime.dead_letters.retry(letter_id))
 
 
-def _no_letter(letter_id: UUID) -> Refused:
-    return Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
+@router.command(
+    "/dead-letters/{letter_id}/discard",
+    scope="operations:write",
+    rate="workflows",
+    errors=(404,),
+    summary="Discard a dead letter",
+)
+async def discard_dead_letter(tx: Transaction, letter_id: UUID, body: DiscardReason) -> DiscardedBody:
+    """For holders of `workflows:repair`. It leaves the list for good; the audit log keeps the reason."""
+    await _require_visible_letter(tx, letter_id)
+    return DiscardedBody(id=letter_id, kind=await tx.runtime.dead_letters.discard(letter_id, body.reason))
+
+
+async def _require_visible_letter(tx: Transaction, letter_id: UUID) -> None:
+    """Raise `Refused` if a dead letter is not one of the caller's partition."""
+    partition_id = tx.partition_id
+    if partition_id is not None and not await is_letter_of(tx.connection, tx.org_id, letter_id, partition_id):
+        raise Refused(Rejection("NOT_FOUND", f"no dead letter {letter_id}", ("letter_id",)))
 
 
 @router.query("/stuck", scope="operations:read", summary="List stuck instances")

@@ -16,7 +16,7 @@ RETURN new_status = ANY (CASE of_table
     WHEN 'pending' THEN ARRAY['completed', 'dead', 'failed', 'processing']
     WHEN 'processing' THEN ARRAY['completed', 'dead', 'failed', 'pending']
     WHEN 'failed' THEN ARRAY['completed', 'dead', 'pending', 'processing']
-    WHEN 'dead' THEN ARRAY['pending']
+    WHEN 'dead' THEN ARRAY['completed', 'pending']
     ELSE '{}' END
   WHEN 'workflow_definitions' THEN CASE old_status
     WHEN 'draft' THEN ARRAY['archived', 'published']
