@@ -89,6 +89,20 @@ async def test_retry_all_ends_with_one_where_something_stays_dead_and_discard_ta
     assert [one["code"] for one in again["refused"]] == ["NOT_FOUND"]
 
 
+async def test_variables_are_edited_and_an_instance_is_failed_at_the_command_line(
+    desk: Desk, runtime: Runtime, company: Database
+) -> None:
+    instance_id = await given_up(runtime, company)
+    edited = await desk.json(
+        "instances", "edit", instance_id, "-d", "order=8", "--reason", "wrong", user="ops"
+    )
+    assert (edited["status"], edited["context"]["order"]) == ("paused", 8)
+    refused = await desk.refusal("instances", "cancel-token", instance_id, "9.9", user="ops")
+    assert refused["code"] == "TOKEN_NOT_FOUND"
+    failed = await desk.json("instances", "force-fail", instance_id, "--reason", "gone", user="ops")
+    assert failed["status"] == "failed"
+
+
 async def test_incidents_are_shown_in_groups_and_one_by_one_with_the_commands_that_help(
     desk: Desk, runtime: Runtime, company: Database
 ) -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from assent.model.actor import Actor
 from assent.model.mutation import Refused
 from assent.operations.health import health
 from assent.operations.incidents import IncidentFilter
@@ -241,3 +242,90 @@ async def test_dead_letter_is_discarded_with_a_reason_that_the_audit_log_keeps(
     )
     assert (entry["actor_id"], entry["subject_id"]) == ("ada", str(effect["id"]))
     assert entry["details"] == {"reason": "paid by hand"}
+
+
+async def test_edited_variables_let_a_retry_succeed_and_make_the_editor_an_originator(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_webhook(effects_worker.database)
+    instance_id = await pause_one(effects_worker.runtime)
+    org = effects_worker.runtime.org(ORG, ADMIN)
+    view = await org.instances.edit_variables(
+        instance_id, {"url": receiver.url, "order": 7}, "a typing error"
+    )
+    assert (view.status, view.context["url"]) == ("paused", receiver.url)
+    row = await effects_worker.instance(instance_id)
+    assert row["originators"]["ids"] == ["ann", "ada"]
+    kept, folded = await org.operations.fold(instance_id)
+    assert kept == folded
+    assert (await org.instances.retry(instance_id)).status == "completed"
+    await effects_worker.work()
+    assert len(receiver.keys) == 1
+    (entry,) = await fetch(
+        effects_worker.database,
+        "SELECT actor_id, reason, details FROM assent.audit_log"
+        " WHERE org_id = 'acme' AND action = 'workflow.edit_variables'",
+    )
+    assert (entry["actor_id"], entry["reason"]) == ("ada", "a typing error")
+    assert entry["details"] == {"names": ["order", "url"]}
+
+
+@pytest.mark.parametrize(
+    ("who", "variables", "code"),
+    [
+        (OLGA, {"url": "x"}, "POLICY_DENIED"),
+        (ADMIN, {"url": 7}, "WRONG_TYPE"),
+        (ADMIN, {"_last_error": "x"}, "RESERVED_NAME"),
+    ],
+)
+async def test_edit_that_is_refused_changes_nothing(
+    effects_worker: EffectsWorker, who: Actor, variables: dict[str, Any], code: str
+) -> None:
+    await publish_webhook(effects_worker.database)
+    instance_id = await pause_one(effects_worker.runtime)
+    before = await effects_worker.instance(instance_id)
+    with pytest.raises(Refused, match=code):
+        await effects_worker.runtime.org(ORG, who).instances.edit_variables(instance_id, variables)
+    assert await effects_worker.instance(instance_id) == before
+
+
+async def test_variables_of_an_instance_that_is_not_paused_are_not_edited(
+    effects_worker: EffectsWorker, receiver: Receiver
+) -> None:
+    await publish_steps(
+        effects_worker.database,
+        "waiting",
+        [{"id": "wait", "type": "wait_timer", "for": "1h"}, END],
+        arrows("wait", "end"),
+    )
+    view = await effects_worker.start("waiting")
+    with pytest.raises(Refused, match="WORKFLOW_NOT_PAUSED"):
+        await effects_worker.runtime.org(ORG, ADMIN).instances.edit_variables(view.id, {"a": 1})
+
+
+@pytest.mark.parametrize("way", ["edit_and_retry", "skip", "cancel", "force_fail"])
+async def test_each_way_out_of_an_incident_leaves_neither_an_incident_nor_a_stuck_instance(
+    effects_worker: EffectsWorker, receiver: Receiver, clock: MovedClock, way: str
+) -> None:
+    await publish_webhook(effects_worker.database)
+    instance_id = await pause_one(effects_worker.runtime)
+    org = effects_worker.runtime.org(ORG, ADMIN)
+    (incident,) = await org.operations.list_incidents()
+    offered = {way_out.name for way_out in incident.ways_out}
+    assert offered == {"retry", "skip", "edit_variables", "cancel", "force_fail"}
+    match way:
+        case "edit_and_retry":
+            await org.instances.edit_variables(instance_id, {"url": receiver.url, "order": 7})
+            await org.instances.retry(instance_id)
+        case "skip":
+            await org.instances.skip(instance_id, "tell", "tell->end", "not needed")
+        case "cancel":
+            await org.instances.cancel(instance_id, "not needed")
+        case _:
+            await org.instances.force_fail(instance_id, "not needed")
+    await effects_worker.work()
+    clock.advance("1h")
+    found = await health(effects_worker.database, ORG)
+    assert (found.stuck, found.incidents) == ((), ())
+    assert await org.operations.incidents() == []
+    assert await effects_worker.status(instance_id) in ("completed", "cancelled", "failed")

@@ -144,6 +144,25 @@ async def test_incidents_are_grouped_by_error_and_listed_with_the_commands_that_
     assert (health["status"], [each["code"] for each in health["incidents"]]) == ("degraded", ["URL_MISSING"])
 
 
+async def test_variables_of_a_paused_instance_are_edited_and_a_step_is_skipped(people, paused, furnished):
+    routes = f"/api/operations/instances/{paused}"
+    body = {"variables": {"order_id": "2"}, "reason": "a typing error"}
+    assert (
+        problem(await ask(people, "alice", "POST", f"{routes}/variables", body), 403)["code"]
+        == "POLICY_DENIED"
+    )
+    wrong = await ask(people, "adam", "POST", f"{routes}/variables", {"variables": {"order_id": 2}})
+    assert problem(wrong, 422)["code"] == "WRONG_TYPE"
+    done = (await ask(people, "adam", "POST", f"{routes}/variables", body)).status_code
+    assert done in (200, 204)
+    (row,) = [row for row in await rows(furnished, "workflow_instances") if str(row["id"]) == paused]
+    assert (row["context_json"]["order_id"], "adam" in row["originators"]["ids"]) == ("2", True)
+    skip = await ask(people, "adam", "POST", f"{routes}/skip", {"step": "nowhere", "edge": "a->b"})
+    assert problem(skip, 422)["code"] == "STEP_NOT_FOUND"
+    token = await ask(people, "adam", "POST", f"{routes}/cancel-token", {"token": "9.9"})
+    assert problem(token, 422)["code"] == "TOKEN_NOT_FOUND"
+
+
 @pytest.mark.parametrize("path", ["/api/operations/incidents", "/api/operations/incidents/all"])
 async def test_incidents_take_a_capability(people, path):
     assert problem(await ask(people, "alice", "GET", path), 403)["code"] == "POLICY_DENIED"

@@ -17,6 +17,7 @@ from assent.cli.options import (
     JsonOption,
     LimitOption,
     given_data,
+    named,
 )
 from assent.cli.session import (
     ActorOptions,
@@ -321,6 +322,66 @@ def skip(  # noqa: PLR0913, PLR0917
         return await session.commands.instances.skip(instance_id, step, edge, reason)
 
     _control(ActorOptions(app, org, user, json), instance, work, f"skipped {step}")
+
+
+@app.command("cancel-token")
+def cancel_token(  # noqa: PLR0913, PLR0917
+    instance: InstanceArgument,
+    token: Annotated[str, typer.Argument(help="The token to cancel, as `show --json` names it.")],
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    reason: ReasonOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Cancel one branch of an instance; the others go on. Takes the capability `workflows:repair`."""
+
+    async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
+        return await session.commands.instances.cancel_token(instance_id, token, reason)
+
+    _control(ActorOptions(app, org, user, json), instance, work, f"cancelled token {token}")
+
+
+@app.command("force-fail")
+def force_fail(  # noqa: PLR0913, PLR0917
+    instance: InstanceArgument,
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    reason: Annotated[str, typer.Option("--reason", help="Why it fails.", callback=named)],
+    json: JsonOption = False,
+) -> None:
+    """End an instance as failed, with all that is open in it. Takes the capability `workflows:repair`."""
+
+    async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
+        return await session.commands.instances.force_fail(instance_id, reason)
+
+    _control(ActorOptions(app, org, user, json), instance, work, "failed")
+
+
+@app.command()
+def edit(  # noqa: PLR0913, PLR0917
+    instance: InstanceArgument,
+    app: AppOption,
+    org: OrgOption,
+    user: UserOption,
+    data: DataOption = None,
+    json_data: JsonDataOption = None,
+    reason: ReasonOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Set variables of a paused instance; each keeps its type. Takes the capability `workflows:repair`.
+
+    The member who does this is an originator then, and approves nothing of the instance after that.
+    """
+    variables = given_data(data, json_data)
+    if not variables:
+        raise typer.BadParameter("expected at least one variable", param_hint="--data")
+
+    async def work(session: ActorSession, instance_id: UUID) -> "InstanceView":
+        return await session.commands.instances.edit_variables(instance_id, variables, reason)
+
+    _control(ActorOptions(app, org, user, json), instance, work, "edited")
 
 
 def _control(

@@ -13,6 +13,7 @@ from assent.engine.inputs import (
     ClaimForm,
     Decide,
     Drifted,
+    EditVariables,
     EventArrived,
     Expired,
     ForceFail,
@@ -56,7 +57,17 @@ from assent.model.policy import check_policy
 EVENT_FAILED: Final = "EVENT_FAILED"
 """The code of an instance that is paused because an event is dead and no step began."""
 
-_WHILE_PAUSED: Final = (Resume, RetryInstance, Skip, Cancel, CancelToken, ForceFail, Repin, Start)
+_WHILE_PAUSED: Final = (
+    Resume,
+    RetryInstance,
+    Skip,
+    Cancel,
+    CancelToken,
+    ForceFail,
+    EditVariables,
+    Repin,
+    Start,
+)
 _NOTICES: Final = (EventArrived, RequestDecided, TimerDue, Expired, Drifted, Poke)
 
 
@@ -303,6 +314,41 @@ def _force_fail(run: Run, incoming: ForceFail) -> Offered:
     return _end(run, "fail", "failed", incoming.reason, {"incident": why})
 
 
+def _edit_variables(run: Run, incoming: EditVariables) -> Offered:
+    """Set variables of a paused instance; approvals of the former values that no gate has consumed are void."""
+    if run.instance.status != "paused":
+        return Rejection(
+            "WORKFLOW_NOT_PAUSED", "only variables of a paused instance are edited", ("instance_id",)
+        )
+    for name, value in incoming.data.items():
+        before = run.instance.context.get(name)
+        if before is not None and value is not None and json_type(before) != json_type(value):
+            message = f"expected {json_type(before)} in `{name}`, as before, found {json_type(value)}"
+            return Rejection("WRONG_TYPE", message, ("variables", name))
+    run.void_approvals("variables edited")
+    authority = Authority.of(incoming.actor).to_json()
+    edited = {"set": dict(incoming.data), "reason": incoming.reason}
+    run.control("edit", authority=authority, contributes=True, **edited)
+    return ACCEPTED
+
+
+def json_type(value: Any) -> str:
+    """Return the name of the JSON type of a value; an integer is a number."""
+    match value:
+        case bool():
+            return "boolean"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case Mapping():
+            return "object"
+        case None:
+            return "null"
+        case _:
+            return "number"
+
+
 def _pause(run: Run, incoming: Pause) -> Offered:
     run.control(
         "pause", status="paused", reason=incoming.reason, incident=incident(incoming.code, incoming.reason)
@@ -416,6 +462,7 @@ _OFFERS: Final[Mapping[type[Input], Callable[[Run, Any], Offered]]] = {
     Skip: _skip,
     CancelToken: _cancel_token,
     ForceFail: _force_fail,
+    EditVariables: _edit_variables,
     Repin: _repin,
     Unreadable: _unreadable,
     Input: _unknown,

@@ -227,9 +227,9 @@ def _control(instance: Instance, step: Step) -> None:
         root = str(instance.generation)
         authority = Authority.from_json(output["authority"])
         instance.tokens[root] = Token(root, output["to"], instance.entity_version, authority=authority)
-        if output.get("contributes"):
-            instance.originators.begin_again_if_approved()
-            instance.originators.add(authority.people)
+    if output.get("contributes"):
+        instance.originators.begin_again_if_approved()
+        instance.originators.add(Authority.from_json(output["authority"]).people)
     if "again" in output:
         token = instance.tokens[output["again"]]
         token.state, token.attempt = "ready", token.attempt + 1

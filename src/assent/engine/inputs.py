@@ -202,6 +202,16 @@ class ForceFail(Input):
 
 
 @dataclass(frozen=True, slots=True)
+class EditVariables(Input):
+    """An operator changes variables of a paused instance, and becomes one of its originators."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    """The names of the variables, for the audit log; their values are in the step."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Poke(Input):
     """Nothing new: tokens that are ready go on."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from assent.engine.inputs import (
     Cancel,
     CancelToken,
+    EditVariables,
     ForceFail,
     Input,
     Pause,
@@ -35,6 +36,7 @@ _OPERATIONS: Final[Mapping[type[Input], Operation]] = {
     Skip: "repair",
     CancelToken: "repair",
     ForceFail: "repair",
+    EditVariables: "repair",
 }
 
 

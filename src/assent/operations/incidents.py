@@ -136,6 +136,16 @@ def ways_out_of(kind: IncidentKind, incident_id: UUID) -> tuple[WayOut, ...]:
     commands, routes = "assent instances", f"/api/instances/{incident_id}"
     return (
         WayOut("retry", f"{commands} retry {incident_id}", f"{routes}/retry"),
+        WayOut(
+            "skip",
+            f"{commands} skip {incident_id} STEP EDGE --reason TEXT",
+            f"/api/operations/instances/{incident_id}/skip",
+        ),
+        WayOut(
+            "edit_variables",
+            f"{commands} edit {incident_id} --data NAME=VALUE --reason TEXT",
+            f"/api/operations/instances/{incident_id}/variables",
+        ),
         WayOut("cancel", f"{commands} cancel {incident_id} --reason TEXT", f"{routes}/cancel"),
         WayOut(
             "force_fail",

@@ -146,6 +146,7 @@ ACTIONS: Final[Mapping[type[Input], str]] = {
     inputs.Skip: "workflow.skip",
     inputs.CancelToken: "workflow.cancel_token",
     inputs.ForceFail: "workflow.force_fail",
+    inputs.EditVariables: "workflow.edit_variables",
     inputs.Decide: "approval.decide",
     inputs.Reassign: "approval.reassign",
     inputs.Claim: "approval.claim",

@@ -14,6 +14,7 @@ from assent.engine.inputs import (
     Advance,
     Cancel,
     CancelToken,
+    EditVariables,
     ForceFail,
     Pause,
     Resume,
@@ -237,6 +238,18 @@ class InstanceCommands:
     async def cancel_token(self, instance_id: UUID, token: str, reason: str = "") -> InstanceView:
         scope = self.scope
         command = CancelToken(scope.new_id(), scope.required_actor, token, reason)
+        return await scope.run_command(instance_id, command)
+
+    async def edit_variables(
+        self, instance_id: UUID, variables: Mapping[str, Any], reason: str = ""
+    ) -> InstanceView:
+        """Set variables of a paused instance; each keeps its JSON type. Takes the capability `workflows:repair`.
+
+        The actor becomes an originator, and approves nothing of the instance after that.
+        """
+        scope = self.scope
+        data = check_data(variables)
+        command = EditVariables(scope.new_id(), scope.required_actor, data, tuple(sorted(data)), reason)
         return await scope.run_command(instance_id, command)
 
     async def force_fail(self, instance_id: UUID, reason: str) -> InstanceView:

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import Field
 
-from assent.bodies.body import ITEMS_DEFAULT, Page
+from assent.bodies.body import ITEMS_DEFAULT, Data, Page
 from assent.bodies.instances import InstanceBody
 from assent.bodies.operations import (
     DiscardedBody,
@@ -21,7 +21,7 @@ from assent.bodies.operations import (
     StuckBody,
 )
 from assent.http.context import RequestContext, Transaction
-from assent.http.fields import NameQuery, RequestModel, Text
+from assent.http.fields import NameQuery, RequestModel, ShortText, Text
 from assent.http.paging import CursorQuery, LimitQuery, page_of
 from assent.http.replies import Reply, reply_with_list
 from assent.http.routes.instances import find_visible_instance, show_view
@@ -42,6 +42,22 @@ StillQuery = Annotated[int, Query(ge=1, le=2_592_000, description="The number of
 
 class DiscardReason(RequestModel):
     reason: Text = Field(min_length=1, max_length=2_000, examples=["The order was paid by hand"])
+
+
+class SkipBody(RequestModel):
+    step: ShortText = Field(min_length=1, examples=["tell"])
+    edge: ShortText = Field(min_length=1, examples=["tell->end"])
+    reason: Text = Field("", examples=["The receiver was called"])
+
+
+class TokenBody(RequestModel):
+    token: ShortText = Field(min_length=1, examples=["0.1"])
+    reason: Text = Field("", examples=["This branch is not needed"])
+
+
+class VariablesBody(RequestModel):
+    variables: Data = Field(min_length=1, examples=[{"url": "https://example.com/orders"}])
+    reason: Text = Field("", examples=["The address had a typing error"])
 
 
 class FailureReason(RequestModel):
@@ -193,4 +209,52 @@ async def force_fail_instance(tx: Transaction, instance_id: UUID, body: FailureR
     await find_visible_instance(tx, instance_id)
     may_operate(tx.actor, "repair")
     view = await tx.runtime.instances.force_fail(instance_id, body.reason)
+    return await reply_if_readable(show_view(tx, view))
+
+
+@router.command(
+    "/instances/{instance_id}/skip",
+    scope="operations:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Skip a step",
+)
+async def skip_step(tx: Transaction, instance_id: UUID, body: SkipBody) -> Reply[InstanceBody]:
+    """For holders of `workflows:repair`. The instance goes on by one of the step's edges."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    view = await tx.runtime.instances.skip(instance_id, body.step, body.edge, body.reason)
+    return await reply_if_readable(show_view(tx, view))
+
+
+@router.command(
+    "/instances/{instance_id}/cancel-token",
+    scope="operations:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Cancel a token",
+)
+async def cancel_token(tx: Transaction, instance_id: UUID, body: TokenBody) -> Reply[InstanceBody]:
+    """For holders of `workflows:repair`. One branch of the instance ends; the others go on."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    view = await tx.runtime.instances.cancel_token(instance_id, body.token, body.reason)
+    return await reply_if_readable(show_view(tx, view))
+
+
+@router.command(
+    "/instances/{instance_id}/variables",
+    scope="operations:write",
+    rate="workflows",
+    errors=(204, 404, 409),
+    summary="Edit variables of a paused instance",
+)
+async def edit_variables(tx: Transaction, instance_id: UUID, body: VariablesBody) -> Reply[InstanceBody]:
+    """For holders of `workflows:repair`, who are originators then: they approve nothing of the instance after that.
+
+    Each variable keeps its JSON type. Those that are not named stay as they are.
+    """
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
+    view = await tx.runtime.instances.edit_variables(instance_id, body.variables, body.reason)
     return await reply_if_readable(show_view(tx, view))
