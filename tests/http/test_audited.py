@@ -23,6 +23,9 @@ UNTOUCHED = {
     "roll_definition_back": "it is the version that is published",
     "change_draft_of_org": "it says what it said",
     "resume_instance": "it is not paused",
+    "edit_variables": "it is not paused",
+    "skip_step": "there is no such step",
+    "cancel_token": "there is no such token",
     "retry_instance": "nothing failed in it",
     "retire_source_secret": "there is one secret only, and that holds",
 }

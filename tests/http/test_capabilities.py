@@ -29,7 +29,6 @@ NOT_YET = {
     "files": "works on files, without a server",
     "process": "for the operator of the processes or of the database",
     "batch": "many at once, for programs",
-    "token": "of one token, for programs",
     "part": "part of the row above",
     "function": "a function of `assent.people` or `assent.runtime.event_sources` with a connection; no command yet",
 }
@@ -60,12 +59,13 @@ instances | show | show_instance | instances show | instances.get
 instances | list steps | list_instance_steps | -part | instances.history
 instances | advance | advance_instance | instances advance | instances.advance
 instances | cancel | cancel_instance | instances cancel | instances.cancel
-instances | cancel a token | -token | -token | instances.cancel_token
+instances | cancel a token | cancel_token | instances cancel-token | instances.cancel_token
 instances | pause | pause_instance | instances pause | instances.pause
 instances | resume | resume_instance | instances resume | instances.resume
 instances | retry | retry_instance | instances retry | instances.retry
-instances | skip | -later | instances skip | instances.skip
-instances | force fail | force_fail_instance | -later | instances.force_fail
+instances | skip | skip_step | instances skip | instances.skip
+instances | force fail | force_fail_instance | instances force-fail | instances.force_fail
+instances | edit variables | edit_variables | instances edit | instances.edit_variables
 instances | rebuild | rebuild_instance | rebuild | operations.rebuild
 instances | compare with its steps | -later | -part | operations.fold
 instances | enqueue again | reenqueue_instance | -later | operations.reenqueue

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import typer
@@ -57,6 +58,7 @@ BY_LIST: dict[str, tuple[str, str]] = {
 BY_COMMAND = {
     *("instances start", "instances advance", "instances pause", "instances resume", "instances retry"),
     *("instances cancel", "instances skip", "instances show"),
+    *("instances edit", "instances force-fail", "instances cancel-token"),
     *("approvals show", "approvals decide", "approvals claim", "approvals release", "approvals reassign"),
     *("members add", "members change", "members remove", "members restore"),
     *(
@@ -221,6 +223,24 @@ async def test_an_instance_that_stopped_is_the_same_after_repairs(world: World) 
     started = await world.start("orders.approval", INPUT, "another")
     done = await world.desk.json("instances", "cancel", started["id"], user="alice")
     assert done == await world.start("orders.approval", INPUT, "another")
+
+
+async def test_an_instance_is_the_same_after_an_operators_commands(world: World) -> None:
+    desk, instance_id = world.desk, world.ids["instance"]
+    await hire_with(world.database, "rob", "workflows:*")
+    await desk.json("instances", "pause", instance_id, user="rob")
+    words = ("instances", "edit", instance_id, "-d", 'order_id="18"')
+    assert await desk.json(*words, user="rob") == await world.started()
+    words = ("instances", "force-fail", instance_id, "--reason", "gone")
+    assert await desk.json(*words, user="rob") == await world.started()
+    pair = await world.start("pair", {}, "pair")
+    async with world.database.transaction(None) as connection:
+        token = await connection.fetchval(
+            "SELECT token_id FROM assent.workflow_step_executions WHERE id = $1",
+            UUID(pair["steps"][0]["step_id"]),
+        )
+    words = ("instances", "cancel-token", pair["id"], token)
+    assert await desk.json(*words, user="rob") == await world.start("pair", {}, "pair")
 
 
 async def test_an_instance_is_shown_with_the_bodies_of_its_parts(world: World) -> None:
