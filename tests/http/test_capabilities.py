@@ -60,12 +60,13 @@ instances | show | show_instance | instances show | instances.get
 instances | list steps | list_instance_steps | -part | instances.history
 instances | advance | advance_instance | instances advance | instances.advance
 instances | cancel | cancel_instance | instances cancel | instances.cancel
-instances | cancel a token | -token | -token | instances.cancel_token
+instances | cancel a token | cancel_token | instances cancel-token | instances.cancel_token
+instances | edit variables | edit_variables | instances edit | instances.edit_variables
 instances | pause | pause_instance | instances pause | instances.pause
 instances | resume | resume_instance | instances resume | instances.resume
 instances | retry | retry_instance | instances retry | instances.retry
-instances | skip | -later | instances skip | instances.skip
-instances | force fail | force_fail_instance | -later | instances.force_fail
+instances | skip | skip_step | instances skip | instances.skip
+instances | force fail | force_fail_instance | instances force-fail | instances.force_fail
 instances | rebuild | rebuild_instance | rebuild | operations.rebuild
 instances | compare with its steps | -later | -part | operations.fold
 instances | enqueue again | reenqueue_instance | -later | operations.reenqueue
@@ -173,6 +174,7 @@ tasks | retry | retry_task | dead-letters retry | tasks.retry
 tasks | retry all | -batch | dead-letters retry-all | tasks.retry_all
 dead letters | list | list_dead_letters | dead-letters list | dead_letters.list
 dead letters | retry | retry_dead_letter | dead-letters retry | dead_letters.retry
+dead letters | discard | discard_dead_letter | dead-letters discard | dead_letters.discard
 dead letters | retry all | -batch | dead-letters retry-all | dead_letters.retry_all
 incidents | list groups | list_incident_groups | incidents | operations.incidents
 incidents | list | list_incidents | incidents | operations.list_incidents

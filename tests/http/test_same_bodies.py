@@ -56,7 +56,8 @@ BY_LIST: dict[str, tuple[str, str]] = {
 """Commands that list → who asks, and the list of HTTP."""
 BY_COMMAND = {
     *("instances start", "instances advance", "instances pause", "instances resume", "instances retry"),
-    *("instances cancel", "instances skip", "instances show"),
+    *("instances cancel", "instances skip", "instances show", "instances edit"),
+    *("instances cancel-token", "instances force-fail"),
     *("approvals show", "approvals decide", "approvals claim", "approvals release", "approvals reassign"),
     *("members add", "members change", "members remove", "members restore"),
     *(
