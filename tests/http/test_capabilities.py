@@ -29,7 +29,6 @@ NOT_YET = {
     "files": "works on files, without a server",
     "process": "for the operator of the processes or of the database",
     "batch": "many at once, for programs",
-    "token": "of one token, for programs",
     "part": "part of the row above",
     "function": "a function of `assent.people` or `assent.runtime.event_sources` with a connection; no command yet",
 }
