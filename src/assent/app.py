@@ -7,13 +7,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
-from assent.compiler.declarations import DeclarationKind, kind_of
-from assent.compiler.source import Source, located
+from assent.compiler.declarations import CompiledSources, DeclarationKind, kind_of
+from assent.compiler.source import Source
+from assent.definitions.check import RegisteredNames, check_sources, compare_contracts
 from assent.effects.openapi import Headers, service_of
 from assent.effects.outlets import Adapter, Outlets, leaving
 from assent.kernel.mutate import Kernel
 from assent.kernel.registry import AsyncAction, PureAction, RegisteredAction, Registry
-from assent.model.contract import Contract, FieldSpec, contract_from, parse_contract
+from assent.model.contract import Contract, FieldSpec, contract_from
 from assent.model.job import PRIORITY, TASK_ATTEMPTS_MAX, Channel, openapi_name
 from assent.model.problems import Invalid, Problem
 from assent.people.directory import Directory, MembersDirectory
@@ -67,18 +68,43 @@ class App:
     def add(self, *declared: str | Path | Mapping[str, Any]) -> Self:
         """Add contracts, patches and flows: YAML files, folders of them, or what such a file holds.
 
-        Raises `Invalid` with every problem of their form, and of the contracts among them.
+        Raises `Invalid` with every problem that `assent check` finds in them; patches may follow their contract later.
         """
         sources = [source for item in declared for source in read_declared(item)]
-        read = [_contract(source) for source in sources if kind_of(source) is DeclarationKind.CONTRACT]
-        problems = [problem for source in sources for problem in source.problems]
-        if problems := problems + [problem for _, found in read for problem in found]:
+        found = check_sources(sources, beside=self._contract_sources)
+        # A patch may be for a contract that was added as a value, or that another application publishes.
+        if problems := [problem for problem in found.problems if problem.code != "UNKNOWN_CONTRACT"]:
             raise Invalid(problems)
-        for contract, _ in read:
-            if contract is not None:
-                self.add_contract(contract)
+        for source in sources:
+            if kind_of(source) is DeclarationKind.CONTRACT:
+                self.add_contract(contract_from(source.data))
         self.sources += sources
         return self
+
+    def check(self, *declared: str | Path | Mapping[str, Any] | Source) -> CompiledSources:
+        """Compile declarations, or everything that was added, and note what this application could not run.
+
+        Operations, tasks, services, actions and channels that it does not register are problems. Call it when all of
+        them are registered.
+        """
+        sources = [source for item in declared for source in read_declared(item)]
+        contracts = self.registry.contracts
+        names = RegisteredNames(
+            operations=self.operations,
+            tasks=self.tasks,
+            channels=self.outlets.adapters,
+            actions={name: self.registry.verbs(name) for name in contracts},
+        )
+        return check_sources(sources or self.sources, names, self._contract_sources)
+
+    async def compare_contracts(self, database: Database) -> list[str]:
+        """Return in words how its contracts differ from those that are published; none if they do not."""
+        async with database.transaction(None, read_only=True) as connection:
+            return await compare_contracts(connection, self.registry.contracts)
+
+    @property
+    def _contract_sources(self) -> list[Source]:
+        return [source for source in self.sources if kind_of(source) is DeclarationKind.CONTRACT]
 
     def run(self, *, org: str = "default", host: str = "127.0.0.1", port: int | None = None) -> None:
         """Serve the application until a signal: database, what was added, HTTP API and worker, in one process.
@@ -218,11 +244,3 @@ class App:
     def event_processor(self, runtime: Runtime) -> EventProcessor:
         """Return what processes events for a worker."""
         return EventProcessor(runtime.core)
-
-
-def _contract(source: Source) -> tuple[Contract | None, list[Problem]]:
-    """The contract in a source, or its problems, each where it stands."""
-    if source.problems:
-        return None, []
-    contract, problems = parse_contract(source.data)
-    return contract, located(problems, source)

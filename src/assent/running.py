@@ -12,6 +12,7 @@ from assent.http.app import create_app
 from assent.http.server import Serving, listen
 from assent.http.settings import HttpSettings
 from assent.model.actor import SYSTEM
+from assent.model.problems import Invalid
 from assent.people.members import MemberFilter, list_members
 from assent.store.database import Database
 from assent.store.migrate import migrate
@@ -31,6 +32,8 @@ async def _run(app: App, org: str, listening: socket) -> None:
     database = await Database.open()
     try:
         await migrate(database)
+        if problems := app.check().problems:
+            raise Invalid(problems)
         await publish(database, org, app.sources)
         service = serving(app, database, listening, SendingSettings())
         host, port = listening.getsockname()[:2]

@@ -113,6 +113,6 @@ async def test_a_rule_that_denies_a_transition_refuses_the_command(desk: Desk, c
         await save_rule(connection, app.registry, "acme", {**rule, **deny}, company.clock.now())
     invoice = await create_invoice(runtime, LARGE)
     refused = await desk.refusal("instances", "advance", invoice.id, "submit")
-    assert (refused["code"], refused["message"]) == ("RULE_DENIED", "over the budget")
+    assert (refused["code"], refused["detail"]) == ("RULE_DENIED", "over the budget")
     assert await rows(company, "workflow_instances") == []  # its start is still an event for a worker
     assert (await rows(company, "entities"))[0]["state"] == "draft"

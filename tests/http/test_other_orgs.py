@@ -72,6 +72,7 @@ CASES = {
     "show_rule": ("adam", None, {}),
     "delete_rule_of_org": ("adam", None, {}),
     "retry_dead_letter": ("adam", None, {}),
+    "discard_dead_letter": ("adam", {"reason": "mine now"}, {}),
     "rebuild_instance": ("adam", None, {}),
     "reenqueue_instance": ("adam", None, {}),
     "show_task": ("adam", None, {}),

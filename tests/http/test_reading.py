@@ -500,3 +500,21 @@ async def test_python_reads_page_by_page_and_only_its_partition(hidden, furnishe
     ):
         with pytest.raises(Refused, match=r"BAD_VALUE|BAD_CURSOR|NOT_FOUND"):
             await refused
+
+
+@pytest.mark.parametrize(
+    ("user", "kind", "refused"),
+    [
+        ("nobody", "memo", {"show_entity", "show_instance", "show_approval", "show_form", "show_task"}),
+        ("alice", "diary", {"show_task", "list_tasks_of_org"}),
+    ],
+)
+async def test_python_refuses_reads_to_those_without_the_right(hidden, furnished, user, kind, refused):
+    ids = await planted(hidden, furnished, kind)
+    async with furnished.transaction("acme") as connection:
+        actor = await read_actor(connection, "acme", user)
+    reads = python_reads(app.runtime(furnished).org("acme", actor), ids)
+    outcomes = {name: await outcome_of(*read) for name, read in reads.items()}
+    assert {name: outcomes[name] for name in refused} == dict.fromkeys(refused, "POLICY_DENIED")
+    if kind == "diary":
+        assert outcomes["show_instance"]["id"] == ids["instance_id"]

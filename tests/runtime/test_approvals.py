@@ -57,6 +57,22 @@ async def test_a_large_invoice_takes_finance_and_the_budget_owner(
     assert (done.status, found["state"], found["edit_window"]) == ("completed", "active", "locked")
 
 
+async def test_steps_say_why_these_people_were_asked(runtime: Runtime, database: Database) -> None:
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+
+    async def budget() -> Any:
+        steps = await steps_of(database, view.id)
+        return next(step["output_json"] for step in steps if step["approval_request_id"] == request)
+
+    request = request_id(view, "budget")
+    (found,) = (await budget())["expressions"].values()
+    assert (found["result"], found["variables"]["entity.cost_center"]) == ("bea", "R&D")
+    await decide(runtime, view, "budget", BEA)
+    (kept,) = (await budget())["expressions"].values()
+    assert kept == found
+
+
 async def test_requests_are_pinned_to_the_version_and_its_snapshot(
     runtime: Runtime, database: Database
 ) -> None:

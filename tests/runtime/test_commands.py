@@ -29,6 +29,8 @@ async def test_a_flow_runs_to_its_end_in_one_command(runtime: Runtime, database:
     steps = await steps_of(database, view.id)
     assert [step["node_id"] for step in steps] == ["ctl:start", "sys:start", "one", "two", "end"]
     assert {step["actor_user_id"] for step in steps} == {"ann"}
+    (two,) = [step["output_json"]["expressions"] for step in steps if step["node_id"] == "two"]
+    assert two == {"x": {"expression": "workflow.n", "variables": {"workflow.n": 5}, "result": 5}}
     receipts = {row["idempotency_key"] for row in await rows(database, "workflow_step_receipts")}
     assert receipts == {step["idempotency_key"] for step in steps}
 

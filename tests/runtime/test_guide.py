@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
+import assent
 from assent.running import publish
 from assent.store.database import Database
 
@@ -97,3 +98,21 @@ async def _told(database: Database) -> list[str]:
             " AND event_type = 'on_event' ORDER BY 1"
         )
     return [row["key"] for row in rows]
+
+
+def test_page_lists_every_public_name_and_no_other() -> None:
+    table = GUIDE.read_text(encoding="utf-8").partition("## Names")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(assent.__all__)
+
+
+def test_every_name_that_a_page_shows_can_be_imported() -> None:
+    pages = [*GUIDE.parent.rglob("*.md"), GUIDE.parents[1] / "README.md"]
+    shown = {
+        name
+        for page in pages
+        for name in re.findall(r"\bassent\.([A-Z]\w+)", page.read_text(encoding="utf-8"))
+    }
+    assert shown - {name for name in shown if hasattr(assent, name)} == set()
+    assert {name for name in assent.__all__ if not hasattr(assent, name)} == set()

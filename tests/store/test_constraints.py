@@ -277,12 +277,20 @@ CHECKS = [
     ("evaluated_outcome_goes_with_result", insert_evaluation, {"outcome": "deny"}),
 ]
 
+
+async def insert_unique_value(owner, entity_id):
+    await owner.execute(
+        "INSERT INTO assent.unique_values VALUES ('acme', 'invoice', 'number', 'x', $1)", entity_id
+    )
+
+
 FOREIGN_KEYS = [
     ("manager_is_a_member", insert_member, {"manager_id": "nobody"}),
     ("api_key_belongs_to_a_member", insert_api_key, {"user_id": "nobody"}),
     ("api_key_was_made_by_a_key_of_the_org", insert_api_key, {"parent_id": NOBODY}),
     ("amendment_is_of_an_entity", insert_entity, {"amended_from_id": NOBODY}),
     ("version_is_of_an_entity", insert_entity, {"from_version": 1, "version": 2}),
+    ("unique_value_is_of_an_entity", insert_unique_value, {"entity_id": NOBODY}),
     ("instance_is_of_an_entity", insert_instance, {"entity_id": NOBODY, "entity_type": "invoice"}),
     ("step_snapshot_is_a_version", insert_step, {"snapshot_version_id": NOBODY}),
     ("chain_step_is_of_a_chain", insert_chain_step, {"chain_id": NOBODY}),

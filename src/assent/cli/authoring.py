@@ -6,21 +6,25 @@ from typing import Annotated
 
 import typer
 
-from assent.cli.options import JsonOption, PathArgument
+from assent.cli.options import JsonOption, OptionalAppOption, PathArgument, load_app
 
 
 def check(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
+    app: OptionalAppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check contracts, patches and flows, and print every problem. Exit code 1 means that there are some."""
+    """Check contracts, patches and flows, and print every problem. Exit code 1 means that there are some.
+
+    With --app, operations, tasks, services, actions and channels that the application does not register are problems.
+    """
     from assent.bodies.definitions import CheckedBody
     from assent.cli.output import counted, print_body, print_problems, print_summary
     from assent.cli.sources import sources_at
-    from assent.compiler.declarations import compile_sources
+    from assent.definitions.check import check_sources
 
     sources = sources_at(paths)
-    found = compile_sources(sources)
+    found = check_sources(sources) if app is None else load_app(app).check(*sources)
     if json:
         print_body(CheckedBody.of_check(found.problems, found.workflows))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assent.cli.options import JsonOption, named
+from assent.cli.options import JsonOption, OptionalAppOption, load_app, named
 from assent.cli.session import migrated_database, operator
 
 if TYPE_CHECKING:
@@ -70,11 +70,13 @@ OrgOption = Annotated[
 def publish(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders, or - for standard input.")],
     org: OrgOption,
+    app: OptionalAppOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish contracts for everybody, patches and flows for an org: all of them, or none.
 
-    Prints every problem with its line, and ends with 1, where there is one.
+    Prints every problem with its line, and ends with 1, where there is one. With --app, operations, tasks, services,
+    actions and channels that the application does not register are problems.
     """
     from assent.bodies.definitions import PublicationsBody
     from assent.cli.output import print_body
@@ -84,6 +86,8 @@ def publish(
 
     sources = sources_at(paths)
     try:
+        if app is not None and (problems := load_app(app).check(*sources).problems):
+            raise Invalid(problems)
         done = asyncio.run(_publish(org, sources))
     except Invalid as invalid:
         _show_problems(invalid.problems, sources, json=json)

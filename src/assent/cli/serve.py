@@ -11,7 +11,7 @@ import typer
 
 from assent.cli.options import OptionalAppOption, load_app
 from assent.cli.output import console
-from assent.cli.session import migrated_database
+from assent.cli.session import migrated_database, warn_of_contracts
 
 if TYPE_CHECKING:
     from socket import socket
@@ -115,6 +115,7 @@ async def _serve(
         host, port = listening.getsockname()[:2]
         about = {"host": host, "port": port, "pid": os.getpid(), "worker": worker is not None}
         _log.info("server started", extra=about)
+        await warn_of_contracts(application, database, _log)
         if not settings.takes_tokens:
             _log.warning("neither ASSENT_HTTP_JWT_KEY nor ASSENT_HTTP_JWKS is set: only API keys sign in")
         finished = await serving.run()

@@ -18,6 +18,8 @@ import typer
 from assent.cli.options import GivenId, find_one, given_id, load_app, named
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from assent.app import App
     from assent.model.actor import Actor, By, Origin
     from assent.model.contract import Contract
@@ -38,6 +40,12 @@ async def migrated_database() -> "AsyncIterator[Database]":
         yield database
     finally:
         await database.close()
+
+
+async def warn_of_contracts(application: "App", database: "Database", log: "Logger") -> None:
+    """Write a warning for each contract that differs from the published one."""
+    for difference in await application.compare_contracts(database):
+        log.warning("contract differs", extra={"difference": difference})
 
 
 def origin() -> "Origin":

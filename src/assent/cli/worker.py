@@ -12,6 +12,7 @@ import typer
 
 from assent.cli.options import JsonOption, OptionalAppOption, load_app
 from assent.cli.output import console, print_json
+from assent.cli.session import warn_of_contracts
 
 if TYPE_CHECKING:
     from assent.app import App
@@ -104,6 +105,8 @@ async def _work(  # noqa: PLR0913
     database = await Database.open()
     try:
         await require_ready(database)
+        if application is not None:
+            await warn_of_contracts(application, database, _log)
         place = _workplace(database, options, application)
         chosen = duties(place, only)
         tallies = Tallies([duty.name for duty in chosen])

@@ -80,6 +80,13 @@ SELECT org_id, id, definition_kind, key, version, entity_type, name, status, com
  WHERE org_id = '*' AND definition_kind = 'envelope' AND key = $1 AND ($2::integer IS NULL OR version = $2)
  ORDER BY version DESC;
 
+-- name: read_newest_envelopes
+-- The newest envelope of each of these entity types.
+SELECT DISTINCT ON (key) key, version, source_json
+  FROM assent.workflow_definitions
+ WHERE org_id = '*' AND definition_kind = 'envelope' AND key = ANY ($1::text[])
+ ORDER BY key, version DESC;
+
 -- name: read_published_patches
 -- An org's published patches for an entity type, by name.
 SELECT org_id, id, key, version, base_ref, body_patches_json

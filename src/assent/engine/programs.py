@@ -63,6 +63,12 @@ class Values:
             found[name] = as_json(run.value(variables))
         return found
 
+    def explained(self, variables: Variables) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the values, and of each expression its text, the variables that it read and its result."""
+        runs = {name: run(variables) for name, run in self._programs.items()}
+        found = self._constants | {name: as_json(one.result) for name, one in runs.items()}
+        return found, {name: one.to_json() for name, one in runs.items()}
+
 
 class Headers:
     """Name → template. What names a secret stays in parts: only the effects worker knows the value."""

@@ -336,7 +336,8 @@ class Run:
         if opened is None:
             self.steps.append(step)
             return
-        opened.status, opened.output, opened.error = step.status, step.output, step.error
+        explained = {name: opened.output[name] for name in ("expressions",) if name in opened.output}
+        opened.status, opened.output, opened.error = step.status, {**explained, **step.output}, step.error
         opened.completed_at, opened.resume_at, opened.event_key = step.completed_at, None, None
         del self._open[step.id]
 

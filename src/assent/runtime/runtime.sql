@@ -110,11 +110,14 @@ UPDATE assent.workflow_step_executions s SET status = 'running'
  WHERE s.org_id = ending.org_id AND s.created_at = ending.created_at AND s.id = ending.id AND s.status = 'pending';
 
 -- name: end_steps
--- Ends resting steps with what became of them; evidence of what they sent meanwhile stays.
+-- Ends resting steps with what became of them; evidence of what they sent meanwhile stays, and why people were asked.
 UPDATE assent.workflow_step_executions s
    SET status = e.status, completed_at = e.completed_at, error = e.error,
        output_json = CASE WHEN s.output_json ? 'evidence' THEN jsonb_build_object('evidence', s.output_json -> 'evidence')
-                     ELSE '{}' END || e.output_json,
+                     ELSE '{}' END
+                  || CASE WHEN s.output_json ? 'expressions'
+                     THEN jsonb_build_object('expressions', s.output_json -> 'expressions') ELSE '{}' END
+                  || e.output_json,
        duration_ms = round(extract(epoch FROM e.completed_at - s.created_at) * 1000), resume_at = NULL
   FROM jsonb_to_recordset($1::jsonb) AS e (
     org_id text, created_at timestamptz, id uuid, status text, completed_at timestamptz, output_json jsonb, error text)

@@ -83,7 +83,9 @@ class Approval(Handler):
             return Failure("NO_APPROVERS", no_people_failure(self.node.name, groups, others))
         asked = [seat for seat in request.seats if seat.status == "open"]
         messages = messages_to(visit, self.node.config, request, asked)
-        output = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
+        output: dict[str, Any] = {"request": str(request.id), "asked": [seat.user_id for seat in asked]}
+        if expressions := self._explain(visit, tier):
+            output["expressions"] = expressions
         return Rest(self._patience.next_time(visit, request), output=output, creates=(request, *messages))
 
     def resume(self, visit: "Visit", command: Input) -> Done | Stay | Rejection:
@@ -106,6 +108,11 @@ class Approval(Handler):
             return None
         limits = [tier.get("up_to") for tier in self.node.config["tiers"]]
         return next(i for i, limit in enumerate(limits) if limit is None or amount <= limit)
+
+    def _explain(self, visit: "Visit", tier: int) -> dict[str, Any]:
+        """Return why these people are asked, where expressions say so: by group, and the amount of the tier."""
+        amount = {"amount": self._amount(visit.variables).to_json()} if self._amount is not None else {}
+        return {**self._tiers[tier].explain(visit), **amount}
 
     def _originators(self, visit: "Visit", found: FoundPeople) -> frozenset[str]:
         """Return the people on whose behalf it began, was written, filled in or submitted; none of them approves."""

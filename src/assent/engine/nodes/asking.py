@@ -55,6 +55,14 @@ class ApproverGroups:
             for group, people in zip(self._groups, self._people, strict=True)
         )
 
+    def explain(self, visit: "Visit") -> dict[str, Any]:
+        """Return, of each group that an expression finds, the expression, what it read and its result."""
+        found = {
+            group["name"]: people.explain(visit)
+            for group, people in zip(self._groups, self._people, strict=True)
+        }
+        return {name: evaluation for name, evaluation in found.items() if evaluation is not None}
+
 
 class PeopleFinder:
     """One way to find people, as its author wrote it."""
@@ -79,6 +87,10 @@ class PeopleFinder:
             return PeopleSearch("users", tuple(_names(self._rule.value(visit.variables))))
         of = self._manager_of.value(visit.variables) if self._manager_of else visit.instance.subject_id
         return PeopleSearch("manager", tuple(_names(of)), levels=declared.get("levels", 1))
+
+    def explain(self, visit: "Visit") -> dict[str, Any] | None:
+        read = self._rule or self._manager_of
+        return read(visit.variables).to_json() if read is not None else None
 
 
 def _permitted(visit: "Visit", verb: str) -> PeopleSearch:

@@ -91,7 +91,7 @@ class Rule(Handler):
 
 
 class Script(Handler):
-    """Sets variables of the workflow; it calls nothing and writes no entity."""
+    """Sets variables of the workflow, and keeps why they have these values; it calls nothing and writes no entity."""
 
     kind = NodeKind.SCRIPT
 
@@ -100,4 +100,5 @@ class Script(Handler):
         self._values = Values(node.config["set"], scope)
 
     def enter(self, visit: "Visit") -> Done:
-        return Done(sets=self._values(visit.variables))
+        sets, expressions = self._values.explained(visit.variables)
+        return Done(output={"expressions": expressions} if expressions else {}, sets=sets)

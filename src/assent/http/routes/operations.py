@@ -1,5 +1,6 @@
 """Operations: health, dead letters, stuck instances and repairs. `/api/operations`"""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
@@ -66,14 +67,16 @@ class FailureReason(RequestModel):
 
 @router.query("/health", scope="operations:read", summary="Read the health of the org")
 async def show_health(context: RequestContext) -> HealthReport:
-    """For holders of `operations:read`: queues, latency, stuck instances and dead letters.
+    """For holders of `operations:read`: queues, latency, stuck instances, dead letters, and contracts of this server
+    that differ from the published ones.
 
     A caller of one partition gets the health of that partition.
     """
     context.require(READ_HEALTH)
     limits, partition_id = HealthLimits(), context.partition_id
     found = await health(context.database, context.org_id, limits, partition_id=partition_id)
-    return HealthReport.of(found)
+    differences = await context.services.app.compare_contracts(context.database)
+    return HealthReport.of(replace(found, problems=(*found.problems, *differences)))
 
 
 @router.query("/incidents", scope="operations:read", summary="List incidents, grouped by error")
