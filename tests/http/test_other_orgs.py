@@ -82,7 +82,6 @@ CASES = {
     "skip_step": ("adam", {"step": "review", "edge": "review->end"}, {}),
     "cancel_token": ("adam", {"token": "0"}, {}),
     "edit_variables": ("adam", {"variables": {"order_id": "9"}}, {}),
-    "discard_dead_letter": ("adam", {"reason": "mine now"}, {}),
     "show_request": ("alice", None, {}),
     "push_result": ("olga", {"key": "k", "items": [{"cargo": "external://vault/7"}]}, {}),
 }
