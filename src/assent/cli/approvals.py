@@ -7,7 +7,16 @@ from uuid import UUID
 import typer
 
 from assent.cli.options import DataOption, GivenId, JsonDataOption, JsonOption, find_one, given_data, given_id
-from assent.cli.session import ActorOptions, ActorSession, AppOption, OrgOption, UserOption, act, if_readable
+from assent.cli.session import (
+    ActorOptions,
+    ActorSession,
+    AppOption,
+    OrgOption,
+    UserOption,
+    act,
+    after_the_command,
+    if_readable,
+)
 
 if TYPE_CHECKING:
     from assent.approvals.requests import ApprovalDetails
@@ -144,10 +153,11 @@ def _command(
     async def find_and_work(session: ActorSession) -> "tuple[ApprovalDetails | None, InstanceView | None]":
         request_id = await _request_id(session, given)
         view = await if_readable(session, await work(session, request_id))
-        try:
-            return await _read(session, request_id), view
-        except Refused:
-            return None, view
+        with after_the_command():
+            try:
+                return await _read(session, request_id), view
+            except Refused:
+                return None, view
 
     details, view = act(who, find_and_work)
     if not who.json:

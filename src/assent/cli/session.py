@@ -4,8 +4,8 @@ A member acts with the roles and capabilities that the database knows of; the co
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from getpass import getuser
@@ -116,16 +116,32 @@ class ActorSession:
             yield connection
 
 
+@contextmanager
+def after_the_command() -> Iterator[None]:
+    """Inside, a command was carried out: if the database fails now, say so, and not that nothing was changed."""
+    from assent.model.mutation import Refused, Rejection
+    from assent.store.errors import StoreError
+    from assent.store.failures import CONNECTION_LOST
+
+    try:
+        yield
+    except (StoreError, *CONNECTION_LOST):
+        message = "the command was carried out, but its result could not be read and is unknown"
+        hint = "read what it changed; do not repeat it"
+        raise Refused(Rejection("OUTCOME_UNKNOWN", message, hint=hint)) from None
+
+
 async def if_readable(session: ActorSession, view: "InstanceView") -> "InstanceView | None":
     """Return an instance after a command; None if the member may not read it."""
     from assent.model.mutation import Refused
     from assent.runtime.readers import may_read_instance
 
-    async with session.reading() as connection:
-        try:
-            await may_read_instance(session.runtime.core, connection, view, session.actor)
-        except Refused:
-            return None
+    with after_the_command():
+        async with session.reading() as connection:
+            try:
+                await may_read_instance(session.runtime.core, connection, view, session.actor)
+            except Refused:
+                return None
     return view
 
 
