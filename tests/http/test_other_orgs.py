@@ -82,6 +82,9 @@ CASES = {
     "cancel_task": ("adam", None, {}),
     "retry_task": ("adam", None, {}),
     "force_fail_instance": ("adam", {"reason": "mine now"}, {}),
+    "skip_step": ("adam", {"step": "review", "edge": "review->end"}, {}),
+    "cancel_token": ("adam", {"token": "0"}, {}),
+    "edit_variables": ("adam", {"variables": {"order_id": "9"}}, {}),
     "show_request": ("alice", None, {}),
     "push_result": ("olga", {"key": "k", "items": [{"cargo": "external://vault/7"}]}, {}),
 }
