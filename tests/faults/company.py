@@ -60,6 +60,8 @@ async def settle(url: str) -> dict[str, str]:
         parts = await settle_acme(people, database)
         parts |= await _forms_and_flows(people) | await _invoices(people) | await _definitions(people)
         parts |= await _dead(app.runtime(database), clock)
+        kept, _ = await app.runtime(database).org(ORG).operations.fold(UUID(parts["split_id"]))
+        parts["left_token"] = next(token.id for token in kept.tokens.values() if token.node == "left")
         async with database.transaction(None) as connection:
             letter = await insert_delivery(connection, org_id=ORG, status="dead")
         token = Callbacks(CALLBACKS).token(ORG, UUID(parts["asked_id"]), NOW)
@@ -77,10 +79,13 @@ async def _forms_and_flows(people: People) -> dict[str, str]:
         paused = (await alice.post("/api/flows/pair/start", json={})).json()
         assert (await olga.post(f"/api/instances/{paused['id']}/pause", json={})).is_success
         split = (await alice.post("/api/flows/pair/start", json={})).json()
+        paused_survey = (await alice.post("/api/flows/survey/start", json={"order": 7})).json()
+        assert (await olga.post(f"/api/instances/{paused_survey['id']}/pause", json={})).is_success
     return {
         "survey_id": survey["id"],
         "claimed_form_id": claimed["step_id"],
         "paused_id": paused["id"],
+        "paused_survey_id": paused_survey["id"],
         "split_id": split["id"],
     }
 
@@ -112,6 +117,8 @@ async def _definitions(people: People) -> dict[str, str]:
             text = {"sources": [{"name": "leave.yaml", "text": json.dumps(source)}]}
             published = await adam.post("/api/definitions/publish", json=text)
             versions.append(published.json()["publications"][0]["definition"]["id"])
+            assert (await adam.post("/api/signing-secrets/rotate")).is_success
+        assert (await adam.patch("/api/org/settings", json={"limit": 9})).is_success
     return {"earlier_id": versions[0]}
 
 

@@ -23,7 +23,7 @@ from tests.cli.desk import Desk
 from tests.faults.company import NOW, ORG, Acme
 from tests.faults.points import SHORT, Laboratory, Point, Trial, complaints_of, opened
 from tests.faults.tables import Change
-from tests.http.application import LEAVE
+from tests.http.application import CHAIN, LEAVE, RULE
 from tests.http.application import app as application
 from tests.postgres import SETTINGS, Databases
 from tests.runtime.definitions import older_compiler
@@ -88,11 +88,27 @@ COMMANDS: Final = {
         ("secrets", "set", "erp", "--host", "erp.example"), text="s3cret-of-erp", is_repeatable=False
     ),
     "events emit": Given(("events", "emit", "payment:9", "--cause", "c"), "olga"),
+    "force-fail": Given(("instances", "force-fail", "{survey_id}", "--reason", "enough")),
+    "cancel-token": Given(("instances", "cancel-token", "{split_id}", "{left_token}", "--reason", "enough")),
+    "edit": Given(("instances", "edit", "{paused_survey_id}", "--data", "order=8"), is_repeatable=False),
+    "org create": Given(("org", "create", "newco")),
+    "org set": Given(("org", "set", "limit=5")),
+    "org unset": Given(("org", "unset", "limit")),
+    "rules save": Given(
+        ("rules", "save", "-"), text=json.dumps({**RULE, "entity_type": "invoice", "name": "n"})
+    ),
+    "rules delete": Given(("rules", "delete", "invoice", "cancel")),
+    "chains save": Given(("chains", "save", "-"), text=json.dumps({**CHAIN, "chain": "n"})),
+    "signing-secrets rotate": Given(("signing-secrets", "rotate"), is_repeatable=False),
+    "signing-secrets retire": Given(("signing-secrets", "retire")),
 }
 SEVERAL: Final = {
     "retry an event": Given(("dead-letters", "retry", "{event_letter_id}"), "adam"),
     "retry two": Given(("dead-letters", "retry", "{dead_task_id}", "{result_letter_id}"), "adam"),
     "retry all": Given(("dead-letters", "retry-all"), "adam"),
+    "discard two": Given(
+        ("dead-letters", "discard", "{dead_task_id}", "{result_letter_id}", "--reason", "enough"), "adam"
+    ),
 }
 """Commands that commit one thing after the other."""
 
@@ -100,6 +116,8 @@ SEVERAL: Final = {
 READING: Final = {
     *("inbox", "instances list", "instances show", "definitions list", "doctor", "health", "audit"),
     *("members list", "roles list", "keys list", "secrets list", "events list", "dead-letters list"),
+    *("approvals show", "incidents", "org show", "rules list", "rules show", "rules evaluations"),
+    *("chains list", "chains show", "signing-secrets list"),
 }
 WITHOUT_A_DATABASE: Final = {
     *("check", "test", "compile", "diagram", "diff", "schema", "expression"),
@@ -250,7 +268,9 @@ async def test_command_that_does_several_things_says_what_became_of_each(
 
 def _miscount(result: Result, change: Change) -> str | None:
     retried = sum(
-        number for action, number in change.actions.items() if action.endswith((".retry", ".revive"))
+        number
+        for action, number in change.actions.items()
+        if action.endswith((".retry", ".revive", ".discard"))
     )
     if result.exit_code == DONE or result.stdout:
         body = json.loads(result.stdout)

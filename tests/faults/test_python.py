@@ -61,9 +61,7 @@ def _by(method: str, part: str, actor: Actor | None, *arguments: Any, **more: An
 
 
 async def _cancel_token(runtime: Runtime, parts: Parts) -> Any:
-    kept, _ = await runtime.org(ORG).operations.fold(UUID(parts["split_id"]))
-    token = next(token.id for token in kept.tokens.values() if token.node == "left")
-    return await runtime.org(ORG, OLGA).instances.cancel_token(kept.id, token)
+    return await runtime.org(ORG, OLGA).instances.cancel_token(UUID(parts["split_id"]), parts["left_token"])
 
 
 VAULT = {"cargo": "external://vault/7"}
