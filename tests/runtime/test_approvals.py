@@ -134,6 +134,21 @@ async def test_a_request_may_be_asked_and_answered_in_one_transaction(
     )
 
 
+async def test_edit_of_variables_voids_what_was_approved_and_makes_its_editor_an_originator(
+    runtime: Runtime, database: Database
+) -> None:
+    await found_acme_with_invoices(database)
+    view = await submit_invoice(runtime)
+    await decide(runtime, view, "finance", FIN)
+    await runtime.org(ORG, OPS).instances.pause(view.id)
+    await runtime.org(ORG, actor("bea", "workflows:repair")).instances.edit_variables(view.id, {"note": "x"})
+    await runtime.org(ORG, OPS).instances.resume(view.id)
+    assert sorted(row["status"] for row in await rows(database, "approval_requests")) == ["pending", "void"]
+    with pytest.raises(Refused, match="SEPARATION_OF_DUTIES"):
+        await decide(runtime, view, "budget", BEA)
+    assert (await entity_row(runtime, view.entity_id))["state"] == "submitted"
+
+
 async def test_a_trusted_small_invoice_goes_through_without_asking(
     runtime: Runtime, database: Database
 ) -> None:
