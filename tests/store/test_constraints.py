@@ -87,6 +87,7 @@ CHECKS = [
     ("job_ends_when_its_status_says_so", insert_plain_job, {"status": "done"}),
     ("job_ends_when_its_status_says_so", insert_plain_job, {"status": "dead"}),
     ("job_ends_when_its_status_says_so", insert_plain_job, {"ended_at": START}),
+    ("only_a_dead_job_is_resolved", insert_plain_job, {"resolved": True}),
     ("task_of_a_step_names_its_instance", insert_submission, {"step_id": NOBODY}),
     ("task_of_a_step_names_its_instance", insert_submission, {"instance_id": NOBODY}),
     ("only_a_step_awaits_a_task", insert_submission, {"awaited": True}),
