@@ -21,7 +21,7 @@ from assent.store.errors import OutcomeUnknown
 from tests.faults.company import ORG, Acme
 from tests.faults.points import Laboratory, Point, Trial, complaints_of
 from tests.faults.tables import Change
-from tests.http.application import CAPABILITIES, INVOICE_DATA, LEAVE, PEOPLE, app
+from tests.http.application import CAPABILITIES, CHAIN, INVOICE_DATA, LEAVE, PEOPLE, RULE, app
 
 
 def person(name: str) -> Actor:
@@ -119,6 +119,21 @@ COMMANDS: dict[str, Operation] = {
     "tasks.cancel": _by("tasks.cancel", "task_id", ADAM),
     "tasks.retry": _by("tasks.retry", "dead_task_id", ADAM),
     "tasks.retry_all": lambda runtime, _: runtime.org(ORG, ADAM).tasks.retry_all(),
+    "instances.edit_variables": _by("instances.edit_variables", "paused_survey_id", ADAM, {"order": 8}),
+    "dead_letters.discard": _by("dead_letters.discard", "letter_id", ADAM, "enough"),
+    "settings.change": lambda runtime, _: runtime.org(ORG, ADAM).settings.change({"budget": 7}),
+    "settings.save": lambda runtime, _: runtime.org(ORG, ADAM).settings.save({"budget": 7}),
+    "rules.save": lambda runtime, _: runtime.org(ORG, ADAM).rules.save(
+        {**RULE, "entity_type": "invoice", "name": "n"}
+    ),
+    "rules.delete": lambda runtime, _: runtime.org(ORG, ADAM).rules.delete("invoice", "cancel"),
+    "chains.save": lambda runtime, _: runtime.org(ORG, ADAM).chains.save({**CHAIN, "chain": "n"}),
+    "secrets.set": lambda runtime, _: runtime.org(ORG, ADAM).secrets.set(
+        "erp", "s3cret-of-erp", ["erp.example"]
+    ),
+    "secrets.delete": lambda runtime, _: runtime.org(ORG, ADAM).secrets.delete("cancel"),
+    "signing_secrets.rotate": lambda runtime, _: runtime.org(ORG, ADAM).signing_secrets.rotate(),
+    "signing_secrets.retire": lambda runtime, _: runtime.org(ORG, ADAM).signing_secrets.retire(),
     "definitions.archive": _by("definitions.archive", "definition_id", ADAM),
     "definitions.roll_back": _by("definitions.roll_back", "earlier_id", ADAM),
     "definitions.publish": lambda runtime, _: runtime.org(ORG, ADAM).definitions.publish(
@@ -126,6 +141,11 @@ COMMANDS: dict[str, Operation] = {
     ),
 }
 READS = {
+    *("approvals.count_inbox", "approvals.get", "approvals.inbox", "chains.get", "chains.list"),
+    *("entities.audit", "entities.compare", "entities.decisions", "entities.get", "entities.list"),
+    *("entities.versions", "instances.get", "instances.history", "instances.list", "operations.incidents"),
+    *("operations.list_incidents", "rules.get", "rules.list", "rules.list_evaluations", "secrets.list"),
+    *("settings.read", "signing_secrets.list"),
     "dead_letters.list",
     "definitions.list_versions",
     "forms.get",

@@ -45,6 +45,7 @@ ABOUT_WHAT_WAS_SENT = {
     "UNKNOWN_TASK",
     "UNKNOWN_SCOPE",
     "UNKNOWN_USER",
+    "WRONG_TYPE",
 }
 """Codes that are 422 without being in the table: the request itself, or what it names, is not right."""
 

@@ -112,7 +112,7 @@ def add_a_key(chooser: Chooser, graph: Graph) -> Broken:
 
 def break_a_condition(chooser: Chooser, graph: Graph) -> Broken:
     edge, path = _at(graph, chooser, graph.edges)
-    edge[graph.condition] = pick(chooser, ("workflow.n >", "1 + 1", "'open", "workflow.n >> 3"))
+    edge[graph.condition] = pick(chooser, ("workflow.n >", "1 +", "'open", "workflow.n >> 3"))
     return Broken(graph.data, {"EXPRESSION_SYNTAX"}, (*path, graph.condition))
 
 

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 import asyncpg
-import httpx
 import orjson
 
 from assent.effects.claimed_effect import NamedSecret
@@ -22,6 +21,9 @@ from assent.language.templates import NAME_PATTERN
 from assent.model.mutation import Refused, Rejection
 from assent.store.database import Connection
 from assent.store.queries import load_queries
+
+if TYPE_CHECKING:
+    import httpx  # not loaded: the runtime writes secrets, and never sends them (WF-10)
 
 _SQL: Final = load_queries("assent.effects", "effects.sql")
 
@@ -60,14 +62,14 @@ class SecretHost:
         port = int(found["port"] or (443 if scheme == "https" else 80))
         return cls(scheme, found["name"], port, bool(found["any"])) if 0 < port < 65_536 else None
 
-    def fits(self, url: httpx.URL) -> bool:
+    def fits(self, url: "httpx.URL") -> bool:
         host = url.raw_host.decode("ascii").lower().removesuffix(".")
         port = url.port or (443 if url.scheme == "https" else 80)
         same = host.endswith(f".{self.name}") if self.below else host == self.name
         return same and (url.scheme, port) == (self.scheme, self.port)
 
 
-def is_for(secret: NamedSecret, url: httpx.URL) -> bool:
+def is_for(secret: NamedSecret, url: "httpx.URL") -> bool:
     hosts = (SecretHost.read(text) for text in secret.hosts)
     return any(host is not None and host.fits(url) for host in hosts)
 
@@ -150,7 +152,7 @@ def _problem_with(name: str, value: str, hosts: Sequence[str]) -> Rejection | No
 
 
 def fill_headers(
-    wanted: Mapping[str, Sequence[Any]], secrets: Mapping[str, NamedSecret], url: httpx.URL
+    wanted: Mapping[str, Sequence[Any]], secrets: Mapping[str, NamedSecret], url: "httpx.URL"
 ) -> dict[str, str] | Failed:
     """Headers with their secrets; refused where one is missing, or not for the receiver."""
     filled: dict[str, str] = {}

@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import httpx
 import orjson
 
 from assent.jobs.job import Failed, JobOutcome, Succeeded
 from assent.model.canonical import NotCanonical, require_canonical
+
+if TYPE_CHECKING:
+    import httpx
 
 SHOWN_HEADERS: Final = ("content-type", "date", "location", "retry-after", "server", "x-request-id")
 """What is kept as evidence of an answer's headers; others may hold secrets of the receiver."""
@@ -23,7 +25,7 @@ OBEYED: Final = frozenset({429, 503})
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     method: str
-    url: httpx.URL
+    url: "httpx.URL"
     headers: Mapping[str, str]
     body: bytes | None = None
 
@@ -52,8 +54,10 @@ def bad_url(url: str, why: str) -> Failed:
     )
 
 
-def read_url(text: str) -> httpx.URL | Failed:
+def read_url(text: str) -> "httpx.URL | Failed":
     """Return a URL that effects may be sent to, as far as that is known before its name is resolved."""
+    import httpx  # noqa: PLC0415 - what only writes effects does not load it (WF-10)
+
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError) as error:
