@@ -298,7 +298,6 @@ async def insert_one_of_each(connection: Connection, org_id: str) -> None:
     await insert_api_key(connection, org_id=org_id)
     item = await insert_item(connection, org_id=org_id)
     await insert_history(connection, org_id=org_id, request_id=item["request_id"])
-    await insert_effect(connection, org_id=org_id, status="dead", lane="mail")  # an incident, which is a view
     for table in TABLES - _WITH_PARENTS:
         await insert(connection, table, org_id=org_id)
 

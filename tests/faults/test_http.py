@@ -42,8 +42,9 @@ class Call:
         """Return the body; a text such as `{left_token}` stands for a part of acme."""
         if not isinstance(self.body, dict):
             return self.body
+        parts = {f"{{{name}}}": part for name, part in acme.parts.items()}
         return {
-            key: acme.parts.get(value[1:-1], value) if isinstance(value, str) else value
+            key: parts.get(value, value) if isinstance(value, str) else value
             for key, value in self.body.items()
         }
 

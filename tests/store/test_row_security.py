@@ -10,6 +10,7 @@ from tests.plain_sql import PRIVILEGE, acting_for, check_deferred, refused
 from tests.rows import (
     change,
     insert,
+    insert_effect,
     insert_entity,
     insert_instance_of,
     insert_one_of_each,
@@ -73,8 +74,9 @@ SELECT c.relname
 @pytest.fixture
 async def two_orgs(owner):
     """Acme and Globex, each with rows in every table."""
-    await insert_one_of_each(owner, "acme")
-    await insert_one_of_each(owner, "globex")
+    for org_id in ("acme", "globex"):
+        await insert_one_of_each(owner, org_id)
+        await insert_effect(owner, org_id=org_id, status="dead", lane="mail")  # for the view of incidents
     await check_deferred(owner)
     return owner
 
