@@ -12,7 +12,7 @@ from assent.app import App
 from assent.effects.addresses import Allowed
 from assent.effects.outbox import NewEffect, enqueue
 from assent.effects.settings import EffectSettings, SendingSettings
-from assent.effects.webhook import rotate_secret
+from assent.effects.signing_secrets import rotate_secret
 from assent.model.ids import new_id
 from assent.model.job import Effect
 from assent.store.database import Connection, Database
