@@ -178,8 +178,7 @@ async def list_stuck(
 )
 async def rebuild_instance(tx: Transaction, instance_id: UUID) -> RebuiltBody:
     """For holders of `workflows:repair`. The steps are the source of truth; the row is computed from them."""
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     changed = await tx.runtime.operations.rebuild(instance_id)
     return RebuiltBody(instance_id=instance_id, changed=changed)
 
@@ -194,8 +193,7 @@ async def rebuild_instance(tx: Transaction, instance_id: UUID) -> RebuiltBody:
 )
 async def reenqueue_instance(tx: Transaction, instance_id: UUID) -> EnqueuedBody:
     """For holders of `workflows:repair`. A worker continues the instance wherever it is ready."""
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     await tx.runtime.operations.reenqueue(instance_id)
     return EnqueuedBody(instance_id=instance_id)
 
@@ -209,8 +207,7 @@ async def reenqueue_instance(tx: Transaction, instance_id: UUID) -> EnqueuedBody
 )
 async def force_fail_instance(tx: Transaction, instance_id: UUID, body: FailureReason) -> Reply[InstanceBody]:
     """For holders of `workflows:repair`. It ends as failed, with all that is open in it."""
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     view = await tx.runtime.instances.force_fail(instance_id, body.reason)
     return await reply_if_readable(show_view(tx, view))
 
@@ -224,8 +221,7 @@ async def force_fail_instance(tx: Transaction, instance_id: UUID, body: FailureR
 )
 async def skip_step(tx: Transaction, instance_id: UUID, body: SkipBody) -> Reply[InstanceBody]:
     """For holders of `workflows:repair`. The instance goes on by one of the step's edges."""
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     view = await tx.runtime.instances.skip(instance_id, body.step, body.edge, body.reason)
     return await reply_if_readable(show_view(tx, view))
 
@@ -239,8 +235,7 @@ async def skip_step(tx: Transaction, instance_id: UUID, body: SkipBody) -> Reply
 )
 async def cancel_token(tx: Transaction, instance_id: UUID, body: TokenBody) -> Reply[InstanceBody]:
     """For holders of `workflows:repair`. One branch of the instance ends; the others go on."""
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     view = await tx.runtime.instances.cancel_token(instance_id, body.token, body.reason)
     return await reply_if_readable(show_view(tx, view))
 
@@ -257,7 +252,12 @@ async def edit_variables(tx: Transaction, instance_id: UUID, body: VariablesBody
 
     Each variable keeps its JSON type. Those that are not named stay as they are.
     """
-    await find_visible_instance(tx, instance_id)
-    may_operate(tx.actor, "repair")
+    await _require_repair(tx, instance_id)
     view = await tx.runtime.instances.edit_variables(instance_id, body.variables, body.reason)
     return await reply_if_readable(show_view(tx, view))
+
+
+async def _require_repair(tx: Transaction, instance_id: UUID) -> None:
+    """Raise `Refused` unless the caller sees the instance and may repair it."""
+    await find_visible_instance(tx, instance_id)
+    may_operate(tx.actor, "repair")
