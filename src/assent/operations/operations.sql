@@ -19,48 +19,22 @@ WITH events AS (
             SELECT FROM assent.workflow_events_outbox WHERE status = 'dead' LIMIT $2) AS dead),
          (SELECT count(*) FROM (
             SELECT FROM assent.workflow_events_outbox WHERE status = 'processing' LIMIT $2) AS claimed)
-), effects AS (
-  SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+), jobs AS (
+  SELECT k.name,
          (SELECT count(*) FROM (
             SELECT FROM assent.jobs
-             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
+             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+         (SELECT count(*) FROM (
+            SELECT FROM assent.jobs
+             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
          (SELECT min(run_at) FROM (
             SELECT run_at FROM assent.jobs
-             WHERE kind = 'effect' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
+             WHERE kind = k.kind AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
+            SELECT FROM assent.jobs WHERE kind = k.kind AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
          (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'effect' AND status = 'running' LIMIT $2) AS claimed)
-), results AS (
-  SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
-         (SELECT min(run_at) FROM (
-            SELECT run_at FROM assent.jobs
-             WHERE kind = 'result' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'result' AND status = 'running' LIMIT $2) AS claimed)
-), tasks AS (
-  SELECT (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs
-             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at > $1 LIMIT $2) AS later),
-         (SELECT min(run_at) FROM (
-            SELECT run_at FROM assent.jobs
-             WHERE kind = 'task' AND status IN ('queued', 'retrying') AND run_at <= $1 LIMIT $2) AS due),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'dead' AND NOT resolved LIMIT $2) AS dead),
-         (SELECT count(*) FROM (
-            SELECT FROM assent.jobs WHERE kind = 'task' AND status = 'running' LIMIT $2) AS claimed)
+            SELECT FROM assent.jobs WHERE kind = k.kind AND status = 'running' LIMIT $2) AS claimed)
+    FROM (VALUES ('effects', 'effect'), ('results', 'result'), ('tasks', 'task')) AS k (name, kind)
 ), timers AS (
   SELECT (SELECT count(*) FROM (
             SELECT FROM assent.workflow_step_executions
@@ -77,9 +51,7 @@ WITH events AS (
     FROM (SELECT created_at FROM assent.workflow_seats WHERE status = 'open' LIMIT $2) AS open
 )
 SELECT * FROM (
-  SELECT 'events', * FROM events UNION ALL SELECT 'effects', * FROM effects UNION ALL
-  SELECT 'results', * FROM results UNION ALL
-  SELECT 'tasks', * FROM tasks UNION ALL
+  SELECT 'events', * FROM events UNION ALL SELECT * FROM jobs UNION ALL
   SELECT 'timers', * FROM timers UNION ALL SELECT 'people', * FROM people
 ) AS queues (name, pending, delayed, oldest_at, dead, processing);
 
